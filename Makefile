@@ -1,0 +1,101 @@
+# Everything here needs python3 >= 3.11 with venv and make, nothing else: uv is fetched with pip into .tools, packages go to .venv
+# from hash-locked files in requirements/. Stamps make the second run free; when .venv is up to date nothing is fetched.
+
+PYTHON ?= python3
+WORKERS ?= auto
+UV_RANGE := uv>=0.13,<0.14
+UV := .tools/bin/uv
+VENV := .venv/bin
+PUBLIC := router/__init__.py router/client.py router/transport.py
+REPORT := docs/measured.md
+
+# uv installs into the environment named, whatever the shell around it has active, and never brings a Python of its own.
+export UV_PYTHON_DOWNLOADS := never
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
+
+INSTALL := $(UV) pip install -q --no-deps --no-build-isolation
+SYNC := $(UV) pip sync -q --require-hashes --compile-bytecode
+LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --upgrade \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+
+.PHONY: help demo test check house long bench lock trio-typing clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo         two nodes and their messages, in one terminal"
+	@echo "make test         the quick tests"
+	@echo "make check        format, lint, types, house rules, quick tests: before each commit"
+	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"
+	@echo "make bench        throughput and latency beside bare signature verification"
+	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
+	@echo "make clean        remove what the other targets made"
+
+demo: .venv/run.stamp
+	@$(VENV)/router demo
+
+bench: .venv/run.stamp
+	@$(VENV)/router bench
+
+test: .venv/dev.stamp
+	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --maxprocesses 4 --dist worksteal
+
+house: .venv/dev.stamp
+	@$(VENV)/python -m pytest -q tests/test_house.py tests/test_requirements.py
+
+check: .venv/dev.stamp
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+	@$(VENV)/mypy
+	@$(MAKE) --no-print-directory house test
+
+# pytest's code 5 says that no test was collected.
+long: .venv/dev.stamp trio-typing
+	@$(VENV)/python -m pytest -q -m long || [ $$? -eq 5 ]
+	@$(VENV)/router bench --report $(REPORT)
+
+# The public modules as a downstream sees them who still has trio-typing, whose stubs hide trio's own types.
+trio-typing: .venv-trio-typing/stamp
+	@.venv-trio-typing/bin/mypy --config-file= --strict --follow-imports=silent --python-version 3.11 \
+		--cache-dir .mypy_cache/trio-typing $(wildcard $(PUBLIC))
+
+lock: $(UV)
+	@mkdir -p requirements
+	@$(LOCK) --group build -o requirements/run.txt > /dev/null
+	@$(LOCK) --group build --group dev -c requirements/run.txt -o requirements/dev.txt > /dev/null
+	@$(LOCK) --group trio-typing-compat -c requirements/run.txt -o requirements/trio-typing.txt > /dev/null
+	@grep -n '://' requirements/*.txt && { echo "a lock file must not name a place: see the lines above" >&2; exit 1; } || true
+
+clean:
+	rm -rf .venv .venv-trio-typing .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "This needs Python 3.11 or newer, and\
+	 '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | tail -n 1). Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "'$(PYTHON)' has no venv module.\
+	 On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "fetching uv into .tools (once)"
+	@$(PYTHON) -m venv --clear .tools
+	@.tools/bin/python -m pip install -qq --no-warn-script-location '$(UV_RANGE)'
+
+.venv/bin/python: | $(UV)
+	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv
+
+# The packages of dev.txt contain those of run.txt, in the same versions.
+.venv/run.stamp: requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
+	@echo "installing requirements/run.txt into .venv"
+	@rm -f .venv/dev.stamp
+	@$(SYNC) --python $(VENV)/python requirements/run.txt
+	@$(INSTALL) --python $(VENV)/python -e .
+	@touch $@
+
+.venv/dev.stamp: requirements/dev.txt requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
+	@echo "installing requirements/dev.txt into .venv"
+	@$(SYNC) --python $(VENV)/python requirements/dev.txt
+	@$(INSTALL) --python $(VENV)/python -e .
+	@touch .venv/run.stamp $@
+
+.venv-trio-typing/stamp: requirements/trio-typing.txt | $(UV)
+	@echo "installing requirements/trio-typing.txt into .venv-trio-typing"
+	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv-trio-typing
+	@$(SYNC) --python .venv-trio-typing/bin/python requirements/trio-typing.txt
+	@touch $@

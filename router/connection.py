@@ -1,0 +1,289 @@
+"""One connection: a stream, its session, a task that reads and a task that writes.
+
+What arrives is told to the message router in lists; what the message router decides comes back through an `Outlet`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from router.core import link
+from router.core.codec import frame
+from router.core.crypto import PublicKey, SigningKey
+from router.core.intake import Arrived, Refusal, read_messages
+from router.core.machine import RemoteProtocolError
+from router.core.parcel import Parcel
+from router.core.reasons import Reason
+from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, St, Up
+from router.transport import Buffer, Stream, StreamBroken
+
+log = logging.getLogger(__name__)
+
+READ_BYTES_MAX = 256 * 1024
+LAST_WORDS_S = 5.0
+
+
+class Clock(Protocol):
+    """Both clocks of this machine, in nanoseconds."""
+
+    def wall_ns(self) -> int: ...
+    def mono_ns(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A neighbour has proven its key."""
+
+    outlet: Outlet
+    key: PublicKey
+    owner: bool
+    dialled: bool
+    hello: link.Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    link: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    link: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOne:
+    link: int
+    k: int
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A ping came back: round trip and the neighbour's clock against ours, and how far its log reached."""
+
+    link: int
+    rtt_ns: int
+    offset_ns: int
+    head: link.LogHead | None
+
+
+Told = Opened | Closed | Settled | RefusedOne | Measured | Arrived
+
+
+class InFlight:
+    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._lot = trio.lowlevel.ParkingLot()
+
+    async def take(self, size: int) -> None:
+        while self.bytes and self.bytes + size > self.bytes_max:
+            await self._lot.park()
+        self.bytes += size
+
+    def give_back(self, size: int) -> None:
+        self.bytes -= size
+        self._lot.unpark_all()
+
+
+class Outlet:
+    """Where one link's outgoing bytes collect until its writer takes them, in order.
+
+    It cannot grow beyond the window the neighbour announced, plus link items, which the session limits.
+    """
+
+    def __init__(self, number: int, session: Session, where: str) -> None:
+        self.number = number
+        self.where = where
+        self._session = session
+        self._parts: list[Buffer] = list(session.output())
+        self._wake = trio.Event()
+        self._wake.set()
+        self.closing: tuple[Reason, str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<outlet {self.number} to {self.where}: {len(self._parts)} parts wait>"
+
+    def flush_session(self) -> None:
+        """Queue what the session itself has to say."""
+        self._parts += self._session.output()
+        if self._parts:
+            self._wake.set()
+
+    def settle(self, n: int, refusals: Sequence[Refusal]) -> None:
+        self._session.settle(n, refusals)
+        self.flush_session()
+
+    def say(self, item: link.Item) -> None:
+        self._session.send(item)
+        self.flush_session()
+
+    def tell(self, wire: bytes) -> None:
+        self._parts.append(frame(wire))
+        self._wake.set()
+
+    def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
+        self._parts.append(parcel.frames(start, stop, local=local))
+        self._wake.set()
+
+    def close(self, reason: Reason, text: str) -> None:
+        """Say goodbye; what is settled meanwhile is still told, then the connection ends."""
+        if self.closing is None:
+            self.closing = reason, text
+            self._session.goodbye(reason, text)
+            self.flush_session()
+            self._wake.set()
+
+    async def take(self) -> list[Buffer]:
+        await self._wake.wait()
+        self._wake = trio.Event()
+        parts, self._parts = self._parts, []
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    hello_s: float = 10.0
+    ping_s: float = 30.0
+    link_items_per_s: float = 10.0
+
+
+class Connection:
+    """Runs one stream until it ends. `tell` gives the message router what arrives."""
+
+    def __init__(
+        self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
+        tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
+        log_head: Callable[[], link.LogHead | None],
+    ) -> None:  # fmt: skip
+        self._stream = stream
+        self._session = Session(
+            offer, key, dialler=dialled, peer=stream.peer, expect=expect, link_items_per_s=limits.link_items_per_s
+        )
+        self._dialled = dialled
+        self._tell = tell
+        self._in_flight = in_flight
+        self._clock = clock
+        self._limits = limits
+        self._log_head = log_head
+        self._heard = trio.Event()
+        self.is_up = False
+        self.outlet = Outlet(number, self._session, stream.where)
+
+    async def run(self) -> str:
+        """Returns why the connection ended, for people."""
+        text = "the other end closed"
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, nursery.cancel_scope)
+                nursery.start_soon(self._keep_alive)
+                text = await self._read()
+                nursery.cancel_scope.cancel()
+            if self.outlet.closing is not None:
+                text = self.outlet.closing[1] or self.outlet.closing[0].sentence
+        except* StreamBroken as group:
+            text = f"the connection broke: {group.exceptions[0]}"
+        finally:
+            if self.is_up:
+                self._tell(Closed(self.outlet.number, text))
+        return text
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def _read(self) -> str:
+        with trio.move_on_after(self._limits.hello_s) as patience:
+            while True:
+                data = await self._stream.receive_some(READ_BYTES_MAX)
+                if not data:
+                    return "the other end closed"
+                try:
+                    text = await self._take(data, patience)
+                except RemoteProtocolError as error:
+                    await self._last_words(error.reason, error.text)
+                    return f"protocol error: {error.text}"
+                if text is not None:
+                    return text
+        await self._last_words(Reason.CONNECT_TIMEOUT, "no complete handshake in time")
+        return f"no complete handshake within {self._limits.hello_s:g} s"
+
+    async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
+        mono_ns = self._clock.mono_ns()
+        self._heard.set()
+        number = self.outlet.number
+        for event in self._session.receive(data, mono_ns / 1e9):
+            match event:
+                case Messages():
+                    arrived = read_messages(number, event)
+                    await self._in_flight.take(arrived.size)
+                    self._tell(arrived)
+                case SettledUpTo(n):
+                    self._tell(Settled(number, n))
+                case RefusedAt(k, reason, text):
+                    self._tell(RefusedOne(number, k, reason, text))
+                case Up(peer, hello):
+                    patience.deadline = float("inf")
+                    self.is_up = True
+                    self._tell(Opened(self.outlet, peer, self._stream.owner, self._dialled, hello))
+                case Heard(item):
+                    self._hear(item, mono_ns)
+                case Ended(reason, text):
+                    return f"the other end said goodbye: {text or reason.sentence}"
+        self.outlet.flush_session()
+        return None
+
+    def _hear(self, item: link.Item, mono_ns: int) -> None:
+        wall_ns = self._clock.wall_ns()
+        if isinstance(item, link.Ping):
+            self.outlet.say(link.Pong(item.t0, wall_ns, self._clock.wall_ns(), self._log_head()))
+        elif isinstance(item, link.Pong) and item.t0 <= mono_ns:
+            rtt_ns = mono_ns - item.t0
+            offset_ns = (item.t1 + item.t2) // 2 - (wall_ns - rtt_ns // 2)
+            self._tell(Measured(self.outlet.number, rtt_ns, offset_ns, item.head))
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    async def _write(self, scope: trio.CancelScope) -> None:
+        """After our goodbye the other end has a moment to take what is said; then the connection ends."""
+        outlet = self.outlet
+        while outlet.closing is None:
+            parts = await outlet.take()
+            if parts:
+                await self._stream.send_parts(parts)
+        with trio.move_on_after(LAST_WORDS_S):
+            await self._stream.send_parts(await outlet.take())
+        scope.cancel()
+
+    async def _last_words(self, reason: Reason, text: str) -> None:
+        """A protocol error of the peer's: tell it why, if it still listens."""
+        self.outlet.close(reason, text)
+        with trio.move_on_after(LAST_WORDS_S):
+            await trio.sleep_forever()          # the writer ends the connection when it has written the goodbye
+
+    async def _keep_alive(self) -> None:
+        """Ping when nothing has come for a while; a peer silent for three times that long is gone."""
+        silent = 0
+        while True:
+            self._heard = trio.Event()
+            with trio.move_on_after(self._limits.ping_s):
+                await self._heard.wait()
+                silent = 0
+                await trio.sleep(self._limits.ping_s)
+            if self._heard.is_set():
+                silent = 0
+            else:
+                silent += 1
+            if self._session.machine.state is St.OPEN and not self.outlet.closing:
+                if silent >= 3:
+                    raise StreamBroken(f"nothing heard for {silent * self._limits.ping_s:g} s")
+                self.outlet.say(link.Ping(self._clock.mono_ns()))

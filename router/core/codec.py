@@ -1,0 +1,157 @@
+"""Deterministic CBOR (RFC 8949 §4.2.1) with limits, and the frames of a stream (R-A5, R-A10).
+
+`decode` accepts one item and nothing else: no trailing bytes, no duplicate keys, no indefinite lengths, no
+integer longer than it must be, nothing deeper than `DEPTH_MAX`. The check is by re-encoding: an input that is
+not what we would have written is not deterministic. Only plain values pass: no tag (so no date, bignum or
+regular expression is ever built from what a stranger sent), no float, no undefined.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, NoReturn
+
+import cbor2
+
+DEPTH_MAX = 16
+FRAME_BYTES_MAX = (1 << 20) + 4096
+
+
+class Malformed(ValueError):
+    """These bytes are not what the specification allows; the text says where they go wrong."""
+
+
+class TooLarge(Malformed):
+    """The length announced is beyond the limit."""
+
+
+def encode(value: Any) -> bytes:
+    """Deterministic CBOR of plain values (int, bytes, str, bool, None, list, tuple, dict)."""
+    return cbor2.dumps(value, canonical=True)
+
+
+def _refuse_tag(*_: object) -> NoReturn:
+    raise cbor2.CBORDecodeError("tags are not part of this protocol")
+
+
+# cbor2 builds these into dates, patterns, shared references and more, unless told otherwise.
+_KNOWN_TAGS = (*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799)
+_TAGS = dict.fromkeys(_KNOWN_TAGS, _refuse_tag)
+
+
+def decode(data: bytes, *, depth_max: int = DEPTH_MAX) -> Any:
+    """The one item that `data` encodes, made of the plain values that `encode` takes; or `Malformed`."""
+    try:
+        stream = BytesIO(data)
+        decoder = cbor2.CBORDecoder(
+            stream,
+            tag_hook=_refuse_tag,
+            semantic_decoders=_TAGS,
+            max_depth=depth_max,
+            allow_indefinite=False,
+            allow_duplicate_keys=False,
+        )
+        value = decoder.decode()
+    except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError, TypeError) as error:
+        raise Malformed(f"not CBOR: {str(error)[:120]}") from None
+    if stream.tell() != len(data):
+        raise Malformed(f"{len(data) - stream.tell()} bytes follow the item")
+    if not _is_plain(value):
+        raise Malformed("it holds a value that is not part of this protocol, or a map with unlike keys")
+    if encode(value) != data:
+        raise Malformed("not deterministically encoded")
+    return value
+
+
+_ATOMS = frozenset((int, bytes, str, bool, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind in _ATOMS:
+        return True
+    if kind is list:
+        return all(map(_is_plain, value))
+    return kind is dict and _is_sortable(value) and all(map(_is_plain, value.values()))
+
+
+def _is_sortable(keys: Any) -> bool:
+    """Whether all keys are text, all byte strings, or all unsigned numbers.
+
+    cbor2 sorts keys by length first, as RFC 7049 did; RFC 8949 sorts by bytes. On such keys both agree.
+    """
+    kinds = set(map(type, keys))
+    return not kinds or (len(kinds) == 1 and (kinds <= {str, bytes} or (kinds == {int} and min(keys) >= 0)))
+
+
+def head(length: int, major: int = 2) -> bytes:
+    """The shortest CBOR head of that major type (2: byte string) and length or value."""
+    kind = major << 5
+    if length < 24:
+        return bytes((kind | length,))
+    if length < 1 << 8:
+        return bytes((kind | 24, length))
+    if length < 1 << 16:
+        return bytes((kind | 25,)) + length.to_bytes(2, "big")
+    if length < 1 << 32:
+        return bytes((kind | 26,)) + length.to_bytes(4, "big")
+    return bytes((kind | 27,)) + length.to_bytes(8, "big")
+
+
+def frame(item: bytes) -> bytes:
+    """`frame = bstr .cbor item` (R-A10): the bytes that carry one item on a stream."""
+    return head(len(item)) + item
+
+
+def unframe(data: bytes, at: int = 0) -> bytes:
+    """The content of the byte string that reaches from `at` to the very end of `data`; else `Malformed`."""
+    for head_bytes in (1, 2, 3, 5):
+        length = len(data) - at - head_bytes
+        if length >= 0 and data[at : at + head_bytes] == head(length):
+            return data[at + head_bytes :]
+    raise Malformed("a byte string that ends where the data ends is missing")
+
+
+_HEAD_BYTES = {24: 2, 25: 3, 26: 5}
+_SHORTEST = {24: 24, 25: 1 << 8, 26: 1 << 16}
+
+
+def split_frames(
+    data: bytes, frame_bytes_max: int = FRAME_BYTES_MAX, at: int = 0
+) -> tuple[list[tuple[int, int, int]], int]:
+    """Cut `data` into frames without copying.
+
+    Returns `(spans, rest)`: a span is `(frame start, item start, end)`; `rest` is where the first incomplete
+    frame begins. Raises `Malformed` at a byte that cannot begin a frame, `TooLarge` for a head whose length
+    is over the limit, before anything of it is waited for.
+    """
+    spans: list[tuple[int, int, int]] = []
+    size = len(data)
+    while at < size:
+        first = data[at]
+        if first == 0x59:  # nearly every message: 256 bytes to 64 KiB
+            start = at + 3
+            if start > size:
+                break
+            length = data[at + 1] << 8 | data[at + 2]
+            if length < 256:
+                raise Malformed("frame length is not in its shortest form")
+        elif 0x40 <= first <= 0x57:
+            start, length = at + 1, first - 0x40
+        elif 0x58 <= first <= 0x5A:
+            start = at + _HEAD_BYTES[first & 31]
+            if start > size:
+                break
+            length = int.from_bytes(data[at + 1 : start], "big")
+            if length < _SHORTEST[first & 31]:
+                raise Malformed("frame length is not in its shortest form")
+        else:
+            raise Malformed(f"byte 0x{first:02x} does not begin a frame (a CBOR byte string)")
+        if length > frame_bytes_max:
+            raise TooLarge(f"frame of {length} bytes; the limit is {frame_bytes_max}")
+        end = start + length
+        if end > size:
+            break
+        spans.append((at, start, end))
+        at = end
+    return spans, at

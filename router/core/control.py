@@ -1,0 +1,171 @@
+"""What is said to a router and by a router inside the body of a unicast (specification, "Message interface").
+
+    [0, bstr .cbor message]   a multicast from another router's pub/sub service, nesting depth 1 (R-A11, R-C7)
+    [1 JOIN] [2 JOIN_ACK] [3 LEAVE] [4 LEAVE_ACK] [5 PULL]      as the specification has them (keys: R-A4)
+    [6 REPORT]                to the source of a unicast that ended undelivered; never about a report
+
+Maps are closed, and a group's key must be a valid point (R-B2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import shape
+from .codec import Malformed, TooLarge, decode, encode, frame, unframe
+from .crypto import MessageId, PublicKey
+from .message import MULTICAST, read_header
+
+CONTROL_BYTES_MAX = 256  # of everything but a carried message, which is as long as its unicast may be
+REPORT_STATES = ("expired", "refused", "dropped")
+REASON_MAX = (1 << 16) - 1
+
+
+class UnknownControl(Malformed):
+    """A type of control message that this version does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A multicast message in its wire form. Signature unchecked; a VIA is to be stripped (R-C6)."""
+
+    message_wire: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The source asks to receive the group's messages; `local`: only those of this node."""
+
+    group: PublicKey
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAck:
+    group: PublicKey
+    success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    group: PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAck:
+    group: PublicKey
+    success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Asks for one message of the group by its id."""
+
+    group: PublicKey
+    message: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a unicast that this router could not deliver. `at_s` is in Unix seconds."""
+
+    message: MessageId
+    destination: PublicKey
+    state: str
+    reason: int
+    at_s: int
+
+
+Control = Carried | Join | JoinAck | Leave | LeaveAck | Pull | Report
+
+
+def encode_control(value: Control) -> bytes:
+    """The BODY that says it."""
+    match value:
+        case Carried(wire):
+            return b"\x82\x00" + frame(wire)
+        case Join(group, local):
+            return encode([1, {"addr": group, "local": local}])
+        case JoinAck(group, success):
+            return encode([2, {"addr": group, "result": int(not success)}])
+        case Leave(group):
+            return encode([3, {"addr": group}])
+        case LeaveAck(group, success):
+            return encode([4, {"addr": group, "result": int(not success)}])
+        case Pull(group, message):
+            return encode([5, {"addr": group, "id": message}])
+        case Report(message, destination, state, reason, at_s):
+            if state not in REPORT_STATES:
+                raise ValueError(f'a report says one of {", ".join(REPORT_STATES)}, not "{state}"')
+            body = {"id": message, "dst": destination, "state": state, "reason": int(reason), "at": at_s}
+            return encode([6, body])
+
+
+def decode_control(body: bytes) -> Control:
+    """What the BODY of a unicast to a router, or from one, says; else `Malformed`."""
+    if body[:2] == b"\x82\x00":
+        return _carried(unframe(body, 2))
+    if len(body) > CONTROL_BYTES_MAX:
+        raise TooLarge(f"a control message of {len(body)} bytes; the limit is {CONTROL_BYTES_MAX}")
+    value = shape.array(decode(body), "a control message", 2, 2)
+    kind = shape.uint(value[0], "the type of a control message")
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise UnknownControl(f"control message type {kind} is unknown")
+    return reader(value[1])
+
+
+def _carried(wire: bytes) -> Carried:
+    if read_header(wire, 0, len(wire)).kind != MULTICAST:
+        raise Malformed("only a multicast message may be carried in a unicast")
+    return Carried(wire)
+
+
+def _join(value: Any) -> Join:
+    found = shape.fields(value, "JOIN", ("addr", "local"))
+    return Join(_group(found), shape.boolean(found["local"], "local"))
+
+
+def _join_ack(value: Any) -> JoinAck:
+    found = shape.fields(value, "JOIN_ACK", ("addr", "result"))
+    return JoinAck(_group(found), _success(found))
+
+
+def _leave(value: Any) -> Leave:
+    return Leave(_group(shape.fields(value, "LEAVE", ("addr",))))
+
+
+def _leave_ack(value: Any) -> LeaveAck:
+    found = shape.fields(value, "LEAVE_ACK", ("addr", "result"))
+    return LeaveAck(_group(found), _success(found))
+
+
+def _pull(value: Any) -> Pull:
+    found = shape.fields(value, "PULL", ("addr", "id"))
+    return Pull(_group(found), shape.message_id(found["id"], "id"))
+
+
+def _report(value: Any) -> Report:
+    found = shape.fields(value, "REPORT", ("id", "dst", "state", "reason", "at"))
+    return Report(
+        shape.message_id(found["id"], "id"),
+        shape.public_key(found["dst"], "dst"),
+        shape.word(found["state"], "state", REPORT_STATES),
+        shape.uint(found["reason"], "reason", REASON_MAX),
+        shape.uint(found["at"], "at"),
+    )
+
+
+def _group(found: dict[str, Any]) -> PublicKey:
+    return shape.checked_key(found["addr"], "addr")
+
+
+def _success(found: dict[str, Any]) -> bool:
+    return shape.uint(found["result"], "result", 1) == 0
+
+
+_READERS: dict[int, Callable[[Any], Control]] = {
+    1: _join, 2: _join_ack, 3: _leave, 4: _leave_ack, 5: _pull, 6: _report,
+}  # fmt: skip

@@ -1,0 +1,108 @@
+"""Keys, signatures and ids as types (R-B1, R-B2). Every address is an Ed25519 public key (RFC 8032)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from blake3 import blake3
+from nacl import bindings
+from nacl.exceptions import BadSignatureError
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+ID_BYTES = 32
+
+
+class InvalidKey(ValueError):
+    """These 32 bytes are not a usable Ed25519 public key."""
+
+
+class PublicKey(bytes):
+    """32 bytes: the address of a router, a service, an app or a group.
+
+    `PublicKey(raw)` trusts its argument's content (bytes that a verified signature or a handshake has already
+    vouched for); `PublicKey.checked(raw)` is the door for keys that come from people and files.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> PublicKey:
+        if len(raw) != KEY_BYTES:
+            raise InvalidKey(f"a public key has {KEY_BYTES} bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+    @classmethod
+    def checked(cls, raw: bytes) -> PublicKey:
+        """The key, if it is a canonical point of large order (R-B2); else `InvalidKey`."""
+        key = cls(raw)
+        if not _is_point(bytes(key)):
+            raise InvalidKey(f"{raw.hex()} is not a valid Ed25519 public key")
+        return key
+
+    def __repr__(self) -> str:
+        return f"PublicKey({self.hex()[:12]}…)"
+
+
+@lru_cache(maxsize=4096)
+def _is_point(raw: bytes) -> bool:
+    return bool(bindings.crypto_core_ed25519_is_valid_point(raw))
+
+
+class Signature(bytes):
+    """64 bytes of Ed25519."""
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> Signature:
+        if len(raw) != SIGNATURE_BYTES:
+            raise ValueError(f"a signature has {SIGNATURE_BYTES} bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+
+class MessageId(bytes):
+    """32 bytes of BLAKE3: what a message is called (specification, "Message ID"; R-A6)."""
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> MessageId:
+        if len(raw) != ID_BYTES:
+            raise ValueError(f"a message id has {ID_BYTES} bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+    def __repr__(self) -> str:
+        return f"MessageId({self.hex()[:12]}…)"
+
+
+class SigningKey:
+    """An Ed25519 key pair made from a 32-byte seed. The seed never appears in a repr."""
+
+    __slots__ = ("_secret", "public", "seed")
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) != KEY_BYTES:
+            raise InvalidKey(f"a seed has {KEY_BYTES} bytes, not {len(seed)}")
+        public, self._secret = bindings.crypto_sign_seed_keypair(seed)
+        self.seed = bytes(seed)
+        self.public = PublicKey(public)
+
+    def sign(self, message: bytes) -> Signature:
+        return Signature(bindings.crypto_sign(message, self._secret)[:SIGNATURE_BYTES])
+
+    def __repr__(self) -> str:
+        return f"SigningKey(of {self.public.hex()[:12]}…)"
+
+
+def verify(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether `signature` over `message` is by `key`. Small-order and non-canonical keys verify nothing."""
+    if len(key) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
+        return False  # libsodium takes both lengths on trust, and would borrow missing bytes from the message
+    try:
+        bindings.crypto_sign_open(signature + message, key)
+    except (BadSignatureError, ValueError):
+        return False
+    return True
+
+
+def digest(data: bytes | memoryview) -> bytes:
+    """BLAKE3-256, unkeyed."""
+    return blake3(data).digest()

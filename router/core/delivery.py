@@ -1,0 +1,296 @@
+"""Handing over and settling: the outward half of deciding (link layer, "Custody" and "Backpressure").
+
+A recipient whose queue has been handed over to the last message gets new parcels straight from memory. What does not
+fit its window stays on disk, and it is `behind`: as the window opens, its queue is fetched from where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import events as ev
+from . import link as words
+from .crypto import MessageId, PublicKey
+from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
+from .links import Flight, Link, Links
+from .message import UNICAST
+from .parcel import Parcel
+from .queues import Queue, Queues
+from .reasons import Reason
+from .rights import Standing
+
+
+class Owed(NamedTuple):
+    """Messages start..stop-1 of a parcel, read from a recipient's queue."""
+
+    parcel: Parcel
+    start: int
+    stop: int
+
+
+class Due(NamedTuple):
+    """A parcel of which something has come to its deadline, with what each recipient is still owed of it.
+
+    No parcel: it is no longer there, and only its row among the deadlines is left.
+    """
+
+    parcel: Parcel | None
+    first: int
+    owed: tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLimits:
+    """Back-off after a refusal that says *later*, and how many publishers' messages are followed to their end."""
+
+    retry_s_min: float = 1.0
+    retry_s_max: float = 300.0
+    watched_max: int = 10_000
+    in_flight_recheck_s: int = 30
+
+
+class Delivery:
+    """Owns the queues' positions and the flights; shares the links with the other half."""
+
+    def __init__(
+        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits,
+        gave_up: Callable[[Parcel, int, str, Reason, Now], None],
+    ) -> None:  # fmt: skip
+        self._links = links
+        self._queues = queues
+        self._desk = desk
+        self._limits = limits
+        self._gave_up = gave_up
+        self._watched: dict[int, Link] = {}         # first arrival of a parcel -> the app that follows it
+        self._wanting: dict[bytes, None] = {}       # recipients to fetch for at the end of this cycle, in order
+
+    # -- handing over ---------------------------------------------------------------------------------------
+
+    def offer(self, parcel: Parcel, origin: Link, now: Now) -> None:
+        """A parcel was just accepted: hand it to the recipients that are keeping up."""
+        if origin.outcomes and parcel.stored:
+            self._watch(parcel, origin)
+        for recipient in parcel.recipients:
+            link = self._links.to(recipient)
+            queue = self._queues.of(recipient)
+            if link is None or queue.behind:
+                if not queue.behind:
+                    queue.behind = True
+                    self._desk.effects.append(Dial(recipient))
+                continue
+            count = link.outgoing.fits(parcel.ends)
+            if count:
+                self._hand(link, parcel, 0, count, now)
+                queue.position = parcel.first + count
+            if count < parcel.count:
+                queue.behind = True
+
+    def offer_now_or_never(self, parcel: Parcel, now: Now) -> None:
+        """A parcel with ttl 0: its recipients were chosen because they have room."""
+        for recipient in parcel.recipients:
+            link = self._links.to(recipient)
+            assert link is not None
+            self._hand(link, parcel, 0, parcel.count, now)
+            self._outward("unconfirmed", recipient, link.id, ((parcel.first, parcel.count),), None, now)
+
+    def can_take_now(self, recipient: bytes, ends: Sequence[int]) -> bool:
+        link = self._links.to(recipient)
+        queue = self._queues.by_recipient.get(recipient)
+        return link is not None and not (queue and queue.behind) and link.outgoing.fits(ends) == len(ends)
+
+    def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
+        n = link.outgoing.send(stop - start, parcel.size(start, stop))
+        link.flights.append(Flight(n, parcel, start, stop, now.mono_ns))
+        self._desk.effects.append(Hand(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
+        self._outward("forwarded", link.key, link.id, ((parcel.first + start, stop - start),), None, now)
+
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
+        """What the store read for a `Fetch`: hand over what fits; not `more`: that was all."""
+        link = self._links.to(recipient)
+        queue = self._queues.of(recipient)
+        if link is None:
+            return
+        if queue.again and link.app and owed:
+            most = min(queue.again, queue.total.messages, link.outgoing.window_messages)
+            self._desk.effects.append(Say(link.id, words.Redelivered(most)))
+        queue.again = 0
+        for parcel, start, stop in owed:
+            count = min(stop - start, link.outgoing.fits(parcel.ends, start))
+            if count:
+                self._hand(link, parcel, start, start + count, now)
+                queue.position = parcel.first + start + count
+            if start + count < stop:
+                return
+        if not more:
+            queue.behind = False
+        elif owed:
+            self._want(recipient)
+
+    def _want(self, recipient: bytes) -> None:
+        self._wanting[recipient] = None
+
+    def fetch_what_is_wanted(self, now: Now) -> None:
+        """Turn the recipients that have room and a backlog into `Fetch` effects, one each."""
+        for recipient in self._wanting:
+            link = self._links.to(recipient)
+            queue = self._queues.by_recipient.get(recipient)
+            if link is None or queue is None or not queue.behind or queue.retry_at > now.wall_s:
+                continue
+            messages, size = link.outgoing.room()
+            if messages > 0 and (size > 0 or not link.outgoing.in_flight):
+                self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
+        self._wanting.clear()
+
+    # -- links come and go ----------------------------------------------------------------------------------
+
+    def link_up(self, link: Link) -> None:
+        queue = self._queues.by_recipient.get(link.key)
+        if queue is not None and queue.total.messages:
+            queue.behind, queue.position = True, 0
+            queue.retry_at = queue.backoff_s = 0.0
+            self._want(link.key)
+
+    def link_down(self, link: Link) -> None:
+        queue = self._queues.by_recipient.get(link.key)
+        if queue is None:
+            return
+        stored = [flight for flight in link.flights if flight.parcel is not None and flight.parcel.stored]
+        queue.again = max(queue.again, sum(flight.stop - flight.start for flight in stored))
+        queue.behind, queue.position = queue.total.messages > 0, 0
+        self._queues.forget_if_empty(link.key)
+
+    # -- settling -------------------------------------------------------------------------------------------
+
+    def settled(self, link: Link, n: int, now: Now) -> None:
+        """The neighbour settled its first `n`: what no refusal names is in its custody, or delivered."""
+        link.outgoing.settle(n)
+        flights = link.flights
+        while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
+            flight = flights[0]
+            stop = flight.stop - max(0, flight.n - n)
+            first_n = flight.n - (flight.stop - flight.start) + 1
+            if flight.parcel is None:
+                link.refused.pop(flight.n, None)
+            else:
+                self._settle_run(link, flight.parcel, flight.start, stop, first_n, flight.at_ns, now)
+            if stop == flight.stop:
+                flights.popleft()
+            else:
+                flight.start = stop
+        self._want(link.key)
+
+    def _settle_run(
+        self, link: Link, parcel: Parcel, start: int, stop: int, first_n: int, handed_ns: int, now: Now
+    ) -> None:
+        done = "delivered" if link.standing is Standing.LOCAL else "acked"
+        if not link.refused:
+            self.finish(link.key, parcel, start, stop, done, None, now, link.id, now.mono_ns - handed_ns)
+            return
+        for index in range(start, stop):
+            verdict = link.refused.pop(first_n + index - start, None)
+            if verdict is None:
+                self.finish(link.key, parcel, index, index + 1, done, None, now, link.id, now.mono_ns - handed_ns)
+            elif verdict[0].later and parcel.stored:
+                self._try_later(link, parcel, index, verdict[0], now)
+            else:
+                self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
+
+    def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
+        queue = self._queues.of(link.key)
+        queue.backoff_s = min(max(queue.backoff_s * 2, self._limits.retry_s_min), self._limits.retry_s_max)
+        queue.retry_at = now.wall_s + queue.backoff_s
+        queue.behind = True
+        self._outward("deferred", link.key, link.id, ((parcel.first + index, 1),), reason, now)
+
+    def retry(self, now: Now) -> None:
+        """Queues whose back-off has passed start again from their oldest message, once nothing is in flight."""
+        for queue in self._queues.by_recipient.values():
+            link = self._links.to(queue.recipient)
+            if queue.retry_at and queue.retry_at <= now.wall_s and link is not None and not link.flights:
+                queue.retry_at, queue.position, queue.behind = 0.0, 0, True
+            if queue.behind and link is not None and not queue.retry_at:
+                self._want(queue.recipient)
+
+    def finish(
+        self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
+        link: int = 0, duration_ns: int = 0,
+    ) -> None:  # fmt: skip
+        """These messages have come to their end for this recipient."""
+        if not parcel.stored:
+            return
+        count, size = stop - start, parcel.size(start, stop)
+        queue = self._queues.reserve(recipient, parcel.signer, parcel.neighbour, -count, -size)
+        if state in ("delivered", "acked"):
+            queue.backoff_s = 0.0
+        self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop))
+        self._outward(state, recipient, link, ((parcel.first + start, count),), reason, now, duration_ns)
+        self._follow(parcel, start, stop, recipient, state, reason)
+        if parcel.kind == UNICAST and reason is not None:
+            for index in range(start, stop):
+                self._gave_up(parcel, index, state, reason, now)
+
+    # -- deadlines, and queues that end ----------------------------------------------------------------------
+
+    def expire(self, due: Iterable[Due], now: Now) -> None:
+        """End what is past its deadline and not in flight; look again later at what is."""
+        for parcel, first, owed in due:
+            if parcel is None or not owed:
+                self._desk.changes.defer.append((first, 0))
+                continue
+            passed = [parcel.deadlines[index] <= now.wall_s for index in range(parcel.count)]
+            again_s = min((one for one in parcel.deadlines if one > now.wall_s), default=0)
+            for recipient, runs in owed:
+                flying = self._in_flight(recipient, parcel.first)
+                for index in (index for start, stop in runs for index in range(start, stop) if passed[index]):
+                    if index in flying:
+                        again_s = min(again_s or 1 << 40, now.wall_s + self._limits.in_flight_recheck_s)
+                        continue
+                    self.finish(recipient, parcel, index, index + 1, "expired", parcel.why_expired(index), now)
+            self._desk.changes.defer.append((first, again_s))
+
+    def _in_flight(self, recipient: bytes, first: int) -> set[int]:
+        link = self._links.to(recipient)
+        if link is None:
+            return set()
+        mine = (one for one in link.flights if one.parcel is not None and one.parcel.first == first)
+        return {index for flight in mine for index in range(flight.start, flight.stop)}
+
+    def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
+        """End what is owed to one who left or was removed; each message ends `dropped`, reason `left`."""
+        link = self._links.to(recipient)
+        gone = {one.parcel.first for one in owed}
+        for flight in link.flights if link is not None else ():
+            if flight.parcel is not None and flight.parcel.first in gone:
+                flight.parcel = None                # when the neighbour settles it, that is no longer our affair
+        for parcel, start, stop in owed:
+            self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
+        self._queues.forget_if_empty(recipient)
+
+    # -- telling what became of messages ---------------------------------------------------------------------
+
+    def _watch(self, parcel: Parcel, origin: Link) -> None:
+        while len(self._watched) >= self._limits.watched_max:
+            del self._watched[next(iter(self._watched))]
+        self._watched[parcel.first] = origin
+
+    def _follow(
+        self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
+    ) -> None:
+        origin = self._watched.get(parcel.first)
+        if origin is None or not origin.up:
+            return
+        what = (words.RecipientOutcome(PublicKey(recipient), state, reason),)
+        for index in range(start, stop):
+            self._desk.effects.append(Say(origin.id, words.Outcome(MessageId(parcel.id(index)), what)))
+
+    def _outward(
+        self, state: str, recipient: bytes, link: int, ranges: tuple[tuple[int, int], ...], reason: Reason | None,
+        now: Now, duration_ns: int = 0,
+    ) -> None:  # fmt: skip
+        queue = self._queues.by_recipient.get(recipient)
+        depth = queue.total.messages if queue is not None else 0
+        self._desk.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns)
+        )

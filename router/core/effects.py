@@ -1,0 +1,154 @@
+"""What the deciding core asks its caller to do: changes to commit first, then effects to carry out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import events, link
+from .groups import Subscription
+from .inquiry import Inquiry
+from .intake import Refusal
+from .parcel import Parcel
+from .reasons import Reason
+from .routes import Route
+
+
+class Now(NamedTuple):
+    """One reading of both clocks, in nanoseconds."""
+
+    wall_ns: int
+    mono_ns: int
+
+    @property
+    def wall_s(self) -> int:
+        return self.wall_ns // 1_000_000_000
+
+    @property
+    def mono_s(self) -> float:
+        return self.mono_ns / 1e9
+
+
+class Finished(NamedTuple):
+    """Messages start..stop-1 of the parcel that begins at arrival `first` are no longer owed to `recipient`."""
+
+    recipient: bytes
+    first: int
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """One transaction. What the store commits is exactly what the decisions of one batch changed."""
+
+    parcels: list[Parcel] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    joined: list[Subscription] = field(default_factory=list)
+    left: list[tuple[bytes, bytes]] = field(default_factory=list)            # (group, subscriber)
+    routes: list[Route] = field(default_factory=list)
+    routes_gone: list[bytes] = field(default_factory=list)
+    locals: list[bytes] = field(default_factory=list)
+    locals_gone: list[bytes] = field(default_factory=list)
+    clear: list[tuple[bytes, bytes | None]] = field(default_factory=list)     # (recipient, group or all)
+    sweep_before_s: int | None = None                                        # forget ids and deadlines before this
+    defer: list[tuple[int, int]] = field(default_factory=list)               # (parcel's first, look again at second)
+    events: list[events.Event] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+class Settle(NamedTuple):
+    """Tell the neighbour that its first `n` are settled, some of them refused; `size` bytes are no longer in flight."""
+
+    link: int
+    n: int
+    refusals: list[Refusal]
+    size: int
+
+
+class Hand(NamedTuple):
+    """Write messages start..stop-1 of the parcel to the link; `local`: naming the router they came through."""
+
+    link: int
+    parcel: Parcel
+    start: int
+    stop: int
+    local: bool
+
+
+class Tell(NamedTuple):
+    """Write this message of our own to the link. It is counted like any other, and never queued."""
+
+    link: int
+    wire: bytes
+
+
+class Say(NamedTuple):
+    """Write a link item."""
+
+    link: int
+    item: link.Item
+
+
+class Fetch(NamedTuple):
+    """Read what is owed to `recipient` from arrival `position` on, at most so much, and hand it to `fetched`."""
+
+    recipient: bytes
+    position: int
+    messages: int
+    bytes: int
+
+
+class Dial(NamedTuple):
+    """Something waits for this key and no link is open."""
+
+    key: bytes
+
+
+class Inquire(NamedTuple):
+    """An operator's command asks; the answer goes back through `Router.answer`."""
+
+    link: int
+    inquiry: Inquiry
+
+
+class Close(NamedTuple):
+    """Say goodbye and close."""
+
+    link: int
+    reason: Reason
+    text: str
+
+
+Effect = Settle | Hand | Tell | Say | Fetch | Dial | Inquire | Close
+
+
+@dataclass(slots=True)
+class Decision:
+    """What one cycle decided: commit `changes`, then carry out `effects` in their order."""
+
+    changes: Changes = field(default_factory=Changes)
+    effects: list[Effect] = field(default_factory=list)
+
+
+class Desk:
+    """Where the deciding parts lay down what is to be done. `take` hands it over and starts afresh."""
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+        self.effects: list[Effect] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.effects) or bool(self.changes)
+
+    def take_effects(self) -> list[Effect]:
+        """Only what is to be carried out: for effects of what has been committed before."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def take(self) -> Decision:
+        decision = Decision(self.changes, self.effects)
+        self.changes, self.effects = Changes(), []
+        return decision

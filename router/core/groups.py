@@ -1,0 +1,74 @@
+"""Who has joined which group (specification, "Multicast routing"; R-C12..C14, R-C16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One key's membership of one group. `local`: the group stays on this node. `durable`: outlives the connection."""
+
+    group: bytes
+    subscriber: bytes
+    local: bool
+    durable: bool
+
+
+class Groups:
+    """Subscriptions by group and by subscriber, in the order of joining. Its limit is the caller's: groups per client."""
+
+    def __init__(self) -> None:
+        self._members: dict[bytes, dict[bytes, Subscription]] = {}
+        self._joined: dict[bytes, set[bytes]] = {}
+        self.revision = 0
+
+    def __repr__(self) -> str:
+        return f"<{sum(map(len, self._members.values()))} subscriptions to {len(self._members)} groups>"
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return (one for members in self._members.values() for one in members.values())
+
+    def members(self, group: bytes) -> tuple[bytes, ...]:
+        return tuple(self._members.get(group, ()))
+
+    def get(self, group: bytes, subscriber: bytes) -> Subscription | None:
+        return self._members.get(group, {}).get(subscriber)
+
+    def joined_by(self, subscriber: bytes) -> frozenset[bytes]:
+        return frozenset(self._joined.get(subscriber, ()))
+
+    def add(self, subscription: Subscription) -> bool:
+        """Join; the last JOIN of a subscriber wins. Whether anything changed."""
+        members = self._members.setdefault(subscription.group, {})
+        if members.get(subscription.subscriber) == subscription:
+            return False
+        members[subscription.subscriber] = subscription
+        self._joined.setdefault(subscription.subscriber, set()).add(subscription.group)
+        self.revision += 1
+        return True
+
+    def remove(self, group: bytes, subscriber: bytes) -> bool:
+        """Leave; leaving a group one is not in changes nothing (R-C15). Whether anything changed."""
+        members = self._members.get(group, {})
+        if members.pop(subscriber, None) is None:
+            return False
+        if not members:
+            del self._members[group]
+        self._joined[subscriber].discard(group)
+        if not self._joined[subscriber]:
+            del self._joined[subscriber]
+        self.revision += 1
+        return True
+
+    def wanted(self) -> set[bytes]:
+        """Groups with at least one subscription that is not local: those to join upstream (R-C14, R-C23)."""
+        return {group for group, members in self._members.items() if any(not one.local for one in members.values())}
+
+    def is_wanted(self, group: bytes) -> bool:
+        return any(not one.local for one in self._members.get(group, {}).values())
+
+    def is_local_only(self, group: bytes) -> bool:
+        members = self._members.get(group)
+        return bool(members) and not self.is_wanted(group)

@@ -1,0 +1,85 @@
+"""From received frames to rows: header, id and shape of each message, before any rule of this node is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from .codec import Malformed, frame
+from .crypto import digest
+from .message import read_header
+from .reasons import Reason
+from .session import Messages
+
+
+class Row(NamedTuple):
+    """One message of a read. `frame_at`, `start`, `end` and `signer_at` are positions in the read's data."""
+
+    k: int
+    id: bytes
+    kind: int
+    signer: bytes
+    destination: bytes | None
+    ttl_s: int
+    expiry_min: int
+    via: bytes | None
+    frame_at: int
+    start: int
+    end: int
+    signer_at: int
+
+
+Refusal = tuple[int, Reason, str]
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What one read of one link brought: `last_k` is its last message, `size` its bytes."""
+
+    link: int
+    last_k: int
+    size: int
+    data: bytes
+    rows: list[Row]
+    refusals: list[Refusal]
+
+
+def read_messages(link: int, messages: Messages) -> Arrived:
+    """Rows for all messages that are well formed, refusals for the others. VIA is cut out of the data (R-C6)."""
+    first_k, data, spans = messages
+    rows: list[Row] = []
+    refusals: list[Refusal] = []
+    view = memoryview(data)
+    has_via = False
+    k = first_k
+    for frame_at, start, end in spans:
+        try:
+            kind, signer, destination, ttl_s, expiry, signer_at, stop, via = read_header(data, start, end)
+        except Malformed as error:
+            refusals.append((k, Reason.MALFORMED, str(error)))
+        else:
+            if via is not None:
+                has_via = True
+            identity = digest(view[start + 1 : stop])
+            row = (k, identity, kind, signer, destination, ttl_s, expiry, via, frame_at, start, stop, signer_at)
+            rows.append(Row._make(row))
+        k += 1
+    size = spans[-1][2] - spans[0][0]
+    if has_via:
+        data, rows = _without_via(data, rows)
+    return Arrived(link, k - 1, size, data, rows, refusals)
+
+
+def _without_via(data: bytes, rows: Sequence[Row]) -> tuple[bytes, list[Row]]:
+    frames = [frame(b"\x84" + data[row.start + 1 : row.end]) for row in rows]
+    bare = []
+    for row, one, stop in zip(rows, frames, accumulate(map(len, frames)), strict=True):
+        shift = stop - row.end
+        bare.append(
+            row._replace(
+                frame_at=stop - len(one), start=row.start + shift, end=stop, signer_at=row.signer_at + shift
+            )
+        )
+    return b"".join(frames), bare

@@ -1,0 +1,21 @@
+"""How long a message may live: ttl and expiry (R-A2, R-A3). Times are Unix seconds unless the name says other."""
+
+from __future__ import annotations
+
+EPOCH_S = 1_577_836_800        # 2020-01-01T00:00Z
+UINT32_MAX = (1 << 32) - 1
+
+
+def expiry_s(expiry_min: int) -> int:
+    """The Unix second from which a message of that `exp` is no longer valid."""
+    return EPOCH_S + 60 * expiry_min
+
+
+def expiry_min(unix_s: float) -> int:
+    """The `exp` of a message that should live until about `unix_s`: rounded up to the whole minute."""
+    return max(0, min(UINT32_MAX, -int(-(unix_s - EPOCH_S) // 60)))
+
+
+def deadline_s(arrival_s: int, ttl_s: int, expiry: int, ttl_s_max: int) -> int:
+    """When this router gives up: min(arrival + ttl, exp), the ttl clamped to the local maximum (R-A3)."""
+    return min(arrival_s + min(ttl_s, ttl_s_max), expiry_s(expiry))

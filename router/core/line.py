@@ -1,0 +1,160 @@
+"""One line of the event log: JSON, with one flat schema for everything that is logged.
+
+A column that does not apply is left out and reads as null. Keys, ids and digests are lower-case hex, ids
+joined without a separator. `count` is how many messages (of an outward event: deliveries) a line stands for,
+`n` how many sequence numbers it takes. All columns and their OpenTelemetry names: `cddl/segment.cddl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import unpack
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .events import Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for
+
+VERSION = 1
+KINDS = ("unicast", "multicast")
+
+
+class Line(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One line of a segment, whatever it says. Where the default is 0, 0 does not occur."""
+
+    v: int
+    event: str
+    seq: int = 0
+    n: int = 0
+    t: int = 0
+    mono: int | None = None
+    router: str | None = None
+    boot: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    group: str | None = None
+    signer: str | None = None
+    destination: str | None = None
+    peer: str | None = None
+    link: int | None = None
+    first: int | None = None
+    count: int | None = None
+    ids: str | None = None
+    sizes: Sequence[int] | None = None
+    ttls: Sequence[int] | None = None
+    expiries: Sequence[int] | None = None
+    recipients: Sequence[str] | None = None
+    recipient: str | None = None
+    ranges: Sequence[tuple[int, int]] | None = None
+    reason: str | None = None
+    attempt: int | None = None
+    depth: int | None = None
+    duration_ns: int | None = None
+    fields: dict[str, Any] | None = None
+    schema: str | None = None
+    first_seq: int = 0
+    last_seq: int = 0
+    segments: int = 0
+    lines: int = 0
+    counts: dict[str, int] | None = None
+    min_t: int = 0
+    max_t: int = 0
+    predecessor: str | None = None
+    sha256: str | None = None
+    signature: str | None = None
+
+
+# The schema of every line as Spark spells it, in the order of the columns.
+_SPARK = {
+    "int": "BIGINT", "str": "STRING", "Sequence[int]": "ARRAY<BIGINT>", "Sequence[str]": "ARRAY<STRING>",
+    "Sequence[tuple[int, int]]": "ARRAY<ARRAY<BIGINT>>", "dict[str, Any]": "MAP<STRING,STRING>",
+    "dict[str, int]": "MAP<STRING,BIGINT>",
+}  # fmt: skip
+COLUMNS = {name: _SPARK[kind.removesuffix(" | None")] for name, kind in Line.__annotations__.items()}
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def encode_lines(rows: Sequence[Line]) -> bytes:
+    """The lines' bytes, each with its newline."""
+    return _ENCODER.encode_lines(rows)
+
+
+def decode_line(line: bytes) -> Line:
+    """The line that these bytes are; `ValueError` with a text for people if they are none."""
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ValueError(f"not a line of an event log: {str(error)[:120]}") from None
+
+
+# -- events as lines -----------------------------------------------------------------------------------------
+
+
+def rows(value: bytes, router: bytes) -> list[Line]:
+    """The lines of one value of the store; `Malformed` if it is none."""
+    seq, boot, events = decode_events(value)
+    out: list[Line] = []
+    names = router.hex(), boot.hex()
+    for event in events:
+        row = _row(event, seq, *names)
+        out.append(row)
+        seq += row.n
+    return out
+
+
+def lines(value: bytes, router: bytes) -> list[bytes]:
+    """The same as JSON, without newlines."""
+    return [_ENCODER.encode(row) for row in rows(value, router)]
+
+
+def _row(event: Event, seq: int, router: str, boot: str) -> Line:
+    match event:
+        case Accepted():
+            return _accepted(event, seq, router, boot)
+        case Outward():
+            return Line(
+                VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
+                recipient=event.recipient.hex(), link=event.link, count=stands_for(event),
+                ranges=event.ranges,
+                reason=None if event.reason is None else reason_word(event.reason),
+                attempt=event.attempt, depth=event.depth, duration_ns=event.duration_ns,
+            )  # fmt: skip
+        case Turned():
+            return Line(
+                VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
+                peer=_hex(event.neighbour), link=event.link, count=event.count, ids=event.ids.hex() or None,
+                reason=reason_word(event.reason), signer=_hex(event.signer),
+            )  # fmt: skip
+    fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
+    return Line(
+        VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=1, fields=fields
+    )
+
+
+def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
+    count = len(event.ids) // 32
+    words = f"<{count}I"
+    source, group = (None, event.signer.hex()) if event.kind else (event.signer.hex(), None)
+    return Line(
+        VERSION, "accepted", seq, count, event.at_ns, event.mono_ns, router, boot,
+        kind=KINDS[event.kind], source=source, group=group, destination=_hex(event.destination),
+        peer=_hex(event.neighbour), link=event.link, first=event.first, count=count, ids=event.ids.hex(),
+        sizes=unpack(words, event.sizes), ttls=unpack(words, event.ttls),
+        expiries=unpack(words, event.expiries), recipients=[one.hex() for one in event.recipients],
+    )  # fmt: skip
+
+
+def _hex(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.hex()
+
+
+def gap(first_seq: int, following: Line) -> Line:
+    """The line that says: the sequence numbers from `first_seq` up to the `following` line are missing."""
+    missing = following.seq - first_seq
+    return Line(
+        VERSION, "log_gap", first_seq, missing, following.t, following.mono, following.router, following.boot,
+        count=1, fields={"missing": missing},
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""The open links as deciding sees them: who is there, what is in flight to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .custody import Outgoing
+from .parcel import Parcel
+from .reasons import Reason
+from .rights import Standing
+from .session import Allowance
+
+
+@dataclass(slots=True)
+class Flight:
+    """Messages start..stop-1 of a parcel, handed to the link, the last as its n-th. No parcel: a message of our own."""
+
+    n: int
+    parcel: Parcel | None
+    start: int
+    stop: int
+    at_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One open link. `durable`: the peer keeps its key and wants its queue while away."""
+
+    id: int
+    key: bytes
+    standing: Standing
+    outgoing: Outgoing
+    app: bool = False
+    durable: bool = False
+    outcomes: bool = False
+    uplink: bool = False
+    dialled: bool = False
+    since_s: float = 0.0
+    up: bool = True
+    flights: deque[Flight] = field(default_factory=deque)
+    refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
+    allowance: Allowance = field(default_factory=lambda: Allowance(0, 0))
+
+    def __repr__(self) -> str:
+        state = "up" if self.up else "down"
+        return f"<link {self.id} to {self.standing.value} {self.key.hex()[:8]}, {state}, {self.outgoing.in_flight} in flight>"
+
+
+class Links:
+    """By number and by key: one link per key."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Link] = {}
+        self._by_key: dict[bytes, Link] = {}
+        self.revision = 0
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, number: int) -> Link | None:
+        return self._by_id.get(number)
+
+    def to(self, key: bytes) -> Link | None:
+        return self._by_key.get(key)
+
+    def standing_of(self, key: bytes) -> Standing | None:
+        found = self._by_key.get(key)
+        return found.standing if found is not None else None
+
+    def add(self, link: Link) -> None:
+        self._by_id[link.id] = link
+        self._by_key[link.key] = link
+        self.revision += 1
+
+    def remove(self, link: Link) -> None:
+        link.up = False
+        del self._by_id[link.id]
+        if self._by_key.get(link.key) is link:
+            del self._by_key[link.key]
+        self.revision += 1

@@ -1,0 +1,181 @@
+"""JOIN and LEAVE, from below and towards the uplinks (specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import events as ev
+from .codec import Malformed
+from .control import Control, Join, JoinAck, Leave, LeaveAck, decode_control, encode_control
+from .crypto import PublicKey, SigningKey
+from .effects import Desk, Inquire, Now, Tell
+from .groups import Groups, Subscription
+from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from .intake import Row
+from .lifetime import expiry_min
+from .links import Flight, Link, Links
+from .message import open_message, seal_unicast
+from .rights import JOIN, Directory, Standing
+
+CONTROL_LIFE_S = 3600
+JOIN_AGAIN_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipLimits:
+    groups_per_client_max: int = 1000
+
+
+class Membership:
+    """Owns the subscriptions, and what has been asked of each uplink.
+
+    `left(subscriber, group)` is called when somebody's queue for a group ends.
+    """
+
+    def __init__(
+        self, key: SigningKey, directory: Directory, groups: Groups, links: Links, desk: Desk,
+        limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
+    ) -> None:  # fmt: skip
+        self._key = key
+        self._directory = directory
+        self._groups = groups
+        self._links = links
+        self._desk = desk
+        self._limits = limits
+        self._left = left
+        self._asked: dict[tuple[bytes, bytes], int] = {}     # (uplink, group): asked to join, not acknowledged, when
+        self._member: set[tuple[bytes, bytes]] = set()       # (uplink, group): acknowledged on the present link
+
+    # -- what a neighbour asks of us -------------------------------------------------------------------------
+
+    def hear(self, link: Link, row: Row, wire: bytes, now: Now) -> None:
+        """A unicast for this router. Control is honoured only from the link's own key (R-C4); what cannot be read is
+        dropped, and a refusal is a failure to those we know and silence to strangers (R-C15)."""
+        if row.signer != link.key:
+            return
+        body = open_message(wire).body
+        try:
+            if is_inquiry(body):
+                self._hear_inquiry(link, decode_inquiry(body))
+                return
+            control = decode_control(body)
+        except Malformed:
+            return
+        match control:
+            case Join(group, local):
+                success = self._join(link, group, local, now)
+                self._answer(link, JoinAck(group, success), success, now)
+            case Leave(group):
+                self._leave(link.key, group, now)
+                self._answer(link, LeaveAck(group, True), True, now)
+            case JoinAck(group, success):
+                self._heard_join_ack(link, group, success, now)
+            case _:
+                pass
+
+    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> None:
+        if link.standing is Standing.LOCAL and isinstance(inquiry, Inquiry):
+            self._desk.effects.append(Inquire(link.id, inquiry))
+
+    def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:
+        if success or link.standing is not Standing.STRANGER:
+            self.say(link, control, now)
+
+    def say(self, link: Link, control: Control | Answer, now: Now, to: PublicKey | None = None) -> None:
+        """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0."""
+        expiry = expiry_min(now.wall_s + CONTROL_LIFE_S)
+        to = to or PublicKey(link.key)
+        body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
+        wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
+        n = link.outgoing.send(1, len(wire))
+        link.flights.append(Flight(n, None, 0, 1))
+        self._desk.effects.append(Tell(link.id, wire))
+
+    def _may_join(self, link: Link, group: bytes) -> bool:
+        allowed = link.standing is Standing.LOCAL or JOIN in self._directory.grants(link.key) or self._directory.join_open
+        joined = self._groups.joined_by(link.key)
+        return allowed and (group in joined or len(joined) < self._limits.groups_per_client_max)
+
+    def _join(self, link: Link, group: PublicKey, local: bool, now: Now) -> bool:
+        if not self._may_join(link, group):
+            return False
+        wanted = self._groups.is_wanted(group)
+        subscription = Subscription(group, link.key, local, link.durable or link.standing is not Standing.LOCAL)
+        if self._groups.add(subscription):
+            self._desk.changes.joined.append(subscription)
+            self._log("join", link.key, group, now)
+        self._tell_uplinks(group, wanted, now)
+        return True
+
+    def _leave(self, subscriber: bytes, group: bytes, now: Now) -> None:
+        wanted = self._groups.is_wanted(group)
+        if self._groups.remove(group, subscriber):
+            self._desk.changes.left.append((group, subscriber))
+            self._left(subscriber, group)
+            self._log("leave", subscriber, group, now)
+        self._tell_uplinks(group, wanted, now)
+
+    def leave_all(self, subscriber: bytes, now: Now) -> None:
+        """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
+        for group in self._groups.joined_by(subscriber):
+            self._leave(subscriber, group, now)
+        self._left(subscriber, None)
+
+    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now) -> None:
+        fields = (("subscriber", subscriber), ("group", group))
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    # -- what we ask of our uplinks --------------------------------------------------------------------------
+
+    def link_up(self, link: Link, now: Now) -> None:
+        """An edge joins again at every link-up whatever it wants, until each JOIN is acknowledged."""
+        if link.uplink:
+            self._forget(link.key)
+            for group in self._groups.wanted():
+                self._ask(link, group, now)
+
+    def link_down(self, link: Link) -> None:
+        if link.uplink:
+            self._forget(link.key)
+
+    def _forget(self, uplink: bytes) -> None:
+        self._asked = {key: at for key, at in self._asked.items() if key[0] != uplink}
+        self._member = {key for key in self._member if key[0] != uplink}
+
+    def ask_again(self, now: Now) -> None:
+        for (uplink, group), asked_s in list(self._asked.items()):
+            link = self._links.to(uplink)
+            if link is not None and now.mono_s - asked_s >= JOIN_AGAIN_S:
+                self._ask(link, group, now)
+
+    def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
+        """An uplink brought a message of a group that nobody here has joined: answered by a LEAVE."""
+        if link.uplink and not self._groups.is_wanted(group):
+            self.say(link, Leave(PublicKey(group)), now)
+
+    def _ask(self, link: Link, group: bytes, now: Now) -> None:
+        self._asked[link.key, group] = int(now.mono_s)
+        self.say(link, Join(PublicKey(group), False), now)
+
+    def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
+        self._asked.pop((link.key, group), None)
+        if success:
+            self._member.add((link.key, group))
+        else:
+            self._log("join_refused", link.key, group, now)
+
+    def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:
+        wanted = self._groups.is_wanted(group)
+        if wanted == was_wanted:
+            return
+        for uplink in self._directory.uplinks:
+            link = self._links.to(uplink)
+            if link is None:
+                continue
+            if wanted:
+                self._ask(link, group, now)
+            else:
+                self._asked.pop((uplink, group), None)
+                self._member.discard((uplink, group))
+                self.say(link, Leave(PublicKey(group)), now)

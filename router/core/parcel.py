@@ -1,0 +1,101 @@
+"""Parcels: consecutive messages that share their fate. The unit of storing, queueing and handing over.
+
+Messages that came over one link, name the same signer and destination, and are owed to the same recipients form one
+parcel when they are accepted. Its bytes are the received frames, unchanged; arrival numbers inside are contiguous.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from .codec import head
+from .crypto import ID_BYTES
+from .lifetime import expiry_s
+from .reasons import Reason
+
+U32 = "I"
+_SIGNED_TAIL = b"\x58\x20"
+
+
+@dataclass(slots=True)
+class Parcel:
+    """`count` messages from arrival number `first` on.
+
+    `blob` holds their frames without VIA, message i ending at byte `ends[i]`; `ids` is count * 32 bytes; `deadlines`
+    are Unix seconds. `via` is the neighbour to name to local services, None for what a local service sent.
+    """
+
+    first: int
+    kind: int
+    signer: bytes
+    destination: bytes | None
+    neighbour: bytes
+    via: bytes | None
+    recipients: tuple[bytes, ...]
+    at_s: int
+    blob: bytes
+    ends: array[int]
+    ids: bytes
+    ttls: array[int]
+    expiries: array[int]
+    deadlines: array[int]
+    stored: bool = True
+    _local: tuple[bytes, array[int]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def count(self) -> int:
+        return len(self.ends)
+
+    def id(self, index: int) -> bytes:
+        return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]
+
+    def size(self, start: int, stop: int) -> int:
+        """Bytes of the frames of messages start..stop-1."""
+        return self.ends[stop - 1] - (self.ends[start - 1] if start else 0)
+
+    def why_expired(self, index: int) -> Reason:
+        """Whether the ttl or the expiry ends message `index` first."""
+        return Reason.EXPIRY_PASSED if self.deadlines[index] >= expiry_s(self.expiries[index]) else Reason.TTL_EXPIRED
+
+    def frames(self, start: int, stop: int, *, local: bool = False) -> memoryview:
+        """The frames of messages start..stop-1, to be written as they are; with VIA for local services."""
+        blob, ends = (self.blob, self.ends) if not local or self.via is None else self._with_via(self.via)
+        return memoryview(blob)[ends[start - 1] if start else 0 : ends[stop - 1]]
+
+    def wire(self, index: int) -> bytes:
+        """One message, without its frame's head and without VIA."""
+        raw = bytes(self.frames(index, index + 1))
+        return raw[head_bytes(raw) :]
+
+    def _with_via(self, via: bytes) -> tuple[bytes, array[int]]:
+        if self._local is None:
+            parts: list[bytes] = []
+            sizes = []
+            for index in range(self.count):
+                wire = self.wire(index)
+                lead = head(len(wire) + 34)
+                parts += (lead, b"\x85", wire[1:], _SIGNED_TAIL, via)
+                sizes.append(len(lead) + len(wire) + 34)
+            self._local = b"".join(parts), array(U32, accumulate(sizes))
+        return self._local
+
+
+def head_bytes(raw: bytes) -> int:
+    """The length of the byte string head that `raw` begins with."""
+    return {0x58: 2, 0x59: 3, 0x5A: 5}.get(raw[0], 1)
+
+
+def ranges_without(start: int, stop: int, holes: Sequence[int]) -> list[tuple[int, int]]:
+    """start..stop-1 as runs that avoid the sorted `holes`."""
+    runs = []
+    for hole in holes:
+        if start <= hole < stop:
+            if start < hole:
+                runs.append((start, hole))
+            start = hole + 1
+    if start < stop:
+        runs.append((start, stop))
+    return runs

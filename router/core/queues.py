@@ -1,0 +1,144 @@
+"""What is owed to whom, in numbers: room, shares and counters of every recipient's queue.
+
+The queues themselves lie on disk; here is what deciding needs. Room is taken when a message is accepted and given back
+when it has come to its end, so what was accepted is never refused later for lack of room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .reasons import Reason
+
+UNLIMITED = 1 << 62
+TAG_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """In messages and bytes; `share_percent` of a recipient's queue is the most one group, source or neighbour holds."""
+
+    recipient_messages_max: int = 1_000_000
+    recipient_bytes_max: int = 1 << 30
+    group_messages_max: int = UNLIMITED
+    group_bytes_max: int = UNLIMITED
+    neighbour_messages_max: int = UNLIMITED
+    neighbour_bytes_max: int = UNLIMITED
+    node_messages_max: int = 10_000_000
+    node_bytes_max: int = 16 << 30
+    share_percent: int = 25
+
+
+@dataclass(slots=True)
+class Tally:
+    """Messages and bytes held now, and the most that may be."""
+
+    messages_max: int
+    bytes_max: int
+    messages: int = 0
+    bytes: int = 0
+
+    def add(self, messages: int, size: int) -> None:
+        self.messages += messages
+        self.bytes += size
+
+    def room(self) -> tuple[int, int]:
+        return self.messages_max - self.messages, self.bytes_max - self.bytes
+
+
+@dataclass(slots=True)
+class Queue:
+    """One recipient's queue.
+
+    `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
+    handed to it; `again`: so many were handed to an earlier link and may come twice; `retry_at`: not before this
+    Unix second, because the next router refused for now.
+    """
+
+    recipient: bytes
+    total: Tally
+    shares: dict[bytes, Tally] = field(default_factory=dict)
+    position: int = 0
+    behind: bool = False
+    again: int = 0
+    retry_at: float = 0.0
+    backoff_s: float = 0.0
+    oldest_s: int = 0
+
+    def __repr__(self) -> str:
+        return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"
+
+
+class Queues:
+    """All recipients' queues, and the tallies of groups, neighbours and the node. Empty ones are forgotten."""
+
+    def __init__(self, limits: QueueLimits) -> None:
+        self.limits = limits
+        self.by_recipient: dict[bytes, Queue] = {}
+        self._groups: dict[bytes, Tally] = {}
+        self._neighbours: dict[bytes, Tally] = {}
+        self.node = Tally(limits.node_messages_max, limits.node_bytes_max)
+
+    def of(self, recipient: bytes) -> Queue:
+        queue = self.by_recipient.get(recipient)
+        if queue is None:
+            limits = self.limits
+            queue = Queue(recipient, Tally(limits.recipient_messages_max, limits.recipient_bytes_max))
+            self.by_recipient[recipient] = queue
+        return queue
+
+    def _tallies(self, queue: Queue, signer: bytes, neighbour: bytes) -> tuple[tuple[Tally, Reason], ...]:
+        limits = self.limits
+        percent = limits.share_percent
+        share = queue.total.messages_max * percent // 100, queue.total.bytes_max * percent // 100
+        by_group = limits.group_messages_max, limits.group_bytes_max
+        by_neighbour = limits.neighbour_messages_max, limits.neighbour_bytes_max
+        signer, neighbour = signer[:TAG_BYTES], neighbour[:TAG_BYTES]
+        return (
+            (queue.total, Reason.QUEUE_FULL_RECIPIENT),
+            (_tally(queue.shares, b"s" + signer, share), Reason.QUEUE_FULL_GROUP),
+            (_tally(queue.shares, b"n" + neighbour, share), Reason.QUEUE_FULL_GROUP),
+            (_tally(self._groups, signer, by_group), Reason.QUEUE_FULL_GROUP),
+            (_tally(self._neighbours, neighbour, by_neighbour), Reason.QUEUE_FULL_GROUP),
+        )
+
+    def node_room(self) -> tuple[int, int, Reason]:
+        """Messages and bytes that the node still takes, and the word to refuse the next with."""
+        return *self.node.room(), Reason.QUEUE_FULL_NODE
+
+    def room(self, recipient: bytes, signer: bytes, neighbour: bytes) -> tuple[int, int, Reason]:
+        """The same for one recipient's queue, the shares in it, and what group and neighbour are owed in all."""
+        tallies = self._tallies(self.of(recipient), signer, neighbour)
+        messages, few = min(((tally.room()[0], reason) for tally, reason in tallies), key=_amount)
+        size, small = min(((tally.room()[1], reason) for tally, reason in tallies), key=_amount)
+        return messages, size, few if messages < 1 else small
+
+    def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
+        """Take room for `messages` of together `size` bytes; negative numbers give it back.
+
+        `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, which is what the disk keeps.
+        """
+        queue = self.of(recipient)
+        for tally, _ in self._tallies(queue, signer, neighbour):
+            tally.add(messages, size)
+        if messages < 0:
+            for name, tallies in ((signer, self._groups), (neighbour, self._neighbours)):
+                if not tallies[name[:TAG_BYTES]].messages:
+                    del tallies[name[:TAG_BYTES]]
+        return queue
+
+    def forget_if_empty(self, recipient: bytes) -> None:
+        queue = self.by_recipient.get(recipient)
+        if queue is not None and not queue.total.messages:
+            del self.by_recipient[recipient]
+
+
+def _tally(tallies: dict[bytes, Tally], name: bytes, most: tuple[int, int]) -> Tally:
+    tally = tallies.get(name)
+    if tally is None:
+        tally = tallies[name] = Tally(*most)
+    return tally
+
+
+def _amount(room: tuple[int, Reason]) -> int:
+    return room[0]

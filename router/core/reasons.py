@@ -1,0 +1,64 @@
+"""Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
+
+Numbers 0-63 are the router's; every service has a later range of its own.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """A drop is an outcome with a reason. `word` is for machines, `sentence` for people."""
+
+    word: str
+    sentence: str
+    later: bool
+
+    def __new__(cls, number: int, word: str = "", sentence: str = "", later: bool = False) -> Reason:
+        self = int.__new__(cls, number)
+        self._value_ = number
+        self.word = word
+        self.sentence = sentence
+        self.later = later
+        return self
+
+    MALFORMED = 1, "malformed", "The bytes are not a message of this protocol."
+    UNSUPPORTED = 2, "unsupported", "This router does not know that kind of message."
+    TOO_LARGE = 3, "too-large", "The message is larger than this router allows."
+    BAD_SIGNATURE = 4, "bad-signature", "The signature does not fit the key that the message names."
+    DUPLICATE = 5, "duplicate", "This router has already accepted that message."
+    NO_ROUTE = 6, "no-route", "No route to the destination is known."
+    NO_SUBSCRIBERS = 7, "no-subscribers", "Nobody here has joined the group."
+    NOT_LOCAL_SOURCE = 8, "not-local-source", "The message claims a local source but came from outside."
+    NOT_AUTHORISED = 9, "not-authorised", "The sender has no right to do this here."
+    BLOCKED = 10, "blocked", "The operator has blocked this key."
+    RATE_LIMITED = 11, "rate-limited", "Too many messages in too short a time.", True
+    RECIPIENT_OFFLINE_TTL0 = 12, "recipient-offline-ttl0", "The recipient is away and ttl 0 forbids waiting."
+    TTL_EXPIRED = 13, "ttl-expired", "The message waited longer than its ttl allows."
+    EXPIRY_PASSED = 14, "expiry-passed", "The message's expiry time has passed."
+    EXPIRY_TOO_FAR = 15, "expiry-too-far", "The message's expiry lies further ahead than this router allows."
+    QUEUE_FULL_RECIPIENT = 16, "queue-full-recipient", "The recipient's queue is full.", True
+    QUEUE_FULL_GROUP = 17, "queue-full-group", "The share of the queue for this group or sender is full.", True
+    QUEUE_FULL_NODE = 18, "queue-full-node", "The store of this node is full.", True
+    INDEX_FULL = 19, "index-full", "The index of known messages is full.", True
+    WINDOW_EXCEEDED = 20, "window-exceeded", "More messages are in flight than the window allows."
+    DISK_FULL = 21, "disk-full", "The disk of this node is nearly full.", True
+    CONNECT_FAILED = 22, "connect-failed", "The next router could not be reached.", True
+    CONNECT_TIMEOUT = 23, "connect-timeout", "The next router did not answer in time.", True
+    PEER_REFUSED = 24, "peer-refused", "The next router refused the message."
+    LEFT = 25, "left", "The recipient left, was removed, or its queue was cleared."
+    REPLACED = 26, "replaced", "A newer connection of the same key took over."
+    SHUTDOWN = 27, "shutdown", "The node is stopping.", True
+    INTERNAL = 28, "internal", "Something is wrong inside this node.", True
+
+
+BY_WORD = {reason.word: reason for reason in Reason}
+
+
+def reason_from(number: int) -> Reason:
+    """The reason of that number; an unknown one from a newer neighbour reads as `peer-refused`."""
+    try:
+        return Reason(number)
+    except ValueError:
+        return Reason.PEER_REFUSED

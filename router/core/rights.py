@@ -1,0 +1,77 @@
+"""Who a neighbour is to this node and what it may do (link layer, "Who may do what"; R-B4, R-C10, R-C11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+JOIN, STORE, RELAY = "join", "store", "relay"
+
+
+class Standing(Enum):
+    """Fixed when the link comes up."""
+
+    LOCAL = "local"           # a service or app of this node
+    CLIENT = "client"         # an edge node we serve, with rights of its own
+    PEER = "peer"             # another router, configured or invited
+    STRANGER = "stranger"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """What the configuration says of a key."""
+
+    key: bytes
+    name: str = ""
+    grants: frozenset[str] = frozenset()
+    uplink: bool = False
+    blocked: bool = False
+    urls: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Directory:
+    """All keys this node knows by configuration, and the local ones it has recorded."""
+
+    me: bytes
+    accept_strangers: bool = False
+    join_open: bool = False
+    neighbours: dict[bytes, Neighbour] = field(default_factory=dict)
+    locals: set[bytes] = field(default_factory=set)
+    revision: int = 0
+
+    def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
+        self.neighbours = {one.key: one for one in neighbours}
+        self.revision += 1
+
+    def record_local(self, key: bytes) -> bool:
+        """A key proven on the owner-only socket that asked to be kept. Whether it is new."""
+        if key in self.locals:
+            return False
+        self.locals.add(key)
+        self.revision += 1
+        return True
+
+    def standing(self, key: bytes, owner: bool) -> Standing | None:
+        """The standing of a key that has been proven; `owner`: on the owner-only socket. None: not let in."""
+        known = self.neighbours.get(key)
+        if known is not None and known.blocked:
+            return None
+        if key in self.locals or owner:
+            return Standing.LOCAL
+        if known is not None:
+            return Standing.CLIENT if known.grants else Standing.PEER
+        return Standing.STRANGER if self.accept_strangers else None
+
+    def grants(self, key: bytes) -> frozenset[str]:
+        known = self.neighbours.get(key)
+        return known.grants if known is not None else frozenset()
+
+    @property
+    def uplinks(self) -> tuple[bytes, ...]:
+        return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)
+
+    def name_of(self, key: bytes) -> str:
+        known = self.neighbours.get(key)
+        return known.name if known is not None else ""

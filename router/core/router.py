@@ -1,0 +1,315 @@
+"""The message router's decisions: events in, changes and effects out (laws 1 and 2).
+
+The caller runs cycles: feed events, `take()` what was decided, commit the changes, then carry out the effects. All
+state is here or in the parts made here, and nothing else touches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import events as ev
+from . import link as words
+from .acceptance import Acceptance, AcceptanceLimits, Job
+from .control import Report
+from .crypto import MessageId, PublicKey, SigningKey
+from .custody import Outgoing
+from .delivery import Delivery, DeliveryLimits, Due, Owed
+from .effects import Close, Decision, Desk, Effect, Now
+from .groups import Groups, Subscription
+from .inquiry import Answer
+from .intake import Arrived
+from .links import Link, Links
+from .machine import RemoteProtocolError
+from .membership import Membership, MembershipLimits
+from .parcel import Parcel
+from .queues import QueueLimits, Queues
+from .reasons import Reason
+from .rights import Directory, Standing
+from .routes import Route, Routes
+from .routing import Routing
+from .seen import Seen
+from .session import Allowance
+
+
+TOGETHER_S = 10.0        # two connections of one key within this time were dialled at once
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every limit of the deciding core."""
+
+    acceptance: AcceptanceLimits = AcceptanceLimits()
+    delivery: DeliveryLimits = DeliveryLimits()
+    membership: MembershipLimits = MembershipLimits()
+    queues: QueueLimits = QueueLimits()
+    seen_recent_max: int = 200_000
+    routes_max: int = 100_000
+    routes_per_neighbour_max: int = 10_000
+    route_hold_s: int = 60
+    strangers_max: int = 64
+    locals_max: int = 1000
+
+
+class Backlog(NamedTuple):
+    """What the store still owes somebody from earlier: totals by signer and neighbour (first bytes of their keys)."""
+
+    recipient: bytes
+    signer_tag: bytes
+    neighbour_tag: bytes
+    messages: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the store holds when the node starts."""
+
+    next_arrival: int = 1
+    index_entries: int = 0
+    held_messages: int = 0
+    held_bytes: int = 0
+    subscriptions: list[Subscription] = field(default_factory=list)
+    routes: list[Route] = field(default_factory=list)
+    locals: list[bytes] = field(default_factory=list)
+    backlog: list[Backlog] = field(default_factory=list)
+
+
+class Clear(NamedTuple):
+    """A queue, or one group's part of it, has ended; what it holds is to be read and given to `drop`."""
+
+    recipient: bytes
+    group: bytes | None
+
+
+class Router:
+    """`directory` says who is who; `key` signs what this router says in its own name."""
+
+    def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
+        self.directory = directory
+        self.links = Links()
+        self.groups = Groups()
+        self.queues = Queues(limits.queues)
+        self.routes = Routes(limits.routes_max, limits.routes_per_neighbour_max, limits.route_hold_s)
+        self.seen = Seen(limits.seen_recent_max)
+        self._limits = limits
+        self._desk = Desk()
+        self.clears: list[Clear] = []
+        self._membership = Membership(
+            key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
+        )
+        self._delivery = Delivery(self.links, self.queues, self._desk, limits.delivery, self._report)
+        routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
+        self._acceptance = Acceptance(
+            self.links, self.queues, routing, self.routes, self.seen, self._delivery, self._desk, limits.acceptance,
+            self._membership.hear, lambda: directory.uplinks,
+        )  # fmt: skip
+        self._recover(recovered, now)
+
+    def __repr__(self) -> str:
+        return f"<router {self.directory.me.hex()[:8]}: {len(self.links)} links, {self.groups!r}, {self.routes!r}>"
+
+    def _recover(self, recovered: Recovered, now: Now) -> None:
+        self._acceptance.next_arrival = recovered.next_arrival
+        self._acceptance.index_entries = recovered.index_entries
+        self.queues.node.add(recovered.held_messages, recovered.held_bytes)
+        self.directory.locals.update(recovered.locals)
+        for route in recovered.routes:
+            self.routes.learn(route, now.wall_s)
+        for recipient, signer, neighbour, messages, size in recovered.backlog:
+            queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
+            queue.behind, queue.again = True, queue.total.messages
+        for subscription in recovered.subscriptions:
+            self.groups.add(subscription)
+        gone = {one.subscriber for one in recovered.subscriptions if not one.durable}
+        gone |= {one.recipient for one in recovered.backlog if not self._keeps_queue(one.recipient)}
+        for subscriber in gone:
+            self._membership.leave_all(subscriber, now)
+
+    def _keeps_queue(self, key: bytes) -> bool:
+        known = self.directory.neighbours.get(key)
+        if known is not None and known.blocked:
+            return False
+        return known is not None or key in self.directory.locals
+
+    def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
+        self.clears.append(Clear(recipient, group))
+
+    def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
+        """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
+        onward = self.links.to(parcel.signer) or self.links.to(parcel.neighbour)
+        if onward is not None:
+            to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
+            destination = PublicKey(parcel.destination or b"")
+            report = Report(message, destination, state, reason, now.wall_s)
+            self._membership.say(onward, report, now, to)
+
+    @property
+    def revision(self) -> tuple[int, int, int, int]:
+        """Changes when a plan could."""
+        return self.directory.revision, self.links.revision, self.groups.revision, len(self.routes)
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def link_up(
+        self, number: int, key: bytes, owner: bool, hello: words.Hello, now: Now, *, dialled: bool = False
+    ) -> Link | None:
+        """A neighbour has proven `key`. None: it is not let in, and a `Close` says so."""
+        standing = self.directory.standing(key, owner)
+        if standing is Standing.STRANGER and self._strangers() >= self._limits.strangers_max:
+            standing = None
+        if standing is None or key == self.directory.me:
+            self._desk.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            return None
+        earlier = self.links.to(key)
+        if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
+            self._desk.effects.append(Close(number, Reason.REPLACED, "both ends dialled; the other connection stays"))
+            return None
+        if earlier is not None:
+            self._desk.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
+            self.link_down(earlier.id, now, replaced=True)
+        app = hello.role == "app"
+        rate = self._limits.acceptance.neighbour_messages_per_s
+        link = Link(
+            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), app=app,
+            durable=hello.durable if app else True, outcomes=app and "outcome" in hello.features,
+            uplink=key in self.directory.uplinks, dialled=dialled, since_s=now.mono_s, allowance=Allowance(rate, max(1.0, rate)),
+        )  # fmt: skip
+        self.links.add(link)
+        if app and owner and link.durable and len(self.directory.locals) < self._limits.locals_max:
+            if self.directory.record_local(key):
+                self._desk.changes.locals.append(key)
+        self._log("link_up", link, now)
+        self.routes.neighbour_up(key)
+        self._membership.link_up(link, now)
+        self._delivery.link_up(link)
+        return link
+
+    def _is_the_lesser(self, earlier: Link, dialled: bool, hello: words.Hello, now: Now) -> bool:
+        """Both ends dialled at once: the connection that the lower key began stays (R-B6)."""
+        both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
+        return both and (self.directory.me > earlier.key if dialled else earlier.key > self.directory.me)
+
+    def neighbours_changed(self, now: Now) -> None:
+        """The configuration of neighbours is new: who is no longer let in is closed, and keeps no queue."""
+        for link in list(self.links):
+            known = self.directory.neighbours.get(link.key)
+            link.uplink = known is not None and known.uplink
+            if known is not None and known.blocked:
+                self._desk.effects.append(Close(link.id, Reason.NOT_AUTHORISED, ""))
+        kept = {one.subscriber for one in self.groups} | set(self.queues.by_recipient)
+        for key in kept:
+            if self.links.to(key) is None and not self._keeps_queue(key):
+                self._membership.leave_all(key, now)
+
+    def _strangers(self) -> int:
+        return sum(link.standing is Standing.STRANGER for link in self.links)
+
+    def link_down(self, number: int, now: Now, *, replaced: bool = False) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        self.links.remove(link)
+        self._log("link_down", link, now)
+        self._delivery.link_down(link)
+        self._membership.link_down(link)
+        self.routes.neighbour_down(link.key, now.wall_s)
+        if not replaced and not self._keeps_queue(link.key):
+            self._membership.leave_all(link.key, now)
+
+    def _log(self, event: str, link: Link, now: Now) -> None:
+        fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value))
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    # -- messages in -----------------------------------------------------------------------------------------
+
+    def examine(self, arrived: Arrived, now: Now) -> Job | None:
+        """Everything that needs no signature. None: the link is gone, and with it what was unsettled."""
+        link = self.links.get(arrived.link)
+        return None if link is None else self._acceptance.examine(link, arrived, now, self.revision)
+
+    def decide(self, job: Job, on_disk: Collection[bytes], now: Now) -> None:
+        self._acceptance.decide(job, on_disk, now, self.revision)
+        if job.link.uplink and job.refusals:
+            by_k = {row.k: row for row in job.arrived.rows}
+            unwanted = {by_k[k].signer for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k}
+            for group in unwanted:
+                self._membership.not_wanted(job.link, group, now)
+
+    def set_disk_full(self, full: bool) -> None:
+        self._acceptance.disk_full = full
+
+    # -- messages out ----------------------------------------------------------------------------------------
+
+    def settled(self, number: int, n: int, now: Now) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        try:
+            self._delivery.settled(link, n, now)
+        except RemoteProtocolError as error:
+            self._desk.effects.append(Close(number, error.reason, error.text))
+
+    def refused(self, number: int, k: int, reason: Reason, text: str) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        try:
+            link.outgoing.check_refusal(k)
+        except RemoteProtocolError as error:
+            self._desk.effects.append(Close(number, error.reason, error.text))
+        else:
+            link.refused[k] = reason, text
+
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
+        self._delivery.fetched(recipient, owed, more, now)
+
+    def expire(self, due: Iterable[Due], now: Now) -> None:
+        self._delivery.expire(due, now)
+
+    def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
+        self._delivery.drop(recipient, owed, now)
+
+    def clear_queue(self, recipient: bytes) -> None:
+        """The operator's `queue drop`."""
+        self._queue_ends(recipient, None)
+
+    def answer(self, number: int, text: bytes, now: Now) -> None:
+        """Answer an `Inquire`."""
+        link = self.links.get(number)
+        if link is not None:
+            self._membership.say(link, Answer(text), now)
+
+    def released(self, messages: int, size: int) -> None:
+        """The store let go of parcels that nobody is owed any more."""
+        self.queues.node.add(-messages, -size)
+
+    def forgot(self, entries: int) -> None:
+        """The store swept so many ids out of the duplicate index."""
+        self._acceptance.index_entries -= entries
+
+    def tick(self, now: Now) -> None:
+        """About once a second: back-offs, joins to repeat, routes that have aged."""
+        self._delivery.retry(now)
+        self._membership.ask_again(now)
+        for route in self.routes.aged(now.wall_s):
+            self.routes.forget(route.destination)
+            self._desk.changes.routes_gone.append(route.destination)
+            fields = (("destination", route.destination), ("neighbour", route.neighbour))
+            self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+
+    # -- the end of a cycle ----------------------------------------------------------------------------------
+
+    def take(self, now: Now) -> Decision:
+        """What this cycle decided. A `Tell` takes its number among the link's messages here, in order."""
+        self._delivery.fetch_what_is_wanted(now)
+        return self._desk.take()
+
+    def take_effects(self) -> list[Effect]:
+        return self._desk.take_effects()
+
+    def take_clears(self) -> list[Clear]:
+        clears, self.clears = self.clears, []
+        return clears

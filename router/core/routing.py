@@ -1,0 +1,118 @@
+"""The two algorithms of the specification: to whom a message is owed (sections "Unicast routing", "Multicast routing").
+
+Signatures, duplicates and expiry are judged before and around this; here is only the question "where to".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .groups import Groups
+from .message import MULTICAST
+from .reasons import Reason
+from .rights import JOIN, RELAY, STORE, Directory, Standing
+from .routes import Routes
+
+
+class ForUs:
+    """The unicast is addressed to this router itself."""
+
+
+FOR_US: Final = ForUs()
+Plan = tuple[bytes, ...] | Reason | ForUs
+
+
+class Routing:
+    """Answers with recipients, with a reason for dropping, or with `FOR_US`. Holds no state of its own.
+
+    `connected(key)` tells the standing of a key's open link, or None.
+    """
+
+    def __init__(
+        self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None]
+    ) -> None:
+        self._directory = directory
+        self._groups = groups
+        self._routes = routes
+        self._connected = connected
+
+    def plan(
+        self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
+        neighbour: bytes, standing: Standing, now_s: int,
+    ) -> Plan:  # fmt: skip
+        """The plan for a message that `neighbour` brought."""
+        if kind == MULTICAST:
+            return self.multicast(signer, via, neighbour, standing)
+        assert destination is not None
+        return self.unicast(signer, destination, via, neighbour, standing, now_s)
+
+    # -- unicast: steps 2 to 4 of the unicast routing algorithm -----------------------------------------------
+
+    def unicast(
+        self, source: bytes, destination: bytes, via: bytes | None, neighbour: bytes, standing: Standing, now_s: int
+    ) -> Plan:
+        directory = self._directory
+        from_local = standing is Standing.LOCAL
+        if from_local and source != neighbour:
+            return Reason.NOT_LOCAL_SOURCE
+        if not from_local and (source == directory.me or self._is_local(source)):
+            return Reason.NOT_LOCAL_SOURCE                             # a replay (R-C3)
+        if destination == directory.me:                                # 3.1
+            return FOR_US
+        if self._is_local(destination):                                # 3.2
+            return (destination,) if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
+        served = self._served(destination, now_s)
+        may_relay = from_local or RELAY in directory.grants(neighbour)
+        if served is not None and standing is not Standing.STRANGER:   # a client of ours, or behind one (R-C11)
+            return (served,) if served != neighbour else Reason.NO_ROUTE
+        if not may_relay:                                              # 3.3: only for local sources
+            return Reason.NOT_AUTHORISED if standing is Standing.STRANGER else Reason.NO_ROUTE
+        if via is not None and from_local:                             # 3.3.1
+            return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
+        onward = self._next_hop(destination, neighbour, now_s)         # 3.3.2
+        return (onward,) if onward is not None else Reason.NO_ROUTE    # 4
+
+    def _is_local(self, key: bytes) -> bool:
+        return key in self._directory.locals or self._connected(key) is Standing.LOCAL
+
+    def _served(self, destination: bytes, now_s: int) -> bytes | None:
+        """The client that `destination` is, or that it was learned from, if that client has the right to relay."""
+        if self._directory.grants(destination):
+            return destination
+        neighbour = self._routes.neighbour_of(destination, now_s)
+        return neighbour if neighbour is not None and RELAY in self._directory.grants(neighbour) else None
+
+    def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
+        if destination in self._directory.neighbours or self._connected(destination) is not None:
+            return destination
+        learned = self._routes.neighbour_of(destination, now_s)
+        if learned is not None and learned != neighbour:
+            return learned
+        uplinks = [one for one in self._directory.uplinks if one != neighbour]
+        up = [one for one in uplinks if self._connected(one) is not None]
+        return next(iter(up or uplinks), None)
+
+    # -- multicast: steps 2, 3 and 8 of the multicast routing algorithm ----------------------------------------
+
+    def multicast(self, group: bytes, via: bytes | None, neighbour: bytes, standing: Standing) -> Plan:
+        directory = self._directory
+        if standing is Standing.STRANGER:
+            return Reason.NOT_AUTHORISED
+        if via is not None and standing is Standing.LOCAL:             # 2, local sources alone (R-C6)
+            return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
+        uplinks = directory.uplinks
+        recipients = [
+            one for one in self._groups.members(group)                 # 3, 8
+            if one != neighbour and one not in uplinks and self._waits_for(one)
+        ]  # fmt: skip
+        published_here = standing is Standing.LOCAL or JOIN in directory.grants(neighbour)
+        if published_here and neighbour not in uplinks and not self._groups.is_local_only(group):
+            recipients += [one for one in uplinks if one != neighbour]  # R-C23
+        return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
+
+    def _waits_for(self, subscriber: bytes) -> bool:
+        """Whether something is owed to a subscriber now: it is connected, or may have a queue while away."""
+        directory = self._directory
+        known = subscriber in directory.locals or STORE in directory.grants(subscriber)
+        return known or self._connected(subscriber) is not None

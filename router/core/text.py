@@ -1,0 +1,165 @@
+"""Keys and ids as text for people: bech32m with a kind prefix and a checksum (BIP-350), or plain hex.
+
+    addr1…    the address of a router, a service or an app     group1…    a group     msg1…    a message id
+
+Both forms are accepted wherever a key may be written. Short forms are for looking up, never for addressing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, get_args, overload
+from unicodedata import category
+
+from .crypto import KEY_BYTES, InvalidKey, MessageId, PublicKey
+
+Kind = Literal["addr", "group", "msg"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TEXT_BYTES_MAX = 200
+SHORT_TAIL = 8
+
+_NAMES = {"addr": "an address", "group": "a group", "msg": "a message id"}
+_CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_VALUE_OF = {character: value for value, character in enumerate(_CHARSET)}
+_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_BECH32M = 0x2BC830A3
+_BECH32M_MAX = 90
+_CHECKSUM = 6
+_INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+
+
+class BadText(ValueError):
+    """This text is not what it should be; the message says which, why, and what to do."""
+
+
+def key_text(kind: Kind, raw: bytes) -> str:
+    """The text of a key or id (32 bytes): what people copy, and what `parse_key` takes back."""
+    if len(raw) != KEY_BYTES:
+        raise ValueError(f"a key or id has {KEY_BYTES} bytes, not {len(raw)}")
+    return bech32m_encode(kind, raw)
+
+
+@overload
+def parse_key(text: str, kind: Literal["addr", "group"]) -> PublicKey: ...
+@overload
+def parse_key(text: str, kind: Literal["msg"]) -> MessageId: ...
+@overload
+def parse_key(text: str, kind: None = None) -> bytes: ...
+def parse_key(text: str, kind: Kind | None = None) -> bytes:
+    """The 32 bytes that `text` stands for: bech32m of that kind, or 64 hex digits; else `BadText`.
+
+    Addresses and groups must be valid points (R-B2). Hex without a `kind` cannot tell, and is not checked.
+    """
+    text = text.strip()
+    if len(text) == 2 * KEY_BYTES and _is_hex(text):
+        return _checked(kind, bytes.fromhex(text), text)
+    if len(text) > _BECH32M_MAX:
+        raise _bad(text, kind, f"it is {len(text)} characters long, longer than any key")
+    found, raw = _decoded(text, kind)
+    if found not in KINDS:
+        raise _bad(text, kind, f'its prefix "{found}" is unknown; keys begin with {"1, ".join(KINDS)}1')
+    if kind is not None and found != kind:
+        raise _bad(text, kind, f"it is {_NAMES[found]}")
+    if len(raw) != KEY_BYTES:
+        raise _bad(text, kind, f"it holds {len(raw)} bytes instead of {KEY_BYTES}")
+    return _checked(found, raw, text)
+
+
+def short(value: str | bytes) -> str:
+    """A shortened form for showing and looking up: `addr1qy2x9k4m…` of a text, `3f9a12bc…` of raw bytes."""
+    text = value.hex() if isinstance(value, bytes) else value
+    keep = (text.rfind("1", 0, len("group1")) + 1 if isinstance(value, str) else 0) + SHORT_TAIL
+    return text if len(text) <= keep else text[:keep] + "…"
+
+
+def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
+    """What a peer wrote, to be shown: no control or invisible characters, at most `bytes_max` as UTF-8."""
+    visible = "".join(one for one in text[: 4 * bytes_max] if category(one) not in _INVISIBLE)
+    return visible.encode()[:bytes_max].decode(errors="ignore")
+
+
+def bech32m_encode(prefix: str, data: bytes) -> str:
+    values = _regroup(data, 8, 5)
+    check = _polymod((*_expand(prefix), *values, *bytes(_CHECKSUM))) ^ _BECH32M
+    values += [check >> 5 * (_CHECKSUM - 1 - at) & 31 for at in range(_CHECKSUM)]
+    return prefix + "1" + "".join(_CHARSET[value] for value in values)
+
+
+def bech32m_decode(text: str) -> tuple[str, bytes]:
+    """Prefix and data of a bech32m text; ValueError with half a sentence that says what is wrong with it."""
+    if text != text.lower() and text != text.upper():
+        raise ValueError("it mixes upper and lower case")
+    prefix, separator, rest = text.lower().rpartition("1")
+    if not separator or not prefix or len(rest) < _CHECKSUM or len(text) > _BECH32M_MAX:
+        raise ValueError("it has no prefix and checksum")
+    if not all(33 <= ord(one) <= 126 for one in prefix):
+        raise ValueError("its prefix holds a character that is not allowed")
+    unknown = next((one for one in rest if one not in _VALUE_OF), None)
+    if unknown is not None:
+        raise ValueError(f'the character "{unknown}" never stands in a key')
+    values = [_VALUE_OF[one] for one in rest]
+    if _polymod((*_expand(prefix), *values)) != _BECH32M:
+        raise ValueError("its checksum does not fit: a character is wrong, missing or too many")
+    data = values[:-_CHECKSUM]
+    raw = bytes(_regroup(data, 5, 8))
+    if _regroup(raw, 8, 5) != data:
+        raise ValueError("its last character holds stray bits")
+    return prefix, raw
+
+
+def _decoded(text: str, kind: Kind | None) -> tuple[str, bytes]:
+    try:
+        return bech32m_decode(text)
+    except ValueError as error:
+        raise _bad(text, kind, str(error)) from None
+
+
+def _checked(kind: str | None, raw: bytes, text: str) -> bytes:
+    if kind == "msg":
+        return MessageId(raw)
+    if kind is None:
+        return raw
+    try:
+        return PublicKey.checked(raw)
+    except InvalidKey:
+        raise _bad(text, None, "its 32 bytes are not a valid Ed25519 public key") from None
+
+
+def _bad(text: str, kind: Kind | None, cause: str) -> BadText:
+    wanted = _NAMES[kind] if kind else "a key or id"
+    form = f"{kind}1…" if kind else "addr1…, group1… or msg1…"
+    shown = clean(text, 100)
+    return BadText(f'"{shown}" is not {wanted}: {cause}. Copy it again, whole: {form}, or 64 hex digits.')
+
+
+def _is_hex(text: str) -> bool:
+    return all(one in "0123456789abcdefABCDEF" for one in text)
+
+
+def _expand(prefix: str) -> list[int]:
+    return [ord(one) >> 5 for one in prefix] + [0] + [ord(one) & 31 for one in prefix]
+
+
+def _polymod(values: Iterable[int]) -> int:
+    check = 1
+    for value in values:
+        top = check >> 25
+        check = (check & 0x1FFFFFF) << 5 ^ value
+        for bit, generator in enumerate(_GENERATOR):
+            check ^= generator if top >> bit & 1 else 0
+    return check
+
+
+def _regroup(data: Iterable[int], width: int, to_width: int) -> list[int]:
+    """Groups of `width` bits as groups of `to_width`. Downwards the last one is filled up with zero bits,
+    upwards what is left over is dropped; the caller compares."""
+    held, bits, out = 0, 0, []
+    for value in data:
+        held, bits = held << width | value, bits + width
+        while bits >= to_width:
+            bits -= to_width
+            out.append(held >> bits & (1 << to_width) - 1)
+        held &= (1 << bits) - 1
+    if bits and to_width < width:
+        out.append(held << (to_width - bits) & (1 << to_width) - 1)
+    return out

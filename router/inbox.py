@@ -1,0 +1,187 @@
+"""Between an actor and those who write to it: an inbox emptied in lists, and answers that trio can await.
+
+Both work from every thread: only `_post` crosses into trio, and it alone knows trio's token.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pykka
+import trio
+from pykka import messages
+from pykka._envelope import Envelope
+
+T = TypeVar("T")
+
+INBOX_MESSAGES_MAX = 100_000
+
+
+class InboxFull(Exception):
+    """The actor has not kept up: the message was not taken, and its sender must say what becomes of it."""
+
+
+class WouldBlock(RuntimeError):
+    """A blocking `ask`, `stop` or `get` inside trio would wait for the very loop that it holds up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """Told to the actor that started `child`; `failure` is None when the child was stopped."""
+
+    child: pykka.ActorRef[Any]
+    failure: Exception | None
+
+
+_CONTROL = frozenset(
+    (messages._ActorStop, messages.ProxyCall, messages.ProxyGetAttr, messages.ProxySetAttr, ChildEnded)
+)
+
+
+def _post(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
+    """Run `callback` in the trio run of `token`, from any thread. If it raised, it would end the run."""
+    if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token:
+        callback()
+        return
+    with suppress(trio.RunFinishedError):  # nobody is left to be woken
+        token.run_sync_soon(callback, idempotent=True)
+
+
+class TrioFuture(pykka.ThreadingFuture[T]):
+    """Await it in trio; `get()` it in any other thread."""
+
+    _done: trio.Event | None = None
+    _token: trio.lowlevel.TrioToken
+
+    def set(self, value: Any = None) -> None:
+        super().set(value)
+        self._wake()
+
+    def set_exception(self, exc_info: Any = None) -> None:
+        super().set_exception(exc_info)
+        self._wake()
+
+    def _wake(self) -> None:
+        if (done := self._done) is not None:
+            _post(self._token, done.set)
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        if self._result is None and self._get_hook is None and trio.lowlevel.in_trio_run():
+            raise WouldBlock("this would block the trio loop: use `await ref.ask(message, block=False)`")
+        return super().get(timeout=timeout)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> T:
+        if self._get_hook is not None:  # from map(), join(), stop(): pykka computes it inside get()
+            computed: T = await trio.to_thread.run_sync(self.get, abandon_on_cancel=True)
+            return computed
+        if self._done is None:
+            self._token = trio.lowlevel.current_trio_token()
+            self._done = trio.Event()  # before the look: another thread may set at any moment
+        if self._result is None:
+            await self._done.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+        result: T = self.get()
+        return result
+
+
+async def reply(future: pykka.Future[T]) -> T:
+    """Await the answer of any actor; a ThreadingActor's own future cannot be awaited in trio."""
+    if isinstance(future, TrioFuture):
+        answer: T = await future
+        return answer
+    return await trio.to_thread.run_sync(future.get, abandon_on_cancel=True)
+
+
+class TrioInbox:
+    """First in, first out, from every thread. Full (`messages_max`): a tell raises `InboxFull` in its sender.
+
+    Asks, stops and proxy calls are always taken: each has somebody who waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.messages_max = INBOX_MESSAGES_MAX
+        self._envelopes: deque[Envelope[Any]] = deque()
+        self._token = trio.lowlevel.current_trio_token()
+        self._sleeper: trio.Event | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._envelopes)
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        if len(self._envelopes) >= self.messages_max and _is_plain(envelope):
+            raise InboxFull(
+                f"{len(self._envelopes)} messages wait, which is the limit: the actor is too slow"
+            )
+        self._envelopes.append(envelope)
+        if self._sleeper is not None:
+            _post(self._token, self._wake)
+        if self._closed:  # between the sender's look and now
+            self.close()
+
+    def get(self) -> Envelope[Any]:
+        return self._envelopes.popleft()
+
+    def empty(self) -> bool:
+        return not self._envelopes
+
+    def take_all(self, kind: type[T], limit: int | None = None) -> list[T]:
+        """The told messages of that class at the head of the inbox, in order, at most `limit`."""
+        taken: list[T] = []
+        waiting = self._envelopes
+        while waiting and len(taken) != limit:
+            message = waiting[0].message
+            if not isinstance(message, kind) or not _is_plain(waiting[0]):
+                break
+            taken.append(message)
+            waiting.popleft()
+        return taken
+
+    async def wait(self) -> None:
+        """Return when something is there; other tasks run in any case."""
+        self._sleeper = sleeper = trio.Event()  # before the look: another thread may put at any moment
+        if self._envelopes:
+            await trio.lowlevel.checkpoint()
+        else:
+            await sleeper.wait()
+        self._sleeper = None
+
+    def _wake(self) -> None:
+        if self._sleeper is not None:
+            self._sleeper.set()
+            self._sleeper = None
+
+    def close(self) -> None:
+        """Answer whoever waits for an answer; whoever comes later is answered at once."""
+        self._closed = True
+        with suppress(IndexError):  # two threads may be emptying it
+            while True:
+                envelope = self._envelopes.popleft()
+                if isinstance(envelope.message, messages._ActorStop):
+                    answer(envelope, None)
+                else:
+                    answer_dead(envelope, "the actor stopped before it handled the message")
+
+
+def _is_plain(envelope: Envelope[Any]) -> bool:
+    return envelope.reply_to is None and type(envelope.message) not in _CONTROL
+
+
+def answer(envelope: Envelope[Any], value: object) -> None:
+    """Give `value` to whoever asked, if anybody did."""
+    if envelope.reply_to is not None:
+        envelope.reply_to.set(value)
+
+
+def answer_dead(envelope: Envelope[Any], text: str) -> None:
+    """Raise `ActorDeadError(text)` in whoever asked, if anybody did."""
+    if envelope.reply_to is not None:
+        envelope.reply_to.set_exception((pykka.ActorDeadError, pykka.ActorDeadError(text), None))

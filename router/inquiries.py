@@ -1,0 +1,126 @@
+"""What a running node answers to its operator's commands: status, peers, queues, groups; and what it does for them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from router.core.crypto import PublicKey
+from router.core.inquiry import Inquiry
+
+if TYPE_CHECKING:
+    from router.message_router import MessageRouter
+
+log = logging.getLogger(__name__)
+
+ANSWER_BYTES_MAX = 900_000
+ROWS_MAX = 4_000
+
+
+class Inquiries:
+    """`facts` are those that do not change while the node runs; `reload` reads the neighbours again."""
+
+    def __init__(self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]]) -> None:
+        self._facts = facts
+        self._reload = reload
+        self._problems = problems
+        self._asked: MessageRouter | None = None
+
+    def attach(self, actor: MessageRouter) -> None:
+        self._asked = actor
+
+    def answer(self, inquiry: Inquiry) -> bytes:
+        """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
+        words: dict[str, Callable[[str], Any]] = {
+            "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
+            "drop": self._drop, "reload": self._reloaded,
+        }  # fmt: skip
+        act = words.get(inquiry.ask)
+        if act is None:
+            answer: Any = {"error": f"this node does not know the inquiry {inquiry.ask!r}"}
+        else:
+            answer = act(inquiry.argument)
+        text = json.dumps(answer).encode()
+        if len(text) > ANSWER_BYTES_MAX:
+            text = json.dumps({"error": f"the answer has {len(text)} bytes, more than fits a message"}).encode()
+        return text
+
+    @property
+    def _actor(self) -> MessageRouter:
+        assert self._asked is not None
+        return self._asked
+
+    def _status(self, _: str) -> dict[str, Any]:
+        actor = self._actor
+        node, counts = actor.router.queues.node, actor.counts.events()
+        names = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
+        return {
+            **self._facts(),
+            "peers": len(actor.outlets),
+            "queue": {"messages": node.messages, "bytes": node.bytes},
+            "groups": len({one.group for one in actor.router.groups}),
+            "counters": {name: counts.get(name, 0) for name in names},
+            "reasons": actor.counts.reasons(),
+            "log_seq": actor.store.next_seq - 1,
+        }
+
+    def _peers(self, _: str) -> list[dict[str, Any]]:
+        actor, directory = self._actor, self._actor.router.directory
+        found = {}
+        for number, outlet in list(actor.outlets.items())[:ROWS_MAX]:
+            link = actor.router.links.get(number)
+            if link is None:
+                continue
+            measured = actor.measured.get(number)
+            found[link.key] = {
+                "address": link.key.hex(), "name": directory.name_of(link.key), "state": "connected",
+                "standing": link.standing.value, "where": outlet.where, "in_flight": link.outgoing.in_flight,
+                "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
+                "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
+            }  # fmt: skip
+        problems = self._problems()
+        for key, known in directory.neighbours.items():
+            if key not in found:
+                found[key] = {
+                    "address": key.hex(), "name": known.name, "state": "blocked" if known.blocked else "away",
+                    "standing": "client" if known.grants else "peer", "where": ", ".join(known.urls), "in_flight": 0,
+                    "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
+                    "problem": problems.get(key),
+                }  # fmt: skip
+        return list(found.values())
+
+    def _queue(self, _: str) -> list[dict[str, Any]]:
+        actor = self._actor
+        now_s = actor.now().wall_s
+        waiting = [one for one in actor.router.queues.by_recipient.values() if one.total.messages]
+        waiting.sort(key=lambda one: -one.total.messages)
+        return [
+            {
+                "recipient": one.recipient.hex(), "name": actor.router.directory.name_of(one.recipient),
+                "messages": one.total.messages, "bytes": one.total.bytes,
+                "oldest_s": actor.store.oldest_s(one.recipient, now_s),
+                "limit_messages": one.total.messages_max, "limit_bytes": one.total.bytes_max,
+            }
+            for one in waiting[:ROWS_MAX]
+        ]  # fmt: skip
+
+    def _groups(self, _: str) -> list[dict[str, Any]]:
+        rows = [(one.group.hex(), one.subscriber.hex(), one.local) for one in self._actor.router.groups]
+        return [{"group": group, "subscriber": key, "local": local} for group, key, local in rows[:ROWS_MAX]]
+
+    def _drop(self, recipient: str) -> dict[str, Any]:
+        try:
+            key = PublicKey(bytes.fromhex(recipient))
+        except ValueError as error:
+            return {"error": f"{recipient!r} is not a key in hex: {error}"}
+        queue = self._actor.router.queues.by_recipient.get(bytes(key))
+        messages = queue.total.messages if queue else 0
+        self._actor.clear(bytes(key))
+        return {"dropped": messages}
+
+    def _reloaded(self, _: str) -> dict[str, Any]:
+        problem = self._reload()
+        self._actor.reconfigured()
+        return {"error": problem} if problem else {"reloaded": True}

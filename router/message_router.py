@@ -1,0 +1,305 @@
+"""The message router as an actor: it runs the deciding core in cycles, one transaction each (law 2).
+
+A cycle takes everything that was told since the last one began: verified reads, settlings, links that came and went. It
+decides, commits, then carries out. While a commit runs, the next batch forms by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import trio
+
+from router.actor import TrioActor
+from router.connection import Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
+from router.core import events as ev
+from router.core.acceptance import Job
+from router.core.crypto import PublicKey
+from router.core.effects import Changes, Close, Decision, Dial, Effect, Fetch, Hand, Inquire, Now, Say, Settle, Tell
+from router.core.intake import Arrived
+from router.core.reasons import Reason
+from router.core.router import Clear, Router
+from router.inquiries import Inquiries
+from router.store import MapFull, Store
+from router.verify import Verifiers
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+DROP_MESSAGES_MAX = 50_000
+DROP_BYTES_MAX = 64 << 20
+
+
+class Clock(Protocol):
+    def wall_ns(self) -> int: ...
+    def mono_ns(self) -> int: ...
+
+
+class Log(Protocol):
+    """Where committed events go to become segments."""
+
+    def committed(self, value: bytes, now: Now) -> None: ...
+    def sealed(self, now: Now) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClearQueue:
+    """The operator drops a recipient's queue."""
+
+    recipient: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """The directory of neighbours has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Answered with whether something is owed to this key."""
+
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLimits:
+    """A transaction takes so much of what is waiting, and no new messages below so much free disk."""
+
+    messages_max: int = 4096
+    bytes_max: int = 16 << 20
+    disk_free_bytes_min: int = 256 << 20
+
+
+class MessageRouter(TrioActor):
+    """Owns the deciding core, the store and the outlets. If it fails, the node stops and recovers from disk."""
+
+    fatal = True
+
+    def __init__(
+        self, router: Router, store: Store, event_log: Log, in_flight: InFlight, clock: Clock, verifiers: int,
+        limits: CommitLimits, dial: Callable[[bytes], None], disk: Path, inquiries: Inquiries,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.address = PublicKey(router.directory.me)
+        self.router = router
+        self.store = store
+        self._log = event_log
+        self._in_flight = in_flight
+        self._clock = clock
+        self._limits = limits
+        self._dial = dial
+        self._disk = disk
+        self._inquiries = inquiries
+        inquiries.attach(self)
+        self._verifiers = Verifiers(verifiers, self._verified)
+        self.outlets: dict[int, Outlet] = {}
+        self.measured: dict[int, Measured] = {}
+        self._told: list[Any] = []
+        self._jobs: list[Job] = []
+        self._clears: list[Clear] = []
+        self._work = trio.Event()
+        self._idle = trio.Event()
+        self.counts = ev.Counts()
+        self._tick_due = True
+
+    def on_start(self) -> None:
+        self.nursery.start_soon(self._verifiers.run)
+        self.nursery.start_soon(self._run_cycles)
+        self.nursery.start_soon(self._tick)
+
+    def on_receive(self, message: Any) -> Any:
+        """`Arrived` is examined at once, so that verification runs while a commit does; the rest waits for the cycle."""
+        match message:
+            case Arrived():
+                self._examine(message)
+            case Waiting(key):
+                queue = self.router.queues.by_recipient.get(key)
+                return queue is not None and queue.total.messages > 0
+            case Measured():
+                self.measured[message.link] = message
+            case _:
+                self._told.append(message)
+                self._work.set()
+        return None
+
+    def clear(self, recipient: bytes) -> None:
+        """Drop a recipient's queue in the next cycle."""
+        self._told.append(ClearQueue(recipient))
+        self._work.set()
+
+    def reconfigured(self) -> None:
+        """The directory of neighbours is new."""
+        self._told.append(Reconfigured())
+        self._work.set()
+
+    def now(self) -> Now:
+        return Now(self._clock.wall_ns(), self._clock.mono_ns())
+
+    # -- before the cycle ----------------------------------------------------------------------------------
+
+    def _examine(self, arrived: Arrived) -> None:
+        if any(isinstance(one, Opened) and one.outlet.number == arrived.link for one in self._told):
+            self._told.append(arrived)          # its link comes up in the next cycle; it must not overtake that
+            return
+        job = self.router.examine(arrived, self.now())
+        if job is None:
+            self._in_flight.give_back(arrived.size)
+        else:
+            self._verifiers.submit(job)
+
+    def _verified(self, jobs: list[Job]) -> None:
+        self._jobs += jobs
+        self._work.set()
+
+    async def _tick(self) -> None:
+        while True:
+            await trio.sleep(TICK_S)
+            self._tick_due = True
+            self._work.set()
+
+    # -- cycles --------------------------------------------------------------------------------------------
+
+    async def _run_cycles(self) -> None:
+        while True:
+            await self._work.wait()
+            await self._cycle()
+            if not (self._told or self._jobs or self._clears or self._tick_due):
+                self._work = trio.Event()
+
+    async def _cycle(self) -> None:
+        now = self.now()
+        told, self._told = self._told, []
+        for one in told:
+            self._feed(one, now)
+        self._decide(self._take_jobs(), now)
+        self._clear(now)
+        if self._tick_due:
+            self._on_tick(now)
+        decision = self.router.take(now)
+        if decision.changes:
+            await self._commit(decision, now)
+        self._carry_out(decision.effects, now)
+        self.counts.add(decision.changes.events)
+
+    def _feed(self, message: object, now: Now) -> None:
+        match message:
+            case Opened(outlet, key, owner, dialled, hello):
+                self.outlets[outlet.number] = outlet
+                self.router.link_up(outlet.number, key, owner, hello, now, dialled=dialled)
+            case Closed(number, _):
+                self.router.link_down(number, now)
+                self.outlets.pop(number, None)
+                self.measured.pop(number, None)
+            case Settled(number, n):
+                self.router.settled(number, n, now)
+            case RefusedOne(number, k, reason, text):
+                self.router.refused(number, k, reason, text)
+            case Arrived():
+                self._examine(message)
+            case ClearQueue(recipient):
+                self.router.clear_queue(recipient)
+            case Reconfigured():
+                self.router.neighbours_changed(now)
+            case _:
+                log.error("the message router was told %r, which it does not know", type(message).__name__)
+
+    def _take_jobs(self) -> list[Job]:
+        """As many verified reads as one transaction takes; the rest waits for the next."""
+        messages = size = taken = 0
+        for job in self._jobs:
+            if taken and (messages > self._limits.messages_max or size > self._limits.bytes_max):
+                break
+            messages += len(job.fresh)
+            size += job.arrived.size
+            taken += 1
+        jobs, self._jobs = self._jobs[:taken], self._jobs[taken:]
+        return jobs
+
+    def _decide(self, jobs: list[Job], now: Now) -> None:
+        fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
+        on_disk = self.store.known(fresh) if fresh else set()
+        for job in jobs:
+            self.router.decide(job, on_disk, now)
+
+    def _clear(self, now: Now) -> None:
+        """Read what is owed to those who left, a bounded part at a time."""
+        self._clears += self.router.take_clears()
+        budget = DROP_MESSAGES_MAX
+        while self._clears and budget > 0:
+            recipient, group = self._clears[0]
+            owed, more = self.store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group)
+            self.router.drop(recipient, owed, now)
+            budget -= sum(one.stop - one.start for one in owed)
+            if more:
+                return
+            self._clears.pop(0)
+            if owed:
+                return                          # the same messages must not be read again before they are gone
+
+    def _on_tick(self, now: Now) -> None:
+        self._tick_due = False
+        self.router.expire(self.store.due(now.wall_s), now)
+        self.router.tick(now)
+        free = shutil.disk_usage(self._disk).free
+        full = free < self._limits.disk_free_bytes_min or self.store.used_share() > 0.9
+        self.router.set_disk_full(full)
+        sealed = self._log.sealed(now)
+        if sealed:
+            self.store.log_is_sealed(sealed)
+
+    async def _commit(self, decision: Decision, now: Now) -> None:
+        while True:
+            try:
+                applied = self.store.apply(decision.changes, now.wall_s)
+                await trio.to_thread.run_sync(self.store.commit)
+            except MapFull:
+                continue
+            break
+        self.router.released(applied.released_messages, applied.released_bytes)
+        self.router.forgot(applied.forgotten)
+        if applied.log_value:
+            self._log.committed(applied.log_value, now)
+
+    # -- effects -------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Iterable[Effect], now: Now) -> None:
+        outlets = self.outlets
+        for effect in effects:
+            if isinstance(effect, Hand):
+                outlet = outlets.get(effect.link)
+                if outlet is not None:
+                    outlet.hand(effect.parcel, effect.start, effect.stop, effect.local)
+            elif isinstance(effect, Settle):
+                self._in_flight.give_back(effect.size)
+                outlet = outlets.get(effect.link)
+                if outlet is not None:
+                    outlet.settle(effect.n, effect.refusals)
+            elif isinstance(effect, Fetch):
+                self._fetch(effect, now)
+            elif isinstance(effect, Dial):
+                self._dial(effect.key)
+            elif isinstance(effect, Inquire):
+                self.router.answer(effect.link, self._inquiries.answer(effect.inquiry), now)
+                self._carry_out(self.router.take_effects(), now)
+            else:
+                outlet = outlets.get(effect.link)
+                if outlet is not None:
+                    self._speak(outlet, effect)
+
+    def _speak(self, outlet: Outlet, effect: Tell | Say | Close) -> None:
+        if isinstance(effect, Tell):
+            outlet.tell(effect.wire)
+        elif isinstance(effect, Say):
+            outlet.say(effect.item)
+        else:
+            outlet.close(effect.reason, effect.text)
+
+    def _fetch(self, effect: Fetch, now: Now) -> None:
+        owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
+        self.router.fetched(effect.recipient, owed, more, now)
+        self._carry_out(self.router.take_effects(), now)

@@ -1,0 +1,268 @@
+"""The composition root: everything a running node consists of is created here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import trio
+
+from router import keyring, transport
+from router.actor import actor_system
+from router.config import Config
+from router.config_text import ConfigError
+from router.connection import Connection, ConnectionLimits, InFlight, Told
+from router.core import router as core
+from router.core.acceptance import AcceptanceLimits
+from router.core.crypto import PublicKey, SigningKey
+from router.core.delivery import DeliveryLimits
+from router.core.effects import Now
+from router.core.link import LogHead
+from router.core.membership import MembershipLimits
+from router.core.queues import QueueLimits
+from router.core.rights import Directory, Neighbour
+from router.core.session import Offer
+from router.eventlog import Limits as LogLimits
+from router.eventlog import Segments
+from router.home import Home
+from router.inquiries import Inquiries
+from router.logbook import Logbook
+from router.message_router import CommitLimits, MessageRouter, Waiting
+from router.pool import Pool, PoolLimits
+from router.store import Store, StoreLimits
+from router.transport import Stream
+
+log = logging.getLogger(__name__)
+
+
+class SystemClock:
+    """Both clocks of this machine."""
+
+    @staticmethod
+    def wall_ns() -> int:
+        return time.time_ns()
+
+    @staticmethod
+    def mono_ns() -> int:
+        return time.monotonic_ns()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What `router serve` prints when the node listens."""
+
+    address: PublicKey
+    role: str
+    listeners: tuple[str, ...]
+    durability: str
+    messages: int
+    bytes: int
+
+
+def neighbours(config: Config) -> list[Neighbour]:
+    return [
+        Neighbour(bytes(one.address), one.name, frozenset(one.grant), one.uplink, one.blocked, one.urls)
+        for one in config.peers
+    ]
+
+
+def directory(config: Config, me: PublicKey) -> Directory:
+    """Who this node knows, from its configuration."""
+    found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone")
+    found.replace_neighbours(neighbours(config))
+    found.locals = {bytes(one.address) for one in config.local}
+    return found
+
+
+def core_limits(config: Config) -> core.Limits:
+    """The deciding core's limits by the names of the configuration."""
+    limits, queues, link = config.limits, config.queues, config.link
+    return core.Limits(
+        acceptance=AcceptanceLimits(
+            ttl_s_max=limits.ttl_s_max, lifetime_s_max=limits.lifetime_s_max, seen_index_max=limits.seen_index_max,
+            neighbour_messages_per_s=limits.messages_per_s_neighbour,
+            source_messages_per_s=limits.messages_per_s_source,
+        ),
+        delivery=DeliveryLimits(retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max),
+        membership=MembershipLimits(groups_per_client_max=limits.groups_per_client_max),
+        queues=QueueLimits(
+            queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
+            queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
+            queues.node_messages_max, queues.node_bytes_max, queues.share_percent,
+        ),
+        seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
+        routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,
+        strangers_max=limits.strangers_connections_max, locals_max=limits.local_services_max,
+    )  # fmt: skip
+
+
+class Node:
+    """One running node on one home. `run` returns when it is stopped or fails."""
+
+    def __init__(self, home: Home, config: Config, load_config: Callable[[], Config]) -> None:
+        self._home = home
+        self._config = config
+        self._load_config = load_config
+        self._clock = SystemClock()
+        self._numbers = count(1)
+        self._stopping = trio.Event()
+        self._began_s = time.monotonic()
+        self._listeners: list[str] = []
+
+    def stop(self) -> None:
+        """Drain and end: what is in custody stays safe on disk."""
+        self._stopping.set()
+
+    async def run(self, on_ready: Callable[[Ready], None]) -> None:
+        config = self._config
+        with ExitStack() as held:
+            held.enter_context(self._home.lock())
+            self._key = keyring.load_or_create(self._home, keyring.NODE)
+            boot = secrets.token_bytes(16)
+            store = Store(self._home.store_path, _store_limits(config), boot)
+            held.callback(store.close)
+            recovered = store.recover(bytes(self._key.public))
+            log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
+            segments = Segments(self._home.log_path, self._key, log_limits)
+            self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
+            self._directory = directory(config, self._key.public)
+            now = Now(self._clock.wall_ns(), self._clock.mono_ns())
+            router = core.Router(self._key, self._directory, core_limits(config), recovered, now)
+            self._offer = Offer(
+                "router", boot[:8], config.store.durability == "synced", config.limits.window_messages,
+                config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
+            )  # fmt: skip
+            self._in_flight = InFlight(config.limits.in_flight_bytes_max)
+            async with actor_system() as nursery:
+                await self._run_actors(router, store, nursery, on_ready)
+
+    async def _run_actors(
+        self, router: core.Router, store: Store, nursery: trio.Nursery, on_ready: Callable[[Ready], None]
+    ) -> None:
+        config = self._config
+        async with trio.open_nursery() as connections:
+            pool = Pool(
+                self._key, self._directory, _pool_limits(config), connections,
+                self._serve_dialled, self._waiting, random.random,
+            )  # fmt: skip
+            self._pool = pool
+            self._router_ref = MessageRouter.start(
+                router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
+                CommitLimits(config.store.commit_messages_max, config.store.commit_bytes_max,
+                             config.store.disk_free_bytes_min),
+                pool.want, self._home.store_path,
+                Inquiries(self._facts, self.reload, lambda: pool.problems),
+            )  # fmt: skip
+            self._listeners = [await self._listen(connections, url) for url in self._urls()]
+            pool.dial_uplinks()
+            node = router.queues.node
+            on_ready(
+                Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
+                      node.messages, node.bytes)
+            )  # fmt: skip
+            await self._stopping.wait()
+            connections.cancel_scope.cancel()
+
+    def _urls(self) -> tuple[str, ...]:
+        urls = self._home.listen_urls(("unix:router.sock", *self._config.node.listen))
+        return tuple(dict.fromkeys(urls))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "address": self._key.public.hex(), "role": self._config.node.role, "name": self._config.node.name,
+            "uptime_s": round(time.monotonic() - self._began_s, 3), "listeners": self._listeners,
+            "durability": self._config.store.durability, "home": str(self._home.path), "pid": os.getpid(),
+            "verifiers": _verifiers(self._config),
+        }  # fmt: skip
+
+    def reload(self) -> str:
+        """Read the neighbours of `router.toml` again; returns what is wrong with it, if anything."""
+        try:
+            config = self._load_config()
+        except ConfigError as error:
+            return str(error)
+        self._directory.replace_neighbours(neighbours(config))
+        self._pool.dial_uplinks()
+        return ""
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    async def _listen(self, nursery: trio.Nursery, url: str) -> str:
+        serve = transport.load(transport.scheme_of(url)).listen
+        return str(
+            await nursery.start(_listening, serve, url, self._key, self._serve_accepted,
+                                self._config.limits.connections_max)
+        )  # fmt: skip
+
+    async def _serve_accepted(self, stream: Stream) -> None:
+        await self._serve(stream, None)
+
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> None:
+        try:
+            await self._serve(stream, expect)
+        finally:
+            with trio.move_on_after(1) as scope:
+                scope.shield = True
+                await stream.aclose()
+
+    async def _serve(self, stream: Stream, expect: PublicKey | None) -> None:
+        config = self._config
+        offer = replace(self._offer, nonce=os.urandom(16))
+        connection = Connection(
+            next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
+            tell=self._tell, in_flight=self._in_flight, clock=self._clock,
+            limits=ConnectionLimits(config.limits.hello_s, config.link.ping_s, config.limits.link_items_per_s),
+            log_head=self._log_head,
+        )  # fmt: skip
+        text = await connection.run()
+        log.info("%s: %s", stream.where, text)
+
+    def _tell(self, message: Told) -> None:
+        if self._router_ref.is_alive():
+            self._router_ref.tell(message)
+
+    def _log_head(self) -> LogHead | None:
+        return self._logbook.head()
+
+    async def _waiting(self, key: bytes) -> bool:
+        from_router: Awaitable[bool] = self._router_ref.ask(Waiting(key), block=False)
+        return await from_router
+
+
+async def _listening(
+    serve: Callable[..., Awaitable[None]], url: str, key: SigningKey, handler: Callable[[Stream], Awaitable[None]],
+    connections_max: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:  # fmt: skip
+    def refused(where: str, text: str) -> None:
+        log.info("%s: %s", where, text)
+
+    await serve(url, key, handler, task_status=task_status, on_refused=refused, connections_max=connections_max)
+
+
+def _store_limits(config: Config) -> StoreLimits:
+    store, queues = config.store, config.queues
+    return StoreLimits(
+        synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
+        map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
+    )  # fmt: skip
+
+
+def _pool_limits(config: Config) -> PoolLimits:
+    link = config.link
+    return PoolLimits(link.dial_timeout_s, link.dial_backoff_s_min, link.dial_backoff_s_max, link.dials_max)
+
+
+def _verifiers(config: Config) -> int:
+    """One process per core where there is more than one; the loop itself takes what they leave."""
+    if config.verify.verifiers >= 0:
+        return config.verify.verifiers
+    cores = len(os.sched_getaffinity(0))
+    return cores if cores > 1 else 0

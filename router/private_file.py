@@ -1,0 +1,106 @@
+"""Small files that only their owner may read, written whole: a reader finds all of a file or nothing of it.
+
+Every function lets `OSError` pass; whoever knows what the file is for makes a sentence of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+OTHERS = 0o077
+
+
+class Exposed(Exception):
+    """Somebody besides the owner may read or change this path; `mode` is what stands there."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        super().__init__(f"{path} is open to others (mode {mode:03o})")
+        self.path = path
+        self.mode = mode
+
+
+def make_directory(path: Path) -> None:
+    """The directory, made with 0700 if it is missing; the ones above it get the usual mode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+
+
+def create(path: Path, data: bytes) -> None:
+    """A new file with 0600; `FileExistsError` if there is one, which stays as it is."""
+    draft = _draft(path, data, FILE_MODE)
+    try:
+        os.link(draft, path)
+    finally:
+        draft.unlink()
+    _sync_directory(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """The file with new content; it keeps its mode and owner, and a link stays a link. New files get 0600."""
+    target = path.resolve()
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    draft = _draft(target, data, FILE_MODE if old is None else stat.S_IMODE(old.st_mode))
+    try:
+        if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(PermissionError):  # Only root may give files away; the content matters more.
+                os.chown(draft, old.st_uid, old.st_gid)
+        draft.rename(target)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_directory(target.parent)
+
+
+def read(path: Path, bytes_max: int) -> bytes:
+    """What the file holds, at most one byte over `bytes_max`; `Exposed` if others can read or write it."""
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & OTHERS:
+            raise Exposed(path, mode)
+        return file.read(bytes_max + 1)
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Hold the directory while a file in it is read, changed and replaced; others that do so wait."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _draft(path: Path, data: bytes, mode: int) -> Path:
+    """The data under another name in the same directory, on disk before it gets the real one."""
+    draft = path.with_name(f".{path.name}.{token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,558 @@
+"""The store: messages, queues, subscriptions, routes and the duplicate index in one LMDB environment.
+
+One owner, one writer. Puts run where the caller runs and only the commit, one long system call, goes to a thread:
+anything that takes the interpreter lock per message in a thread starves beside a busy loop. The environment is opened
+without LMDB's own lock file, which a commit from another thread would break; the home's lock keeps other processes out,
+and no read is open while a commit runs.
+
+Layout, all integers big endian, first = arrival number of a parcel's first message (8 bytes):
+
+    parcels  first                          -> CBOR of everything but the frames (cddl/store.cddl)
+    frames   first                          -> the frames as received
+    queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
+    pending  first                          -> how many recipients still are, when there was more than one
+    kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
+    ids      expiry minute(4) id(32)        -> arrival number(8): the duplicate index
+    due      unix second(4) first           -> look at this parcel for what has passed its deadline
+    groups   group(32) subscriber(32)       -> flags
+    routes   destination(32)                -> CBOR [neighbour, until]
+    locals   key(32)                        -> empty
+    log      sequence number(8)             -> the events of one commit
+    meta     name                           -> CBOR
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import cbor2
+import lmdb
+
+from router.core.delivery import Due, Owed
+from router.core.effects import Changes, Finished
+from router.core.events import encode_events, span
+from router.core.groups import Subscription
+from router.core.parcel import U32, Parcel
+from router.core.router import Backlog, Recovered
+from router.core.routes import Route
+from router.core.seen import KEEP_AFTER_EXPIRY_S
+from router.core.lifetime import EPOCH_S
+
+VERSION = 1
+_U32 = struct.Struct(">I")
+_U64 = struct.Struct(">Q")
+_KEPT = struct.Struct(">IQ")
+_ROW = struct.Struct(">II8s8s")
+_RUN = struct.Struct(">II")
+_NAMES = ("parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "log", "meta")
+
+
+class StoreError(Exception):
+    """The store cannot be used; the text says what happened and what to do."""
+
+
+class MapFull(Exception):
+    """The memory map was too small for the transaction; it has been rolled back and the map has grown."""
+
+
+class QueueRow(NamedTuple):
+    """What one recipient is owed of one parcel: `messages` of together `size` bytes in the beginning, less `done`.
+
+    `done` are ascending runs (start, stop) of message indexes that have come to their end.
+    """
+
+    messages: int
+    size: int
+    signer_tag: bytes
+    neighbour_tag: bytes
+    done: tuple[tuple[int, int], ...] = ()
+
+    def encode(self) -> bytes:
+        head = _ROW.pack(self.messages, self.size, self.signer_tag, self.neighbour_tag)
+        return head + b"".join(_RUN.pack(*run) for run in self.done)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> QueueRow:
+        return cls(*_ROW.unpack_from(raw), tuple(_RUN.iter_unpack(raw[_ROW.size :])))  # type: ignore[call-arg]
+
+    def finish(self, start: int, stop: int) -> QueueRow:
+        """With start..stop-1 done as well; runs are merged."""
+        runs: list[tuple[int, int]] = []
+        for one in sorted((*self.done, (start, stop))):
+            if runs and one[0] <= runs[-1][1]:
+                runs[-1] = runs[-1][0], max(runs[-1][1], one[1])
+            else:
+                runs.append(one)
+        return self._replace(done=tuple(runs))
+
+    @property
+    def is_done(self) -> bool:
+        return self.done == ((0, self.messages),)
+
+    def owed(self, at: int = 0) -> list[tuple[int, int]]:
+        """The runs still owed, from index `at` on."""
+        runs = []
+        for start, stop in (*self.done, (self.messages, self.messages)):
+            if at < start:
+                runs.append((at, start))
+            at = max(at, stop)
+        return runs
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """Sizes in bytes, times in seconds; 0 in `map_bytes_max` means no limit but the disk's."""
+
+    synced: bool = True
+    map_bytes_initial: int = 64 << 20
+    map_bytes_max: int = 0
+    keep_s: int = 600
+    keep_bytes_max: int = 64 << 20
+    cache_bytes_max: int = 32 << 20
+    sweep_rows_max: int = 2_000
+
+
+class Applied(NamedTuple):
+    """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten."""
+
+    released_messages: int
+    released_bytes: int
+    forgotten: int
+    log_value: bytes
+
+
+class Store:
+    """One LMDB environment and a small cache of the parcels accepted last. Not for use by two tasks at once."""
+
+    def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
+        self._limits = limits
+        self._boot = boot
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._env = lmdb.open(
+                str(path), map_size=self._map_bytes(path), max_dbs=len(_NAMES), lock=False, sync=limits.synced,
+                metasync=limits.synced, mode=0o600,
+            )  # fmt: skip
+            self._db: dict[str, Any] = {name: self._env.open_db(name.encode()) for name in _NAMES}
+        except (lmdb.Error, OSError) as error:
+            raise StoreError(
+                f"the store in {path} cannot be opened: {error}. If its file is damaged, move the folder away and start "
+                "again: the node then begins with an empty store, and what it held is in the folder you moved"
+            ) from None
+        self._cache: OrderedDict[int, Parcel] = OrderedDict()
+        self._cache_bytes = 0
+        self._due_keys: dict[int, bytes] = {}
+        self._kept_bytes = 0
+        self._sealed_seq = 0
+        self._state = [1, 1, 0, 0]            # next arrival, next sequence number, messages and bytes held
+        self._txn: Any = None
+        self._swept_at_s = 0
+
+    def _map_bytes(self, path: Path) -> int:
+        data = path / "data.mdb"
+        used = data.stat().st_size if data.exists() else 0
+        return max(self._limits.map_bytes_initial, used + (16 << 20))
+
+    def close(self) -> None:
+        self._env.close()
+
+    # -- starting --------------------------------------------------------------------------------------------
+
+    def recover(self, router_key: bytes) -> Recovered:
+        """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        with self._env.begin() as txn:
+            meta = txn.get(b"store", db=self._db["meta"])
+            if meta is not None:
+                version, owner = cbor2.loads(meta)
+                if version != VERSION:
+                    raise StoreError(f"the store has format {version}, this program reads format {VERSION}")
+                if owner != router_key:
+                    raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
+                self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
+            recovered = Recovered(
+                next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
+                index_entries=txn.stat(self._db["ids"])["entries"],
+                subscriptions=[_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
+                routes=[Route(bytes(key), *cbor2.loads(value)) for key, value in txn.cursor(self._db["routes"])],
+                locals=[bytes(key) for key, _ in txn.cursor(self._db["locals"])],
+                backlog=list(self._backlog(txn)),
+            )  # fmt: skip
+            self._kept_bytes = sum(_U32.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
+        if meta is None:
+            with self._env.begin(write=True) as txn:
+                txn.put(b"store", cbor2.dumps([VERSION, router_key]), db=self._db["meta"])
+                txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        return recovered
+
+    def _backlog(self, txn: Any) -> Iterator[Backlog]:
+        totals: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+        row_head = _ROW.size
+        for key, raw in txn.cursor(self._db["queues"]):
+            count, size, signer, neighbour = _ROW.unpack_from(raw)
+            if len(raw) > row_head:
+                count, size = self._left_of(txn, bytes(key), QueueRow.decode(raw))
+            total = totals.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
+            total[0] += count
+            total[1] += size
+        for (recipient, signer, neighbour), (messages, size) in totals.items():
+            yield Backlog(recipient, signer, neighbour, messages, size)
+
+    def _left_of(self, txn: Any, key: bytes, row: QueueRow) -> tuple[int, int]:
+        parcel = self._read(txn, _U64.unpack(key[32:])[0])
+        runs = row.owed()
+        return sum(stop - start for start, stop in runs), sum(parcel.size(start, stop) for start, stop in runs)
+
+    # -- one transaction -------------------------------------------------------------------------------------
+
+    def apply(self, changes: Changes, wall_s: int) -> Applied:
+        """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
+        before = list(self._state), self._kept_bytes
+        txn = self._txn = self._env.begin(write=True)
+        try:
+            for parcel in changes.parcels:
+                self._put_parcel(txn, parcel)
+            self._put_ids(txn, changes.parcels)
+            released = self._finish(txn, changes.finished, wall_s)
+            self._put_small(txn, changes)
+            forgotten = self._sweep(txn, wall_s)
+            self._state[2] -= released[0]
+            self._state[3] -= released[1]
+            value = self._put_log(txn, changes)
+            txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        except lmdb.MapFullError:
+            txn.abort()
+            self._state, self._kept_bytes = before
+            self._grow()
+            raise MapFull from None
+        self._before = before
+        return Applied(*released, forgotten, value)
+
+    def commit(self) -> None:
+        """Make it durable; may run in a thread, and nothing else of the store may run meanwhile."""
+        txn, self._txn = self._txn, None
+        try:
+            txn.commit()
+        except lmdb.MapFullError:
+            self._state, self._kept_bytes = self._before
+            self._grow()
+            raise MapFull from None
+
+    def _grow(self) -> None:
+        now = self._env.info()["map_size"]
+        larger = now * 2 if now < 1 << 30 else now + (1 << 30)
+        if self._limits.map_bytes_max:
+            larger = min(larger, self._limits.map_bytes_max)
+        if larger <= now:
+            raise StoreError(f"the store has reached its limit store.map_bytes_max of {now} bytes")
+        self._env.set_mapsize(larger)
+
+    def used_share(self) -> float:
+        """How much of `map_bytes_max` is in use; 0 without such a limit."""
+        if not self._limits.map_bytes_max:
+            return 0.0
+        return float(self._env.info()["last_pgno"] * 4096 / self._limits.map_bytes_max)
+
+    def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
+        self._state[0] = parcel.first + parcel.count
+        if not parcel.stored:
+            return
+        first = _U64.pack(parcel.first)
+        txn.put(first, _encode_parcel(parcel), db=self._db["parcels"], append=True)
+        txn.put(first, parcel.blob, db=self._db["frames"], append=True)
+        row = QueueRow(parcel.count, len(parcel.blob), parcel.signer[:8], parcel.neighbour[:8]).encode()
+        queues = self._db["queues"]
+        for recipient in parcel.recipients:
+            txn.put(recipient + first, row, db=queues)
+        if len(parcel.recipients) > 1:
+            txn.put(first, _U32.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
+        txn.put(_KEPT.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
+        self._state[2] += parcel.count
+        self._state[3] += len(parcel.blob)
+        self._remember(parcel)
+
+    def _put_ids(self, txn: Any, parcels: Iterable[Parcel]) -> None:
+        rows = []
+        for parcel in parcels:
+            ids, arrival = parcel.ids, parcel.first
+            for at, expiry in enumerate(parcel.expiries):
+                rows.append((_U32.pack(expiry) + ids[at * 32 : at * 32 + 32], _U64.pack(arrival + at)))
+        rows.sort()
+        if rows:
+            txn.cursor(self._db["ids"]).putmulti(rows)
+
+    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
+        queues, gone = self._db["queues"], dict[int, int]()
+        sizes: dict[int, tuple[int, int]] = {}
+        for recipient, first, start, stop in finished:
+            key = recipient + _U64.pack(first)
+            raw = txn.get(key, db=queues)
+            if raw is None:
+                continue
+            row = QueueRow.decode(raw).finish(start, stop)
+            if row.is_done:
+                txn.delete(key, db=queues)
+                gone[first] = gone.get(first, 0) + 1
+                sizes[first] = row.messages, row.size
+            else:
+                txn.put(key, row.encode(), db=queues)
+        messages = size = 0
+        for first, recipients in gone.items():
+            if self._last_recipient(txn, first, recipients):
+                self._keep(txn, first, sizes[first][1], wall_s)
+                messages += sizes[first][0]
+                size += sizes[first][1]
+        return messages, size
+
+    def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
+        key = _U64.pack(first)
+        raw = txn.get(key, db=self._db["pending"])
+        left = (_U32.unpack(raw)[0] if raw else 1) - gone
+        if left > 0:
+            txn.put(key, _U32.pack(left), db=self._db["pending"])
+        elif raw:
+            txn.delete(key, db=self._db["pending"])
+        return left <= 0
+
+    def _keep(self, txn: Any, first: int, size: int, wall_s: int) -> None:
+        if self._limits.keep_s and self._limits.keep_bytes_max:
+            txn.put(_KEPT.pack(wall_s, first), _U32.pack(size), db=self._db["kept"])
+            self._kept_bytes += size
+        else:
+            self._delete(txn, first)
+
+    def _delete(self, txn: Any, first: int) -> None:
+        key = _U64.pack(first)
+        txn.delete(key, db=self._db["parcels"])
+        txn.delete(key, db=self._db["frames"])
+        parcel = self._cache.pop(first, None)
+        if parcel is not None:
+            self._cache_bytes -= len(parcel.blob)
+
+    def _put_small(self, txn: Any, changes: Changes) -> None:
+        for one in changes.joined:
+            txn.put(one.group + one.subscriber, bytes((one.local | one.durable << 1,)), db=self._db["groups"])
+        for group, subscriber in changes.left:
+            txn.delete(group + subscriber, db=self._db["groups"])
+        for route in changes.routes:
+            value = cbor2.dumps([route.neighbour, route.until_s])
+            txn.put(route.destination, value, db=self._db["routes"])
+        for destination in changes.routes_gone:
+            txn.delete(destination, db=self._db["routes"])
+        for key in changes.locals:
+            txn.put(key, b"", db=self._db["locals"])
+        for key in changes.locals_gone:
+            txn.delete(key, db=self._db["locals"])
+        for first, again_s in changes.defer:
+            txn.delete(self._due_keys[first], db=self._db["due"])
+            if again_s:
+                txn.put(_KEPT.pack(again_s, first), b"", db=self._db["due"])
+
+    def _put_log(self, txn: Any, changes: Changes) -> bytes:
+        log, value = self._db["log"], b""
+        if changes.events:
+            first_seq = self._state[1]
+            value = encode_events(changes.events, first_seq, self._boot)
+            txn.put(_U64.pack(first_seq), value, db=log, append=True)
+            self._state[1] += sum(map(span, changes.events))
+        if self._sealed_seq:
+            cursor = txn.cursor(log)
+            while cursor.first() and _U64.unpack(cursor.key())[0] <= self._sealed_seq:
+                cursor.delete()
+            self._sealed_seq = 0
+        return value
+
+    def _sweep(self, txn: Any, wall_s: int) -> int:
+        """Delete a bounded number of kept parcels and dead ids; returns how many ids."""
+        rows, limits = self._limits.sweep_rows_max, self._limits
+        kept = txn.cursor(self._db["kept"])
+        while rows and kept.first():
+            since_s, first = _KEPT.unpack(kept.key())
+            if self._kept_bytes <= limits.keep_bytes_max and since_s + limits.keep_s > wall_s:
+                break
+            self._kept_bytes -= _U32.unpack(kept.value())[0]
+            kept.delete()
+            self._delete(txn, first)
+            rows -= 1
+        forgotten = 0
+        if wall_s > self._swept_at_s:
+            dead = _U32.pack(max(0, (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60))
+            ids = txn.cursor(self._db["ids"])
+            while forgotten < rows and ids.first() and ids.key()[:4] < dead:
+                ids.delete()
+                forgotten += 1
+            if forgotten < rows:
+                self._swept_at_s = wall_s
+        return forgotten
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
+        """Which of these (expiry minute, id) the duplicate index holds."""
+        with self._env.begin(db=self._db["ids"]) as txn:
+            get = txn.get
+            return {one for expiry, one in ids if get(_U32.pack(expiry) + one) is not None}
+
+    def fetch(
+        self, recipient: bytes, position: int, messages: int, size: int, group: bytes | None = None
+    ) -> tuple[list[Owed], bool]:
+        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and whether there is more."""
+        owed: list[Owed] = []
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["queues"])
+            for first, row in _rows_from(cursor, recipient, position):
+                if group is not None and row.signer_tag != group[:8]:
+                    continue
+                runs = row.owed(max(0, position - first))
+                if not runs:
+                    continue
+                if owed and (messages <= 0 or size <= 0):
+                    return owed, True
+                parcel = self._cache.get(first) or self._read(txn, first)
+                for start, stop in runs:
+                    owed.append(Owed(parcel, start, stop))
+                    messages -= stop - start
+                    size -= parcel.size(start, stop)
+        return owed, False
+
+    def due(self, wall_s: int) -> list[Due]:
+        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`."""
+        found: list[Due] = []
+        self._due_keys = {}
+        with self._env.begin() as txn:
+            queues = self._db["queues"]
+            for key, _ in txn.cursor(self._db["due"]):
+                at_s, first = _KEPT.unpack(key)
+                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max:
+                    break
+                self._due_keys[first] = bytes(key)
+                parcel = self._find(txn, first)
+                if parcel is None:
+                    found.append(Due(None, first, ()))
+                    continue
+                owed = []
+                for recipient in parcel.recipients:
+                    raw = txn.get(recipient + _U64.pack(first), db=queues)
+                    if raw is not None:
+                        owed.append((recipient, tuple(QueueRow.decode(raw).owed())))
+                found.append(Due(parcel, first, tuple(owed)))
+        return found
+
+    def message(self, identity: bytes) -> tuple[Parcel, int] | None:
+        """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
+        with self._env.begin() as txn:
+            for _, arrival in _ids_with(txn.cursor(self._db["ids"]), identity):
+                cursor = txn.cursor(self._db["parcels"])
+                if not cursor.set_range(_U64.pack(arrival + 1)):
+                    found = cursor.last()
+                else:
+                    found = cursor.prev()
+                first = _U64.unpack(cursor.key())[0] if found else 0
+                parcel = self._find(txn, first) if found else None
+                if parcel is not None and arrival - first < parcel.count:
+                    return parcel, arrival - first
+        return None
+
+    def oldest_s(self, recipient: bytes, wall_s: int) -> int:
+        """How many seconds the oldest message in the recipient's queue has waited."""
+        with self._env.begin() as txn:
+            for first, _ in _rows_from(txn.cursor(self._db["queues"]), recipient, 0):
+                return max(0, wall_s - (self._cache.get(first) or self._read(txn, first)).at_s)
+        return 0
+
+    def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
+        """Event values not yet sealed, oldest first: (first sequence number, value)."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["log"])
+            found = []
+            if cursor.set_range(_U64.pack(after_seq + 1)):
+                for key, value in cursor:
+                    found.append((_U64.unpack(key)[0], bytes(value)))
+                    if len(found) >= most:
+                        break
+        return found
+
+    def log_is_sealed(self, seq: int) -> None:
+        """Segments hold the events up to `seq`: the next transaction deletes them here."""
+        self._sealed_seq = seq
+
+    @property
+    def next_seq(self) -> int:
+        return self._state[1]
+
+    def _find(self, txn: Any, first: int) -> Parcel | None:
+        cached = self._cache.get(first)
+        if cached is not None or txn.get(_U64.pack(first), db=self._db["parcels"]) is None:
+            return cached
+        return self._read(txn, first)
+
+    def _read(self, txn: Any, first: int) -> Parcel:
+        key = _U64.pack(first)
+        meta, blob = txn.get(key, db=self._db["parcels"]), txn.get(key, db=self._db["frames"])
+        if meta is None or blob is None:
+            raise StoreError(f"the store is damaged: a queue names parcel {first}, which is not there")
+        return _decode_parcel(first, bytes(meta), bytes(blob))
+
+    def _remember(self, parcel: Parcel) -> None:
+        if parcel.first in self._cache:
+            return                              # the transaction is being repeated
+        self._cache[parcel.first] = parcel
+        self._cache_bytes += len(parcel.blob)
+        while self._cache_bytes > self._limits.cache_bytes_max:
+            _, oldest = self._cache.popitem(last=False)
+            self._cache_bytes -= len(oldest.blob)
+
+
+def _encode_parcel(parcel: Parcel) -> bytes:
+    return cbor2.dumps(
+        [
+            VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
+            list(parcel.recipients), parcel.ids, parcel.ends.tobytes(), parcel.ttls.tobytes(),
+            parcel.expiries.tobytes(), parcel.deadlines.tobytes(),
+        ]
+    )  # fmt: skip
+
+
+def _decode_parcel(first: int, meta: bytes, blob: bytes) -> Parcel:
+    _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns = cbor2.loads(meta)
+    ends, ttls, expiries, deadlines = (array(U32, column) for column in columns)
+    return Parcel(
+        first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
+        recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
+        deadlines=deadlines,
+    )  # fmt: skip
+
+
+def _subscription(key: bytes, flags: bytes) -> Subscription:
+    return Subscription(bytes(key[:32]), bytes(key[32:]), bool(flags[0] & 1), bool(flags[0] & 2))
+
+
+def _rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[int, QueueRow]]:
+    """The recipient's rows from the one that may hold `position` on."""
+    if not cursor.set_range(recipient + _U64.pack(position + 1)):
+        found = cursor.last()
+    else:
+        found = cursor.prev()
+    if not found or cursor.key()[:32] != recipient:
+        found = cursor.set_range(recipient)
+    while found and cursor.key()[:32] == recipient:
+        yield _U64.unpack(cursor.key()[32:])[0], QueueRow.decode(cursor.value())
+        found = cursor.next()
+
+
+def _ids_with(cursor: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
+    """All (id, arrival) whose id begins with `prefix`, jumping from expiry minute to expiry minute."""
+    found = cursor.first()
+    while found:
+        minute = cursor.key()[:4]
+        found = cursor.set_range(minute + prefix)
+        while found and cursor.key().startswith(minute + prefix):
+            yield cursor.key()[4:], _U64.unpack(cursor.value())[0]
+            found = cursor.next()
+        following = _U32.unpack(minute)[0] + 1
+        found = following < 1 << 32 and cursor.set_range(_U32.pack(following))

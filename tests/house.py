@@ -1,0 +1,164 @@
+"""The house rules as functions of the source tree: each yields the places where it is broken and what to do there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+PURE = """__future__ abc array base64 binascii bisect blake3 cbor2 collections contextlib dataclasses datetime enum
+    fractions functools hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re statistics
+    string struct textwrap types typing unicodedata urllib zlib""".split()
+LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
+    ("router/core/", r"router\.core\..*", PURE),
+    ("router/", r"router(\..*)?", []),
+    ("transports/", r"router\.(core\..*|certificate|records|sockets|stream|tcp|transport)", []),
+    ("services/", r"router(\.(core\..*|actor|client|inbox|service|transport))?|services\.OWN(\..*)?", []),
+    ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
+]
+OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
+BY_NAME = re.compile(r"(router/(cli\w*|node|transport)\.py|(tests|examples)/.*):importlib(\.util)?")
+LATE = re.compile(
+    r"(router/cli|tests/|examples/).*|.*:_?load\w*"
+)  # file:function that may import when called
+IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
+SWALLOWED = re.compile(
+    r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)$|suppress\((Base)?Exception\)", re.M
+)
+NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
+FOREIGN = re.compile(
+    r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)"
+)
+LINES_MAX = 450
+
+Tree = dict[str, str]
+"""Path: text."""
+
+
+class Import(NamedTuple):
+    """`module` is imported by the file `path` at `line`, when the function `within` is called ("": at once)."""
+
+    path: str
+    module: str
+    line: int
+    within: str
+
+
+@cache
+def read(root: Path) -> Tree:
+    """The files that git knows or would take; without git, all that are not hidden."""
+    paths = [str(path.relative_to(root)) for path in root.glob("[!.]*/**/*")]
+    if (root / ".git").exists():
+        git = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
+        paths = subprocess.run(git, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {path: (root / path).read_text(errors="ignore") for path in paths if (root / path).is_file()}
+
+
+_parse = cache(ast.parse)
+
+
+def _modules(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
+    return ((path, _parse(text)) for path, text in tree.items() if path.endswith(".py"))
+
+
+def _name(path: str) -> str:
+    return re.sub(r"(/__init__)?\.py$", "", path).replace("/", ".")
+
+
+def _imports(tree: Tree) -> Iterator[Import]:
+    known = {_name(path) for path, _ in _modules(tree)}
+    for path, module in _modules(tree):
+        yield from _imports_below(module, path, known, "")
+
+
+def _imports_below(node: ast.AST, path: str, known: set[str], within: str) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(path, alias.name, child.lineno, within) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            above = path.split("/")[: -child.level] if child.level else []
+            package = ".".join([*above, *([child.module] if child.module else [])])
+            for alias in child.names:
+                inside = f"{package}.{alias.name}"
+                yield Import(path, inside if inside in known else package, child.lineno, within)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports_below(child, path, known, within or child.name)
+        else:
+            yield from _imports_below(child, path, known, within)
+
+
+def layers(tree: Tree) -> Iterator[str]:
+    for path, module, line, _ in _imports(tree):
+        who, ours, others = next((row for row in LAYERS if path.startswith(row[0])), ("", ".*", []))
+        ours = ours.replace("OWN", _name(path).partition(".")[2].partition(".")[0])
+        if OURS.fullmatch(module) and not re.fullmatch(ours, module):
+            yield f"{path}:{line} imports {module}, but {who} may know only {ours}: let node join the two"
+        elif not OURS.fullmatch(module) and others and module.partition(".")[0] not in others:
+            yield f"{path}:{line} imports {module}, which is not pure enough for {who}: take what it gives as argument"
+        elif re.fullmatch(r"importlib(\.util)?", module) and not BY_NAME.fullmatch(f"{path}:{module}"):
+            yield f"{path}:{line} imports {module}: only node, transport and cli find modules by name; import plainly"
+
+
+def late_imports(tree: Tree) -> Iterator[str]:
+    for path, module, line, within in _imports(tree):
+        if within and not LATE.fullmatch(f"{path}:{within}"):
+            yield f"{path}:{line} {within}() imports {module}: import it at the top, or name the function load…"
+
+
+def purity(tree: Tree) -> Iterator[str]:
+    for path, module in _modules(tree):
+        for node in ast.walk(module) if path.startswith("router/core/") else ():
+            if isinstance(node, ast.Call) and IMPURE.fullmatch(called := ast.unparse(node.func)):
+                yield f"{path}:{node.lineno} calls {called}(): take what it gives as an argument"
+
+
+def circles(tree: Tree) -> Iterator[str]:
+    graph = {_name(path): set[str]() for path, _ in _modules(tree)}
+    for path, module, _, within in _imports(tree):
+        if not within and module in graph and module != _name(path):
+            graph[_name(path)].add(module)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        ring = " <- ".join(error.args[1])
+        yield f"{ring}: a circle of imports; move what both need to a file of its own, or tell instead of calling"
+
+
+def sizes(tree: Tree) -> Iterator[str]:
+    for path, text in tree.items():
+        if path.endswith(".py") and (lines := text.count("\n")) > LINES_MAX:
+            yield f"{path} has {lines} lines, over {LINES_MAX}: a second noun is hiding in it, give it a file"
+
+
+def names(tree: Tree) -> Iterator[str]:
+    for path in filter(NOUNLESS.fullmatch, tree):
+        yield f"{path}: this name says nothing; find the noun of what is in it"
+
+
+def words(tree: Tree) -> Iterator[str]:
+    for path, text in tree.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := FOREIGN.search(line):
+                yield f"{path}:{number} {found[0]!r}: finish it, or name no registry and no place of one machine"
+
+
+def swallowing(tree: Tree) -> Iterator[str]:
+    for path, text in tree.items():
+        for found in SWALLOWED.finditer(text) if path.endswith(".py") else ():
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{path}:{line} {found[0].split()[0]!r} hides every error: catch only what you can name"
+
+
+def docstrings(tree: Tree) -> Iterator[str]:
+    for path, module in _modules(tree):
+        if not ast.get_docstring(module):
+            yield f"{path}:1 does not say what it is for: open it with one sentence, its duty"
+
+
+RULES = (layers, late_imports, purity, circles, sizes, names, words, swallowing, docstrings)

@@ -1,0 +1,107 @@
+"""The house rules hold in this tree (ARCHITECTURE.md, Laws), and each of them catches what it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from house import LINES_MAX, RULES, Tree, circles, read
+
+ROOT = Path(__file__).parents[1]
+Rule = Callable[[Tree], Iterator[str]]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tree_keeps(rule: Rule) -> None:
+    broken = list(rule(read(ROOT)))
+    assert not broken, "\n" + "\n".join(broken)
+
+
+FORBIDDEN = [
+    ("layers", "router/core/clock.py", "import time"),
+    ("layers", "router/core/clock.py", "from random import random"),
+    ("layers", "router/core/clock.py", "import trio.testing"),
+    ("layers", "router/core/clock.py", "from router import store"),
+    ("layers", "router/core/clock.py", "from ..store import Store"),
+    ("layers", "router/core/clock.py", "def load():\n    import os"),
+    ("layers", "router/node.py", "import services.web"),
+    ("layers", "router/node.py", "from transports.tls import dial"),
+    ("layers", "router/store.py", "import importlib"),
+    ("layers", "transports/tls.py", "from router.node import Node"),
+    ("layers", "transports/tls.py", "from transports import unix"),
+    ("layers", "services/web.py", "from router.store import Store"),
+    ("layers", "services/web.py", "from services.capd import cache"),
+    ("layers", "services/capd/cache.py", "from services.dmq import pool"),
+    ("layers", "spark_analytics/gold.py", "import pandas"),
+    ("layers", "spark_analytics/gold.py", "from router.core import events"),
+    ("late_imports", "router/store.py", "def open_it():\n    import lmdb"),
+    (
+        "late_imports",
+        "router/store.py",
+        "class Store:\n    async def get(self):\n        from lmdb import Cursor",
+    ),
+    ("purity", "router/core/clock.py", "import datetime\nnow = datetime.datetime.now()"),
+    ("purity", "router/core/clock.py", "text = open('file').read()"),
+    ("sizes", "router/long.py", "pass\n" * (LINES_MAX + 1)),
+    ("names", "router/utils.py", ""),
+    ("names", "services/helpers/text.py", ""),
+    ("words", "docs/plan.md", "TO" + "DO: write this"),
+    ("words", "docs/plan.md", "see /ro" + "ot/notes"),
+    ("words", "requirements/dev.txt", "--index-url https://py" + "pi.org/simple"),
+    ("swallowing", "router/store.py", "try:\n    x\nexcept Exception:\n    pass\n"),
+    ("swallowing", "router/store.py", "try:\n    x\nexcept:\n    ...\n"),
+    ("swallowing", "router/store.py", "with suppress(Exception):\n    x\n"),
+    ("docstrings", "router/store.py", "x = 1"),
+]
+ALLOWED = [
+    (
+        "router/core/clock.py",
+        "from datetime import UTC\nimport cbor2\nfrom .codec import encode\nfrom router.core import a",
+    ),
+    (
+        "router/node.py",
+        "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store",
+    ),
+    ("router/cli.py", "def bench():\n    import rich"),
+    (
+        "transports/tls.py",
+        "from OpenSSL import SSL\nfrom router.core.crypto import PublicKey\nimport router.transport",
+    ),
+    ("services/dmq/pool.py", "import router.client\nfrom router import Client\nfrom services.dmq import mux"),
+    (
+        "spark_analytics/gold.py",
+        "import json\nfrom pyspark.sql import functions\nfrom spark_analytics import silver",
+    ),
+    ("router/store.py", "try:\n    x\nexcept KeyError:\n    pass"),
+]
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), FORBIDDEN)
+def test_the_rule_catches(rule: str, path: str, text: str, tmp_path: Path) -> None:
+    write(tmp_path, path, text)
+    assert {each.__name__: [found[: len(path)] for found in each(read(tmp_path))] for each in RULES}[
+        rule
+    ] == [path]
+
+
+@pytest.mark.parametrize(("path", "text"), ALLOWED)
+def test_the_rules_allow(path: str, text: str, tmp_path: Path) -> None:
+    write(tmp_path, path, '"""Its duty."""\n' + text)
+    assert [found for rule in RULES for found in rule(read(tmp_path))] == []
+
+
+def test_a_circle_is_caught(tmp_path: Path) -> None:
+    write(tmp_path, "router/node.py", "from router import store")
+    write(tmp_path, "router/store.py", "from .core import words")
+    write(tmp_path, "router/core/words.py", "x = 1")
+    assert list(circles(read(tmp_path))) == []
+    write(tmp_path, "router/core/words.py", "import router.node")
+    read.cache_clear()
+    [found] = circles(read(tmp_path))
+    assert all(name in found for name in ("router.node", "router.store", "router.core.words"))

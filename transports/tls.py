@@ -1,0 +1,246 @@
+"""TLS 1.3 over TCP, both sides with a self-signed Ed25519 certificate: the key in it is the address (R-B3).
+
+Bytes move between OpenSSL's memory buffers and the socket, in full records where there is enough to send. The
+receiving task never waits for the sending direction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import trio
+from OpenSSL import SSL
+from trio.socket import SocketType
+
+from router import tcp
+from router.certificate import connection, proven_peer, why_failed
+from router.core.crypto import PublicKey, SigningKey
+from router.core.reasons import Reason
+from router.records import Records
+from router.sockets import Acceptor, Places, Refused, close_after_last_byte, receive, send_whole, words
+from router.stream import CUT, DuplexStream
+from router.transport import (
+    CONNECTIONS_MAX,
+    Buffer,
+    ConnectFailed,
+    Handler,
+    InvalidUrl,
+    ListenFailed,
+    OnRefused,
+    Started,
+    StreamBroken,
+    tcp_address,
+    unheard,
+)
+
+PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and handed to the kernel at once
+RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once
+CONTROL_BYTES_MAX = 1 << 14  # answers that TLS itself owes the peer (key updates) and that it does not take
+HANDSHAKE_READ_BYTES = 1 << 12
+HANDSHAKE_BYTES_MAX = 1 << 16  # of the peer, until the handshake is done
+HANDSHAKE_TIMEOUT_S = 10.0
+HANDSHAKES_MAX_PER_PREFIX = 64  # at once per /24 or /56; four times as many may wait
+CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
+QUIET_S = 0.5  # a connection silent for so long gives its buffers back
+
+
+async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> TlsStream:
+    """Connect and prove both keys; the peer must show `expect` unless it is None. Raises `ConnectFailed`."""
+    try:
+        host, port = tcp_address(url)
+        if not host or not port:
+            raise InvalidUrl(f"{url!r} names no host and port to dial")
+        with trio.fail_after(timeout_s):
+            return await _dial(host, port, key, expect)
+    except InvalidUrl as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
+    except trio.TooSlowError:
+        text = f"{url} did not answer within {timeout_s:g} s; is the address right? is there a firewall?"
+        raise ConnectFailed(Reason.CONNECT_TIMEOUT, text) from None
+
+
+async def _dial(host: str, port: int, key: SigningKey, expect: PublicKey | None) -> TlsStream:
+    sock = await tcp.connect(host, port)
+    where = _where((host, port))
+    try:
+        return await _handshake(sock, connection(key, expect, server=False), where)
+    except Refused as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, f"{where}: {error}") from None
+
+
+def _where(address: tuple[str, int]) -> str:
+    return f"tls {tcp.host_port(address[0], address[1])}"
+
+
+async def listen(
+    url: str,
+    key: SigningKey,
+    handler: Handler,
+    *,
+    task_status: Started = trio.TASK_STATUS_IGNORED,
+    on_refused: OnRefused = unheard,
+    connections_max: int = CONNECTIONS_MAX,
+    handshakes_max_per_prefix: int = HANDSHAKES_MAX_PER_PREFIX,
+    handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+) -> None:
+    """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`."""
+    places = Places(handshakes_max_per_prefix)
+
+    async def admit(sock: SocketType, where: str) -> TlsStream:
+        try:
+            with trio.fail_after(handshake_timeout_s):
+                async with places.place(sock.getpeername()[0]):
+                    tcp.tune(sock)
+                    return await _handshake(sock, connection(key, None, server=True), where)
+        except trio.TooSlowError:
+            raise Refused(f"the TLS handshake was not done after {handshake_timeout_s:g} s") from None
+        except OSError as error:
+            raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
+
+    try:
+        host, port = tcp_address(url)
+    except InvalidUrl as error:
+        raise ListenFailed(str(error)) from None
+    acceptor = Acceptor(admit, handler, on_refused, connections_max)
+    listeners = await tcp.bind(host, port)
+    try:
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(acceptor.run, listener, _where)
+            task_status.started(f"tls://{tcp.host_port(host, listeners[0].getsockname()[1])}")
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsStream:
+    """Shake hands; the caller bounds the time. A failure closes the socket. Raises `Refused`.
+
+    A client is done before the server has judged its certificate: it learns of a refusal at its first read.
+    """
+    records = Records(tls)
+    try:
+        await _exchange(sock, tls, records)
+        peer = proven_peer(tls)
+        await send_whole(sock, [records.outgoing()])
+        return TlsStream(sock, records, peer, where)
+    except SSL.Error as error:
+        with suppress(StreamBroken):
+            await send_whole(sock, [records.outgoing()])  # our alert
+        close_after_last_byte(sock)
+        raise Refused(why_failed(tls, error)) from None
+    except StreamBroken as error:
+        sock.close()
+        raise Refused(f"the connection broke during the TLS handshake: {error}") from None
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _exchange(sock: SocketType, tls: SSL.Connection, records: Records) -> None:
+    left = HANDSHAKE_BYTES_MAX
+    while True:
+        try:
+            return tls.do_handshake()
+        except SSL.WantReadError:
+            await send_whole(sock, [records.outgoing()])
+        data = await receive(sock, HANDSHAKE_READ_BYTES)
+        left -= len(data)
+        if not data:
+            raise Refused("the peer closed the connection during the TLS handshake")
+        if left < 0:
+            raise Refused(f"the peer sent more than {HANDSHAKE_BYTES_MAX} bytes of TLS handshake")
+        tls.bio_write(data)
+
+
+class TlsStream(DuplexStream):
+    """A TLS connection whose peer has proved its key. See `router.transport.Stream`."""
+
+    __slots__ = ("_outbox", "_records", "_socket")
+
+    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str) -> None:
+        super().__init__(where, peer=peer)
+        self._socket = sock
+        self._records = records
+        self._outbox = bytearray()  # what TLS itself owes the peer, at most CONTROL_BYTES_MAX
+
+    async def _receive(self, max_bytes: int) -> bytes:
+        records = self._records
+        if records.waiting and (data := self._read(max_bytes)):
+            await trio.lowlevel.checkpoint()
+            return data
+        while not records.ended:
+            await self._feed()
+            if data := self._read(max_bytes):
+                return data
+        await trio.lowlevel.checkpoint()
+        return b""
+
+    async def _feed(self) -> None:
+        """Wait for ciphertext and give it to OpenSSL; nothing of it is held here while waiting."""
+        ciphertext = None
+        if self._records.grown:
+            with trio.move_on_after(QUIET_S):
+                ciphertext = await receive(self._socket, RECEIVE_BYTES)
+        if ciphertext is None:
+            if self._records.grown:
+                self._records.shrink()
+            ciphertext = await receive(self._socket, RECEIVE_BYTES)
+        if not ciphertext:
+            raise StreamBroken(CUT)
+        self._records.feed(ciphertext)
+
+    def _read(self, max_bytes: int) -> bytes:
+        """Decrypt, and send what TLS itself answers as far as that needs no waiting; the next send takes the rest.
+
+        If the receiving task waited for the sending direction, two ends could wait for each other.
+        """
+        try:
+            return self._records.read(max_bytes)
+        finally:
+            self._outbox += self._records.outgoing()
+            if self._outbox and not self._sending:
+                with suppress(OSError):
+                    del self._outbox[: os.write(self._socket.fileno(), self._outbox)]
+            if len(self._outbox) > CONTROL_BYTES_MAX:
+                raise StreamBroken("the peer demands key updates but does not read them")
+
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        for piece in _joined(parts):
+            await self._flush(self._records.encrypt(piece))
+        if self._outbox:
+            await self._flush([])
+
+    async def _flush(self, ciphertext: list[Buffer]) -> None:
+        if self._outbox:  # it was encrypted earlier, so it must leave earlier
+            ciphertext.insert(0, bytes(self._outbox))
+            self._outbox.clear()
+        await send_whole(self._socket, ciphertext)
+
+    async def _finish(self) -> None:
+        goodbye = self._records.goodbye()
+        with trio.move_on_after(CLOSE_TIMEOUT_S), suppress(StreamBroken):
+            await self._flush([goodbye])
+            close_after_last_byte(self._socket)
+
+    def _abandon(self) -> None:
+        self._socket.close()
+
+
+def _joined(parts: Sequence[Buffer]) -> Iterator[Buffer]:
+    """The same bytes in pieces of at most PIECE_BYTES, for full records; a single buffer is not copied."""
+    if sum(map(len, parts)) <= PIECE_BYTES:
+        yield parts[0] if len(parts) == 1 else b"".join(parts)
+        return
+    batch: list[Buffer] = []
+    room = PIECE_BYTES
+    for part in parts:
+        view = memoryview(part)
+        while len(view) > room:
+            yield b"".join((*batch, view[:room]))
+            view, batch, room = view[room:], [], PIECE_BYTES
+        batch.append(view)
+        room -= len(view)
+    yield b"".join(batch)

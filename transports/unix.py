@@ -1,0 +1,258 @@
+"""Unix sockets for the owner of the node: a socket file 0600 in a directory of his own (R-B5).
+
+The kernel says which user is at the other end, and only the owner and root are let in; keys are proved by the
+link. A process that dies looks like one that closes: both end in `b""`, unless it left bytes unread. A cut
+frame and the missing goodbye of the link tell them apart.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import trio
+from trio.socket import SocketType
+
+from router.core.crypto import PublicKey, SigningKey
+from router.core.reasons import Reason
+from router.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
+from router.stream import DuplexStream
+from router.transport import (
+    CONNECTIONS_MAX,
+    Buffer,
+    ConnectFailed,
+    Handler,
+    InvalidUrl,
+    ListenFailed,
+    OnRefused,
+    Started,
+    unheard,
+    unix_path,
+)
+
+PATH_BYTES_MAX = 107  # what fits a socket address
+BUFFER_BYTES = 1 << 20  # asked of the kernel for each direction; it may give less
+RECEIVE_BYTES_MAX = 1 << 18
+BACKLOG = 1024  # connections the kernel holds for us before we accept them
+BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
+LOCK_TRIES = 100
+
+
+async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> UnixStream:
+    """Connect to the socket file. Who answers is for the link to prove: `expect` is not looked at here."""
+    try:
+        path = unix_path(url)
+        _check_length(path)
+    except (InvalidUrl, ListenFailed) as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
+    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with trio.fail_after(timeout_s):
+            await _connect(raw, path)
+        owner = _user_of(raw)
+        if not _is_owner(owner):
+            raise ConnectFailed(Reason.CONNECT_FAILED, f"{path} is served by another user (number {owner})")
+        return UnixStream(_ready(raw), f"unix {path}")
+    except OSError as error:
+        raw.close()
+        raise ConnectFailed(Reason.CONNECT_FAILED, _why_unreachable(path, error)) from None
+    except trio.TooSlowError:
+        raw.close()
+        text = f"the node at {path} did not accept within {timeout_s:g} s; it is too busy or hangs"
+        raise ConnectFailed(Reason.CONNECT_TIMEOUT, text) from None
+    except BaseException:
+        raw.close()
+        raise
+
+
+async def _connect(raw: socket.socket, path: Path) -> None:
+    raw.setblocking(False)
+    while True:
+        try:
+            raw.connect(os.fsencode(path))
+        except BlockingIOError:  # the backlog is full; a Unix socket cannot wait for that
+            await trio.sleep(BUSY_PAUSE_S)
+        else:
+            return await trio.lowlevel.checkpoint()
+
+
+def _ready(raw: socket.socket) -> SocketType:
+    raw.setblocking(False)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    return trio.socket.from_stdlib_socket(raw)
+
+
+def _why_unreachable(path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ECONNREFUSED):
+        return f"no node is listening on {path}; start one with `router serve`"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"this user may not use {path}; run as the user who runs the node"
+    return f"{path} cannot be reached: {words(error)}"
+
+
+async def listen(
+    url: str,
+    key: SigningKey,
+    handler: Handler,
+    *,
+    task_status: Started = trio.TASK_STATUS_IGNORED,
+    on_refused: OnRefused = unheard,
+    connections_max: int = CONNECTIONS_MAX,
+) -> None:
+    """Accept for ever on the socket file, which is removed at the end. Raises `ListenFailed`."""
+    try:
+        path = unix_path(url)
+    except InvalidUrl as error:
+        raise ListenFailed(str(error)) from None
+    where = f"unix {path}"
+
+    async def admit(sock: SocketType, where: str) -> UnixStream:
+        user = _user_of(sock)
+        if not _is_owner(user):
+            raise Refused(f"user number {user} is not the owner of this node")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        return UnixStream(sock, where)
+
+    raw = await _open(path)
+    made = path.lstat()
+    listener = trio.socket.from_stdlib_socket(raw)
+    try:
+        task_status.started(f"unix://{path}")
+        await Acceptor(admit, handler, on_refused, connections_max).run(listener, lambda _address: where)
+    finally:
+        listener.close()
+        _remove(path, made)
+
+
+def _user_of(sock: Any) -> int | None:
+    """The user number of the process at the other end; None where the system does not tell."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def _is_owner(user: int | None) -> bool:
+    return user in (None, 0, os.geteuid())
+
+
+async def _open(path: Path) -> socket.socket:
+    """A listening socket at `path`. Raises `ListenFailed`."""
+    _check_length(path)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            _check_directory(path.parent, os.fstat(handle))
+            await _lock(handle)
+            return _bind(path)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise ListenFailed(
+            f"cannot listen on {path}: {words(error)}; choose a directory of your own"
+        ) from None
+
+
+async def _lock(handle: int) -> None:
+    """Two nodes that start at once look at a left-over socket one after the other."""
+    for _ in range(LOCK_TRIES):
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await trio.sleep(BUSY_PAUSE_S)
+    raise ListenFailed("another program has locked the directory of the socket; choose another path")
+
+
+def _remove(path: Path, made: os.stat_result) -> None:
+    """Remove the socket file, unless another's is there by now."""
+    with suppress(OSError):
+        now = path.lstat()
+        if (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino):
+            path.unlink()
+
+
+def _check_length(path: Path) -> None:
+    size = len(os.fsencode(path))
+    if size > PATH_BYTES_MAX:
+        text = f"the socket path {path} has {size} bytes and may have {PATH_BYTES_MAX}; choose a shorter one"
+        raise ListenFailed(text)
+
+
+def _check_directory(directory: Path, found: os.stat_result) -> None:
+    mode = stat.S_IMODE(found.st_mode)
+    advice = f"use a directory of your own (a new one gets mode 0700), or chmod 700 {directory}"
+    if found.st_uid != os.geteuid() and mode & 0o077:
+        text = f"the directory {directory} is not yours (user number {found.st_uid}, mode {mode:04o})"
+        raise ListenFailed(f"{text}, and others could put their socket there; {advice}")
+    if mode & 0o022 and not mode & stat.S_ISVTX:
+        raise ListenFailed(f"others may write to the directory {directory} (mode {mode:04o}); {advice}")
+
+
+def _bind(path: Path) -> socket.socket:
+    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        raw.setblocking(False)
+        with suppress(OSError):
+            os.fchmod(raw.fileno(), 0o600)  # on Linux the file is made with this mode, never wider
+        try:
+            raw.bind(os.fsencode(path))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            _remove_stale(path)
+            raw.bind(os.fsencode(path))
+        path.chmod(0o600)
+        raw.listen(BACKLOG)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a process that is gone. Raises `ListenFailed` if it lives, or if it is no socket."""
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        raise ListenFailed(f"{path} exists and is not a socket; choose another path, or remove it yourself")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fsencode(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except BlockingIOError:
+            pass  # alive, with a full backlog
+    raise ListenFailed(f"another node is listening on {path}; stop it first, or choose another path")
+
+
+class UnixStream(DuplexStream):
+    """A connection to a process of the owner. See `router.transport.Stream`."""
+
+    __slots__ = ("_socket",)
+
+    def __init__(self, sock: SocketType, where: str) -> None:
+        super().__init__(where, owner=True)
+        self._socket = sock
+
+    async def _receive(self, max_bytes: int) -> bytes:
+        return await receive(self._socket, min(max_bytes, RECEIVE_BYTES_MAX))
+
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        await send_whole(self._socket, parts)
+
+    async def _finish(self) -> None:
+        close_after_last_byte(self._socket)
+
+    def _abandon(self) -> None:
+        self._socket.close()
