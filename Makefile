@@ -1,5 +1,5 @@
-# Everything here needs python3 >= 3.11 with venv and make, nothing else: uv is fetched with pip into .tools, packages go to .venv
-# from hash-locked files in requirements/. Stamps make the second run free; when .venv is up to date nothing is fetched.
+# Needs make and python3 >= 3.11 with venv, nothing else. uv is fetched with pip into .tools; packages go to .venv, from the
+# hash-locked files in requirements/. The second run costs nothing, and when .venv is up to date nothing is fetched.
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -53,11 +53,12 @@ long: .venv/dev.stamp trio-typing
 	@$(VENV)/python -m pytest -q -m long || [ $$? -eq 5 ]
 	@$(VENV)/router bench --report $(REPORT)
 
-# The public modules as a downstream sees them who still has trio-typing, whose stubs hide trio's own types.
+# The public modules as those see them who still have trio-typing, whose stubs hide trio's own types.
 trio-typing: .venv-trio-typing/stamp
 	@.venv-trio-typing/bin/mypy --config-file= --strict --follow-imports=silent --python-version 3.11 \
 		--cache-dir .mypy_cache/trio-typing $(wildcard $(PUBLIC))
 
+# Spark is an extra of its own and is locked on its own, in requirements/spark.txt.
 lock: $(UV)
 	@mkdir -p requirements
 	@$(LOCK) --group build -o requirements/run.txt > /dev/null
@@ -80,19 +81,17 @@ $(UV):
 .venv/bin/python: | $(UV)
 	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv
 
-# The packages of dev.txt contain those of run.txt, in the same versions.
+# A stamp is the lock file that was installed: only a changed lock fetches anything. dev.txt contains run.txt, same versions.
 .venv/run.stamp: requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@echo "installing requirements/run.txt into .venv"
-	@rm -f .venv/dev.stamp
-	@$(SYNC) --python $(VENV)/python requirements/run.txt
+	@cmp -s $< $@ || { echo "installing $< into .venv"; rm -f .venv/dev.stamp; $(SYNC) --python $(VENV)/python $<; }
 	@$(INSTALL) --python $(VENV)/python -e .
-	@touch $@
+	@cp $< $@
 
 .venv/dev.stamp: requirements/dev.txt requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@echo "installing requirements/dev.txt into .venv"
-	@$(SYNC) --python $(VENV)/python requirements/dev.txt
+	@cmp -s $< $@ || { echo "installing $< into .venv"; $(SYNC) --python $(VENV)/python $<; }
 	@$(INSTALL) --python $(VENV)/python -e .
-	@touch .venv/run.stamp $@
+	@cp requirements/run.txt .venv/run.stamp
+	@cp $< $@
 
 .venv-trio-typing/stamp: requirements/trio-typing.txt | $(UV)
 	@echo "installing requirements/trio-typing.txt into .venv-trio-typing"

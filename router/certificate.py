@@ -69,8 +69,8 @@ def explain(error: SSL.Error) -> str:
     """OpenSSL's reason in words."""
     if isinstance(error, SSL.SysCallError):
         return "the connection was cut"
-    first = error.args[0] if error.args else ""
-    text = str(first[0][2] if first and isinstance(first, list) else first) or "unknown error"
+    first = error.args[0] if error.args and error.args[0] else "unknown error"
+    text = str(first[0][2] if isinstance(first, list) else first)
     return _EXPLAINED.get(text, text)
 
 

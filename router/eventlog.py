@@ -96,7 +96,7 @@ class Segments:
         return self._head.last_seq if self._head else 0
 
     def head(self) -> tuple[int, bytes]:
-        """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes if there is none."""
+        """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes at first."""
         digest = self.predecessor()
         return self.last_sealed(), bytes.fromhex(digest) if digest else bytes(32)
 

@@ -1,14 +1,14 @@
 """Reading event logs back: every segment of a directory, what is wrong with it, and what is missing.
 
-A gap is told, never hidden. Whatever the files hold, and whether they can be read at all, the answer is a list of
-problems with file and line, not an exception. A tail that was cut off cleanly shows only against a witness
-(`core.segment.contradicts`).
+A gap is told, never hidden. Whatever the files hold, and whether they can be read at all, the answer is a
+list of problems with file and line, not an exception. A tail that was cut off cleanly shows only against a
+witness (`core.segment.contradicts`). The log may be that of a running router.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -35,8 +35,8 @@ class Problem(NamedTuple):
 class Segment:
     """One segment of a log, or the footer that is left of it.
 
-    `whole`: its lines are the ones that the router signed. `gaps` are spans of sequence numbers, `(first, last)`,
-    that are missing before it, or that it records itself.
+    `whole`: its lines are the ones that the router signed. `gaps` are the spans of sequence numbers, `(first,
+    last)`, that are missing before it or that it records itself.
     """
 
     path: Path
@@ -48,7 +48,10 @@ class Segment:
     problems: tuple[Problem, ...] = ()
 
     def events(self) -> Iterator[tuple[int, Line]]:
-        """`(line number, line)` of each event, read anew. Of a segment that is not `whole`, what can be read."""
+        """`(line number, line)` of each event, read anew; of a segment that is not `whole`, what can be read.
+
+        `OSError` if the file is gone by now.
+        """
         if self.pruned or self.header is None:
             return
         with _open(self.path) as file:
@@ -69,7 +72,10 @@ def verify_segment(path: Path, router: bytes | None = None) -> list[Problem]:
 
 
 def read_segments(directory: Path, router: bytes | None = None) -> Iterator[Segment]:
-    """The segments of one router's log in their order, pruned ones included, each checked against the chain."""
+    """One router's segments in their order, pruned ones included, each checked against the chain.
+
+    `router` is the key that must have signed them; without it, the first segment's.
+    """
     try:
         paths = sorted(directory.iterdir())
         left = list(_read_pruned(directory / PRUNED))
@@ -78,11 +84,21 @@ def read_segments(directory: Path, router: bytes | None = None) -> Iterator[Segm
         return
     yield from (one for one in left if one.footer is None)
     yield from (_set_aside(path) for path in paths if path.name.startswith(ASIDE))
-    parts: dict[int, Path | Segment] = {one.footer.first_seq: one for one in left if one.footer}
-    parts |= {int(found[1]): path for path in paths if (found := NAME.fullmatch(path.name))}
+    kept = {int(found[1]): path for path in paths if (found := NAME.fullmatch(path.name))}
+    pruned = _by_start(left)
     chain = _Chain(router.hex() if router else None)
-    for _, part in sorted(parts.items(), key=lambda item: item[0]):
-        yield chain.link(_read(part, chain.router) if isinstance(part, Path) else part)
+    for start in sorted(kept.keys() | pruned.keys()):
+        path = kept.get(start)
+        if path is not None and not path.exists():  # Pruned since we looked.
+            pruned |= _by_start(_read_pruned(directory / PRUNED))
+        if start in pruned and (path is None or not path.exists()):
+            yield chain.link(pruned[start])
+        elif path is not None:
+            yield chain.link(_read(path, chain.router))
+
+
+def _by_start(pruned: Iterable[Segment]) -> dict[int, Segment]:
+    return {one.footer.first_seq: one for one in pruned if one.footer}
 
 
 class _Chain:
@@ -141,12 +157,12 @@ def _read(path: Path, router: str | None) -> Segment:
 
 
 def _read_pruned(path: Path) -> Iterator[Segment]:
-    """The footers that are left of segments, one `Segment` each; a line that is none has no footer, but a problem."""
+    """What is left of pruned segments, one a line; a line that is no footer has a problem instead of one."""
     try:
         with _open(path) as file:
             for number, data in enumerate(_lines(file), 1):
                 if not data.endswith(b"\n"):
-                    return  # A crash tore it while its segment still stood; if that is gone too, the gap shows.
+                    return  # A crash tore it while its segment stood. If that is gone too, the gap shows.
                 yield _pruned(path, number, data)
     except FileNotFoundError:
         return

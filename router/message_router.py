@@ -20,9 +20,20 @@ from router.connection import Closed, InFlight, Measured, Opened, Outlet, Refuse
 from router.core import events as ev
 from router.core.acceptance import Job
 from router.core.crypto import PublicKey
-from router.core.effects import Changes, Close, Decision, Dial, Effect, Fetch, Hand, Inquire, Now, Say, Settle, Tell
+from router.core.effects import (
+    Close,
+    Decision,
+    Dial,
+    Effect,
+    Fetch,
+    Hand,
+    Inquire,
+    Now,
+    Say,
+    Settle,
+    Tell,
+)
 from router.core.intake import Arrived
-from router.core.reasons import Reason
 from router.core.router import Clear, Router
 from router.inquiries import Inquiries
 from router.store import MapFull, Store
@@ -173,13 +184,15 @@ class MessageRouter(TrioActor):
 
     async def _cycle(self) -> None:
         now = self.now()
+        if self._clears:                        # what reads queues from the store comes before what changes them,
+            self._clear(now)                    # and only one of the two in a cycle
+        elif self._tick_due:
+            self._on_tick(now)
         told, self._told = self._told, []
         for one in told:
             self._feed(one, now)
         self._decide(self._take_jobs(), now)
-        self._clear(now)
-        if self._tick_due:
-            self._on_tick(now)
+        self._clears += self.router.take_clears()
         decision = self.router.take(now)
         if decision.changes:
             await self._commit(decision, now)
@@ -223,12 +236,11 @@ class MessageRouter(TrioActor):
     def _decide(self, jobs: list[Job], now: Now) -> None:
         fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
         on_disk = self.store.known(fresh) if fresh else set()
-        for job in jobs:
-            self.router.decide(job, on_disk, now)
+        if jobs:
+            self.router.decide(jobs, on_disk, now)
 
     def _clear(self, now: Now) -> None:
         """Read what is owed to those who left, a bounded part at a time."""
-        self._clears += self.router.take_clears()
         budget = DROP_MESSAGES_MAX
         while self._clears and budget > 0:
             recipient, group = self._clears[0]

@@ -26,10 +26,10 @@ from __future__ import annotations
 import struct
 from array import array
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import cbor2
 import lmdb
@@ -38,11 +38,11 @@ from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Finished
 from router.core.events import encode_events, span
 from router.core.groups import Subscription
+from router.core.lifetime import EPOCH_S
 from router.core.parcel import U32, Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.core.lifetime import EPOCH_S
 
 VERSION = 1
 _U32 = struct.Struct(">I")

@@ -15,8 +15,8 @@ CUT = "the connection was cut: the peer did not say goodbye"
 class DuplexStream:
     """A `router.transport.Stream`; a transport moves its bytes in `_receive`, `_send`, `_finish`, `_abandon`.
 
-    A failed or cancelled send ends sending only: what the peer has said can still be read. A failed receive ends
-    both.
+    A failed or cancelled send ends sending only: what the peer has said can still be read. A failed receive
+    ends both.
     """
 
     __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "where")
@@ -34,10 +34,10 @@ class DuplexStream:
         return f"<{type(self).__name__} {self.where}{whom}, {self._broken or self._unsendable or 'open'}>"
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        if self._receiving:
-            raise trio.BusyResourceError("another task is receiving on this stream")
         if self._broken is not None:
             raise StreamBroken(self._broken)
+        if self._receiving:
+            raise trio.BusyResourceError("another task is receiving on this stream")
         self._receiving = True
         try:
             return await self._receive(max_bytes)
@@ -51,11 +51,11 @@ class DuplexStream:
         await self.send_parts((data,))
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
-        if self._sending:
-            raise trio.BusyResourceError("another task is sending on this stream")
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._broken is not None or self._unsendable is not None:
             raise StreamBroken(self._broken or self._unsendable)
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending on this stream")
         self._sending = True
         try:
             await self._send(parts)

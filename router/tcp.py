@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from typing import Any
 
@@ -40,7 +41,9 @@ async def connect(host: str, port: int) -> SocketType:
 
 def _first(error: OSError) -> str:
     group = error.__cause__  # one error per address tried
-    return words(group.exceptions[0] if isinstance(group, BaseExceptionGroup) else error)
+    first = group.exceptions[0] if isinstance(group, BaseExceptionGroup) else error
+    number = first.errno if isinstance(first, OSError) else None
+    return words(OSError(number, os.strerror(number)) if number and number > 0 else first)
 
 
 def tune(sock: SocketType) -> None:

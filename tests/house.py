@@ -1,4 +1,4 @@
-"""The house rules as functions of the source tree: each yields the places where it is broken and what to do there."""
+"""The house rules as functions of the source tree: each yields where it is broken and what to do there."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-PURE = """__future__ abc array base64 binascii bisect blake3 cbor2 collections contextlib dataclasses datetime enum
-    fractions functools hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re statistics
-    string struct textwrap types typing unicodedata urllib zlib""".split()
+_PURE = """
+    __future__ abc array base64 binascii bisect blake3 cbor2 collections contextlib dataclasses datetime enum
+    fractions functools hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re
+    statistics string struct textwrap types typing unicodedata urllib zlib
+"""
+PURE = _PURE.split()
 LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
-    ("router/core/", r"router\.core\..*", PURE),
+    ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core\..*|certificate|records|sockets|stream|tcp|transport)", []),
     ("services/", r"router(\.(core\..*|actor|client|inbox|service|transport))?|services\.OWN(\..*)?", []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
-BY_NAME = re.compile(r"(router/(cli\w*|node|transport)\.py|(tests|examples)/.*):importlib(\.util)?")
+BY_NAME = re.compile(r"router/(cli\w*|node|transport)\.py|(tests|examples)/.*")  # may find modules by name
 LATE = re.compile(
     r"(router/cli|tests/|examples/).*|.*:_?load\w*"
 )  # file:function that may import when called
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(
-    r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)$|suppress\((Base)?Exception\)", re.M
+    r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)"
 )
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(
@@ -42,7 +45,7 @@ Tree = dict[str, str]
 
 
 class Import(NamedTuple):
-    """`module` is imported by the file `path` at `line`, when the function `within` is called ("": at once)."""
+    """The file `path` imports `module` at `line`, when the function `within` is called ("": at once)."""
 
     path: str
     module: str
@@ -53,7 +56,7 @@ class Import(NamedTuple):
 @cache
 def read(root: Path) -> Tree:
     """The files that git knows or would take; without git, all that are not hidden."""
-    paths = [str(path.relative_to(root)) for path in root.glob("[!.]*/**/*")]
+    paths = [str(path.relative_to(root)) for way in ("[!.]*", "[!.]*/**/*") for path in root.glob(way)]
     if (root / ".git").exists():
         git = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
         paths = subprocess.run(git, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -64,7 +67,7 @@ _parse = cache(ast.parse)
 
 
 def _modules(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
-    return ((path, _parse(text)) for path, text in tree.items() if path.endswith(".py"))
+    return ((path, _parse(text, path)) for path, text in tree.items() if path.endswith(".py"))
 
 
 def _name(path: str) -> str:
@@ -97,18 +100,19 @@ def layers(tree: Tree) -> Iterator[str]:
     for path, module, line, _ in _imports(tree):
         who, ours, others = next((row for row in LAYERS if path.startswith(row[0])), ("", ".*", []))
         ours = ours.replace("OWN", _name(path).partition(".")[2].partition(".")[0])
+        at = f"{path}:{line} imports {module}"
         if OURS.fullmatch(module) and not re.fullmatch(ours, module):
-            yield f"{path}:{line} imports {module}, but {who} may know only {ours}: let node join the two"
+            yield f"{at}, but {who} may know only {ours}: let node join the two"
         elif not OURS.fullmatch(module) and others and module.partition(".")[0] not in others:
-            yield f"{path}:{line} imports {module}, which is not pure enough for {who}: take what it gives as argument"
-        elif re.fullmatch(r"importlib(\.util)?", module) and not BY_NAME.fullmatch(f"{path}:{module}"):
-            yield f"{path}:{line} imports {module}: only node, transport and cli find modules by name; import plainly"
+            yield f"{at}, which is not among what {who} may use: take what it gives as an argument"
+        elif re.fullmatch(r"importlib(\.util)?", module) and not BY_NAME.fullmatch(path):
+            yield f"{at}: only node, transport and cli find modules by name; import it plainly"
 
 
 def late_imports(tree: Tree) -> Iterator[str]:
     for path, module, line, within in _imports(tree):
         if within and not LATE.fullmatch(f"{path}:{within}"):
-            yield f"{path}:{line} {within}() imports {module}: import it at the top, or name the function load…"
+            yield f"{path}:{line} {within}() imports {module}: do it at the top, or name the function load…"
 
 
 def purity(tree: Tree) -> Iterator[str]:
@@ -127,7 +131,7 @@ def circles(tree: Tree) -> Iterator[str]:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         ring = " <- ".join(error.args[1])
-        yield f"{ring}: a circle of imports; move what both need to a file of its own, or tell instead of calling"
+        yield f"{ring}: a circle of imports; give what both need a file of its own, or tell, do not call"
 
 
 def sizes(tree: Tree) -> Iterator[str]:
@@ -145,14 +149,14 @@ def words(tree: Tree) -> Iterator[str]:
     for path, text in tree.items():
         for number, line in enumerate(text.splitlines(), 1):
             if found := FOREIGN.search(line):
-                yield f"{path}:{number} {found[0]!r}: finish it, or name no registry and no place of one machine"
+                yield f"{path}:{number} {found[0]!r}: finish it; name no registry, no place on one machine"
 
 
 def swallowing(tree: Tree) -> Iterator[str]:
-    for path, text in tree.items():
-        for found in SWALLOWED.finditer(text) if path.endswith(".py") else ():
-            line = text.count("\n", 0, found.start()) + 1
-            yield f"{path}:{line} {found[0].split()[0]!r} hides every error: catch only what you can name"
+    for path, module in _modules(tree):
+        for node in ast.walk(module):
+            if isinstance(node, ast.ExceptHandler | ast.Call) and SWALLOWED.fullmatch(ast.unparse(node)):
+                yield f"{path}:{node.lineno} hides every error: catch what you can name, or log it"
 
 
 def docstrings(tree: Tree) -> Iterator[str]:

@@ -193,7 +193,7 @@ class TlsStream(DuplexStream):
         self._records.feed(ciphertext)
 
     def _read(self, max_bytes: int) -> bytes:
-        """Decrypt, and send what TLS itself answers as far as that needs no waiting; the next send takes the rest.
+        """Decrypt, and send what TLS itself answers, as far as it need not wait; the next send does the rest.
 
         If the receiving task waited for the sending direction, two ends could wait for each other.
         """

@@ -221,7 +221,7 @@ def _bind(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that is gone. Raises `ListenFailed` if it lives, or if it is no socket."""
+    """Remove the socket of a process that is gone; if it lives, or is no socket, raise `ListenFailed`."""
     if not stat.S_ISSOCK(path.lstat().st_mode):
         raise ListenFailed(f"{path} exists and is not a socket; choose another path, or remove it yourself")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

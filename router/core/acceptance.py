@@ -8,8 +8,9 @@ is accepted leaves as parcels.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from . import events as ev
@@ -22,7 +23,7 @@ from .link import Outcome, RecipientOutcome
 from .links import Link, Links
 from .message import UNICAST
 from .parcel import U32, Parcel
-from .queues import Queues
+from .queues import UNLIMITED, Queues
 from .reasons import Reason
 from .rights import Standing
 from .routes import Route, Routes
@@ -31,6 +32,8 @@ from .seen import Seen
 from .session import Allowance
 
 PLANS_MAX = 10_000
+PARCEL_MESSAGES_MAX = 1024
+PARCEL_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,72 @@ class Job:
     known: list[Row] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     valid: bytes = b""
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that one link brought in this cycle, and what becomes of it."""
+
+    link: Link
+    jobs: list[Job]
+    refusals: list[Refusal] = field(default_factory=list)
+    known: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.refusals += [refusal for job in self.jobs for refusal in job.refusals]
+
+
+class Run:
+    """Messages in the order of one link that share kind, signer, destination, VIA and whether ttl is 0.
+
+    `pieces` are (data of a read, rows that lie in it without a gap).
+    """
+
+    __slots__ = ("count", "pieces", "size", "which")
+
+    def __init__(self, which: object = None) -> None:
+        self.which = which
+        self.pieces: list[tuple[bytes, list[Row]]] = []
+        self.count = 0
+        self.size = 0
+
+    @classmethod
+    def of(cls, data: bytes, row: Row) -> Run:
+        run = cls()
+        run.add(data, row)
+        return run
+
+    @property
+    def first(self) -> Row:
+        return self.pieces[0][1][0]
+
+    def rows(self) -> list[Row]:
+        return [row for _, rows in self.pieces for row in rows]
+
+    def add(self, data: bytes, row: Row) -> None:
+        if self.pieces and self.pieces[-1][0] is data and self.pieces[-1][1][-1].end == row.frame_at:
+            self.pieces[-1][1].append(row)
+        else:
+            self.pieces.append((data, [row]))
+        self.count += 1
+        self.size += row.end - row.frame_at
+
+    def blob(self) -> bytes:
+        """The frames, joined."""
+        parts = [data[rows[0].frame_at : rows[-1].end] for data, rows in self.pieces]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def cut(self, messages: int, size: int) -> tuple[Run, Run]:
+        """The first so many messages and bytes, at least one, and the rest."""
+        if self.count <= messages and self.size <= size:
+            return self, Run()
+        head, tail = Run(self.which), Run(self.which)
+        for data, rows in self.pieces:
+            for row in rows:
+                fits = head.count < messages and head.size + row.end - row.frame_at <= size
+                part = head if not tail.count and (fits or not head.count) else tail
+                part.add(data, row)
+        return head, tail
 
 
 class Room(NamedTuple):
@@ -119,7 +188,10 @@ class Acceptance:
                 plan = self._plan(which, link, wall_s)
             if plan.__class__ is Reason:
                 job.refusals.append((k, plan, ""))
-            elif identity in seen and plan.__class__ is not ForUs:
+            elif plan.__class__ is ForUs:       # control is never a duplicate: doing it twice is harmless (R-C4)
+                fresh.append(row)
+                positions.extend((start, end, signer_at))
+            elif identity in seen:
                 job.known.append(row)
             elif not seen.begin(identity):
                 job.copies.append(row)
@@ -155,44 +227,55 @@ class Acceptance:
 
     # -- after the signature ---------------------------------------------------------------------------------
 
-    def decide(self, job: Job, on_disk: Collection[bytes], now: Now, revision: object) -> None:
-        """Accept or refuse every message of the read and settle it. `on_disk`: which fresh ids the index knows."""
-        refusals = job.refusals
-        known = [row.id for row in job.known]
-        run: list[Row] = []
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now, revision: object) -> None:
+        """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
+
+        Copies are judged last: the first copy may have come over any of the links.
+        """
         if self._plans_of != revision:
             self._plans, self._plans_of = {}, revision
-        which: object = None
-        valid = job.valid
+        by_link: dict[Link, list[Job]] = {}
+        for job in jobs:
+            by_link.setdefault(job.link, []).append(job)
+        batches = [Batch(link, theirs) for link, theirs in by_link.items()]
+        for batch in batches:
+            self._decide_fresh(batch, on_disk, now)
+        for batch in batches:
+            self._decide_copies(batch)
+            self._log_turned(batch, now)
+            batch.refusals.sort()
+            last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
+            self._desk.effects.append(Settle(batch.link.id, last, batch.refusals, size))
+
+    def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
+        run = Run()
         source_rate = self._limits.source_messages_per_s
-        for at, row in enumerate(job.fresh):
-            if not valid[at]:
-                self._refuse(refusals, row, Reason.BAD_SIGNATURE)
-                continue
-            if row.id in on_disk:
-                self._seen.accept(row.id)
-                known.append(row.id)
-                continue
-            if source_rate and not self._may_send(row.signer, now):
-                self._refuse(refusals, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
-                continue
-            same = (row.signer, row.destination, row.via, row.kind, row.ttl_s == 0)
-            if run and (same != which or run[-1].end != row.frame_at):
-                self._accept(job.link, run, job.arrived.data, refusals, now)
-                run = []
-            which = same
-            run.append(row)
-        if run:
-            self._accept(job.link, run, job.arrived.data, refusals, now)
-        for row in job.copies:
-            verdict = self._seen.resolve(row.id)
-            if verdict is None:
-                known.append(row.id)
-            else:
-                refusals.append((row.k, *verdict))
-        self._log_turned(job, known, refusals, now)
-        refusals.sort()
-        self._desk.effects.append(Settle(job.link.id, job.arrived.last_k, refusals, job.arrived.size))
+        for job in batch.jobs:
+            valid = job.valid
+            for at, row in enumerate(job.fresh):
+                if not valid[at]:
+                    self._refuse(batch, row, Reason.BAD_SIGNATURE)
+                elif row.id in on_disk:
+                    self._seen.accept(row.id)
+                    batch.known.append(row.id)
+                elif source_rate and not self._may_send(row.signer, now):
+                    self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
+                else:
+                    which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0)
+                    if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
+                        self._accept(batch, run, now)
+                        run = Run(which)
+                    run.add(job.arrived.data, row)
+        self._accept(batch, run, now)
+
+    def _decide_copies(self, batch: Batch) -> None:
+        for job in batch.jobs:
+            for row in job.copies:
+                verdict = self._seen.resolve(row.id)
+                if verdict is None:
+                    batch.known.append(row.id)
+                else:
+                    batch.refusals.append((row.k, *verdict))
 
     def _may_send(self, source: bytes, now: Now) -> bool:
         """The source's own rate, charged only for what it has signed."""
@@ -204,66 +287,59 @@ class Acceptance:
             allowance = self._sources[source] = Allowance(rate, max(1.0, rate))
         return allowance.take(1, now.mono_s)
 
-    def _refuse(self, refusals: list[Refusal], row: Row, reason: Reason, text: str = "") -> None:
+    def _refuse(self, batch: Batch, row: Row, reason: Reason, text: str = "") -> None:
         self._seen.refuse(row.id, reason, text)
-        refusals.append((row.k, reason, text))
+        batch.refusals.append((row.k, reason, text))
 
-    def _accept(self, link: Link, run: list[Row], data: bytes, refusals: list[Refusal], now: Now) -> None:
-        """Rows that share link, signer, destination and ttl class, contiguous in `data`."""
-        row = run[0]
+    def _accept(self, batch: Batch, run: Run, now: Now) -> None:
+        if not run.count:
+            return
+        link, row = batch.link, run.first
         which = (row.kind, row.signer, row.destination, row.via, link.id)
         plan = self._plans.get(which) or self._plan(which, link, now.wall_s)
         if isinstance(plan, Reason):
-            for row in run:
-                self._refuse(refusals, row, plan)
-        elif isinstance(plan, ForUs):
-            self._take_for_us(link, run, data, now)
+            for row in run.rows():
+                self._refuse(batch, row, plan)
+        elif isinstance(plan, ForUs):           # never queued, and their ids are not kept (R-C4)
+            for data, rows in run.pieces:
+                for row in rows:
+                    self._for_us(link, row, data[row.start : row.end], now)
         elif row.ttl_s == 0:
-            for row in run:
-                self._pass_on(link, row, plan, data, refusals, now)
+            for data, rows in run.pieces:
+                for row in rows:
+                    self._pass_on(batch, Run.of(data, row), plan, now)
         else:
             self._learn(link, row, now)
-            self._store(link, run, plan, data, refusals, now)
+            self._store(batch, run, plan, now)
 
-    def _take_for_us(self, link: Link, run: list[Row], data: bytes, now: Now) -> None:
-        """Control messages are never queued, and doing one twice is harmless; their ids are not kept (R-C4)."""
-        for row in run:
-            self._seen.drop(row.id)
-            self._for_us(link, row, data[row.start : row.end], now)
-
-    def _pass_on(
-        self, link: Link, row: Row, plan: tuple[bytes, ...], data: bytes, refusals: list[Refusal], now: Now
-    ) -> None:
+    def _pass_on(self, batch: Batch, run: Run, plan: tuple[bytes, ...], now: Now) -> None:
         """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
-        parcel = self._parcel(link, [row], plan, data, now, stored=False)
+        parcel = self._parcel(batch.link, run, plan, now, stored=False)
         able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel.ends))
         if not able:
-            self._refuse(refusals, row, Reason.RECIPIENT_OFFLINE_TTL0)
+            self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
             return
         parcel.recipients = able
-        self._note_accepted(link, parcel, now, tuple((one, Reason.RECIPIENT_OFFLINE_TTL0) for one in plan if one not in able))
+        away = tuple((one, Reason.RECIPIENT_OFFLINE_TTL0) for one in plan if one not in able)
+        self._note_accepted(batch.link, parcel, now, away)
         self._delivery.offer_now_or_never(parcel, now)
 
-    def _store(
-        self, link: Link, run: list[Row], plan: tuple[bytes, ...], data: bytes, refusals: list[Refusal], now: Now
-    ) -> None:
-        while run:
-            room, reason = self._room(link, run[0], plan)
-            count = _fitting(run, room.messages, room.size)
-            if reason is not None or not count:
-                for row in run[: max(1, count)]:
-                    self._refuse(refusals, row, reason or Reason.QUEUE_FULL_RECIPIENT)
-                run = run[max(1, count) :]
+    def _store(self, batch: Batch, run: Run, plan: tuple[bytes, ...], now: Now) -> None:
+        while run.count:
+            room, reason = self._room(batch.link, run.first, plan)
+            if reason is not None:
+                part, run = run.cut(1, UNLIMITED)
+                self._refuse(batch, part.first, reason)
                 continue
-            parcel = self._parcel(link, run[:count], room.recipients, data, now, stored=True)
+            part, run = run.cut(room.messages, room.size)
+            parcel = self._parcel(batch.link, part, room.recipients, now, stored=True)
             size = len(parcel.blob)
-            self._queues.node.add(count, size)
+            self._queues.node.add(parcel.count, size)
             for recipient in parcel.recipients:
-                self._queues.reserve(recipient, parcel.signer, parcel.neighbour, count, size)
+                self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._desk.changes.parcels.append(parcel)
-            self._note_accepted(link, parcel, now, room.full)
-            self._delivery.offer(parcel, link, now)
-            run = run[count:]
+            self._note_accepted(batch.link, parcel, now, room.full)
+            self._delivery.offer(parcel, batch.link, now)
 
     def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
         """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
@@ -289,21 +365,20 @@ class Acceptance:
         return Room(tuple(able), messages, most, tuple(full)), None if able else full[0][1]
 
     def _parcel(
-        self, link: Link, rows: list[Row], recipients: tuple[bytes, ...], data: bytes, now: Now, *, stored: bool
+        self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool
     ) -> Parcel:
-        first, last = rows[0], rows[-1]
-        base, wall_s, ttl_max = first.frame_at, now.wall_s, self._limits.ttl_s_max
+        rows = run.rows()
+        first, wall_s, ttl_max = run.first, now.wall_s, self._limits.ttl_s_max
         ttls = array(U32, [row.ttl_s for row in rows])
         expiries = array(U32, [row.expiry_min for row in rows])
-        alike = rows[0][5:7] == rows[-1][5:7] and len(set(ttls)) == len(set(expiries)) == 1
-        if alike:
+        if len(set(ttls)) == len(set(expiries)) == 1:
             deadlines = array(U32, [deadline_s(wall_s, first.ttl_s, first.expiry_min, ttl_max)]) * len(rows)
         else:
             deadlines = array(U32, [deadline_s(wall_s, row.ttl_s, row.expiry_min, ttl_max) for row in rows])
         parcel = Parcel(
             first=self.next_arrival, kind=first.kind, signer=first.signer, destination=first.destination,
             neighbour=link.key, via=None if link.standing is Standing.LOCAL else link.key, recipients=recipients,
-            at_s=wall_s, blob=data[base : last.end], ends=array(U32, [row.end - base for row in rows]),
+            at_s=wall_s, blob=run.blob(), ends=array(U32, accumulate([row.end - row.frame_at for row in rows])),
             ids=b"".join([row.id for row in rows]), ttls=ttls, expiries=expiries, deadlines=deadlines, stored=stored,
         )  # fmt: skip
         self.next_arrival += len(rows)
@@ -351,36 +426,25 @@ class Acceptance:
             fields = (("destination", row.signer), ("neighbour", link.key), ("until_s", route.until_s))
             self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
 
-    def _log_turned(self, job: Job, known: list[bytes], refusals: list[Refusal], now: Now) -> None:
-        events = self._desk.changes.events
+    def _log_turned(self, batch: Batch, now: Now) -> None:
+        events, link = self._desk.changes.events, batch.link
+        known = batch.known + [row.id for job in batch.jobs for row in job.known]
         if known:
             events.append(
                 ev.Turned(
-                    now.wall_ns, now.mono_ns, "duplicate", job.link.key, job.link.id, Reason.DUPLICATE,
-                    b"".join(known), len(known), None,
+                    now.wall_ns, now.mono_ns, "duplicate", link.key, link.id, Reason.DUPLICATE, b"".join(known),
+                    len(known), None,
                 )
             )  # fmt: skip
-        if not refusals:
+        if not batch.refusals:
             return
-        by_k = {row.k: row for row in job.arrived.rows}
+        by_k = {row.k: row.id for job in batch.jobs for row in job.arrived.rows}
         reasons: dict[Reason, list[bytes]] = {}
-        for k, reason, _ in refusals:
-            reasons.setdefault(reason, []).append(by_k[k].id if k in by_k else b"")
+        for k, reason, _ in batch.refusals:
+            reasons.setdefault(reason, []).append(by_k.get(k, b""))
         for reason, ids in reasons.items():
             events.append(
                 ev.Turned(
-                    now.wall_ns, now.mono_ns, "refused", job.link.key, job.link.id, reason,
-                    b"".join(ids), len(ids), None,
+                    now.wall_ns, now.mono_ns, "refused", link.key, link.id, reason, b"".join(ids), len(ids), None
                 )
-            )  # fmt: skip
-
-
-def _fitting(rows: list[Row], messages: int, size: int) -> int:
-    """How many of the rows fit so many messages and bytes."""
-    base = rows[0].frame_at
-    if len(rows) <= messages and rows[-1].end - base <= size:
-        return len(rows)
-    count = 0
-    while count < min(len(rows), messages) and rows[count].end - base <= size:
-        count += 1
-    return count
+            )

@@ -145,7 +145,7 @@ def reason_word(number: int) -> str:
     return _WORDS.get(number) or f"reason-{number}"
 
 
-# -- one batch as one value of the store ---------------------------------------------------------------------
+# -- one batch as one value of the store ----------------------------------------------------------------
 
 
 def encode_events(events: Sequence[Event], first_seq: int, boot: bytes) -> bytes:
@@ -231,7 +231,7 @@ def _check(event: Event) -> None:
                     raise Malformed(f"the field {name[:40]} of a {event.event} event is a {kind}")
 
 
-# -- counters ------------------------------------------------------------------------------------------------
+# -- counters -------------------------------------------------------------------------------------------
 
 
 class Counts:

@@ -90,7 +90,7 @@ def decode_line(line: bytes) -> Line:
         raise ValueError(f"not a line of an event log: {str(error)[:120]}") from None
 
 
-# -- events as lines -----------------------------------------------------------------------------------------
+# -- events as lines ------------------------------------------------------------------------------------
 
 
 def rows(value: bytes, router: bytes) -> list[Line]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from .codec import Malformed, head
@@ -86,6 +87,7 @@ class Header(NamedTuple):
     via: bytes | None
 
 
+@lru_cache(maxsize=4096)
 def _uint(raw: bytes) -> int:
     return raw[0] & 31 if len(raw) == 1 else int.from_bytes(raw[1:], "big")
 
@@ -129,7 +131,7 @@ def read_header(data: bytes, start: int, end: int) -> Header:
         raise Malformed("the body's length does not fit the message")
     if data[signature_at : signature_at + 2] != _SIGNATURE_HEAD or stop > end:
         raise Malformed("no signature of 64 bytes after the body")
-    return Header(kind, signer, destination, _uint(ttl), _uint(expiry), signer_at, stop, via)
+    return Header._make((kind, signer, destination, _uint(ttl), _uint(expiry), signer_at, stop, via))
 
 
 def open_message(wire: bytes) -> Message:

@@ -33,7 +33,6 @@ from .routing import Routing
 from .seen import Seen
 from .session import Allowance
 
-
 TOGETHER_S = 10.0        # two connections of one key within this time were dialled at once
 
 
@@ -230,13 +229,15 @@ class Router:
         link = self.links.get(arrived.link)
         return None if link is None else self._acceptance.examine(link, arrived, now, self.revision)
 
-    def decide(self, job: Job, on_disk: Collection[bytes], now: Now) -> None:
-        self._acceptance.decide(job, on_disk, now, self.revision)
-        if job.link.uplink and job.refusals:
-            by_k = {row.k: row for row in job.arrived.rows}
-            unwanted = {by_k[k].signer for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k}
-            for group in unwanted:
-                self._membership.not_wanted(job.link, group, now)
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
+        """Verified reads, in the order in which they came."""
+        self._acceptance.decide(jobs, on_disk, now, self.revision)
+        for job in jobs:
+            if job.link.uplink and job.refusals:
+                by_k = {row.k: row.signer for row in job.arrived.rows}
+                unwanted = {by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k}
+                for group in unwanted:
+                    self._membership.not_wanted(job.link, group, now)
 
     def set_disk_full(self, full: bool) -> None:
         self._acceptance.disk_full = full

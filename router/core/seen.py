@@ -43,10 +43,6 @@ class Seen:
         if len(self._young) >= self._half:
             self._old, self._young = self._young, set()
 
-    def drop(self, message: bytes) -> None:
-        """Handled, but not to be remembered: doing it twice is harmless."""
-        self._in_flight.pop(message, None)
-
     def refuse(self, message: bytes, reason: Reason, text: str) -> None:
         """A refused message is not remembered, but its waiting copies share the verdict."""
         waiting = self._in_flight.pop(message, 0)

@@ -82,9 +82,12 @@ def is_authentic(footer: Line) -> bool:
         return False
     try:
         key, signature = bytes.fromhex(footer.router or ""), bytes.fromhex(footer.signature or "")
-        return len(key) == 32 and len(signature) == 64 and verify(key, signed_bytes(footer), signature)
+        signed = signed_bytes(footer)
     except (ValueError, OverflowError):
         return False
+    if len(key) != 32 or len(signature) != 64 or footer.signature != signature.hex():
+        return False
+    return verify(key, signed, signature)
 
 
 def fold(footers: Iterable[Line], key: SigningKey) -> list[Line]:
@@ -125,7 +128,7 @@ def contradicts(footers: Iterable[Line], seq: int, digest: bytes) -> str | None:
     return None
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------------
 
 
 class Check:

@@ -1,18 +1,18 @@
-"""Actors as trio tasks: messages, answers, the order of endings, failure; and beside a thread's actor."""
+"""Actors as trio tasks: messages, the order of endings, failure and who hears of it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pykka
 import pytest
 import trio
+from recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.actor import ActorFailed, TrioActor, actor_system
+from router.actor import ActorFailed, actor_system
 from router.core.crypto import SigningKey
-from router.inbox import InboxFull, WouldBlock, reply
 
 
 @pytest.fixture(autouse=True)
@@ -21,45 +21,8 @@ def registry() -> Iterator[None]:
     assert pykka.ActorRegistry.get_all() == []
 
 
-class Recorder(TrioActor):
-    """Keeps what it was told in a diary that the test reads, and does what some words mean."""
-
-    def __init__(self, diary: list[Any], name: str = "recorder") -> None:
-        super().__init__()
-        self.diary = diary
-        self.name = name
-
-    def on_start(self) -> None:
-        self.diary.append(f"{self.name} starts")
-
-    def on_stop(self) -> None:
-        self.diary.append(f"{self.name} stops")
-
-    def on_failure(self, kind: object, failure: BaseException | None, traceback: object) -> None:
-        self.diary.append(f"{self.name} fails: {failure!r}")
-
-    def on_child_end(self, child: pykka.ActorRef[Any], failure: Exception | None) -> None:
-        self.diary.append(f"{self.name} lost {child.actor_class.__name__}: {failure!r}")
-
-    def on_receive(self, message: Any) -> Any:
-        if isinstance(message, Exception):
-            raise message
-        self.diary.append(message)
-        return message
-
-
 class Fatal(Recorder):
     fatal = True
-
-
-class Sleeper(Recorder):
-    async def on_receive(self, message: Any) -> Any:
-        await trio.sleep(message)
-        return f"slept {message} s"
-
-    async def double(self, number: int) -> int:
-        await trio.lowlevel.checkpoint()
-        return 2 * number
 
 
 class Parent(Recorder):
@@ -79,20 +42,6 @@ class Parent(Recorder):
         return message() if callable(message) else super().on_receive(message)
 
 
-class Batcher(Recorder):
-    def on_receive(self, message: Any) -> None:
-        self.diary.append([message, *self.take_all(int, 3)])
-
-
-def tell_all(ref: pykka.ActorRef[Any], what: Iterable[object]) -> None:
-    for message in what:
-        ref.tell(message)
-
-
-async def ask(ref: pykka.ActorRef[Any], message: Any) -> Any:
-    return await ref.ask(message, block=False)
-
-
 async def test_what_is_told_is_handled_in_order_and_before_the_end() -> None:
     diary: list[Any] = []
     async with actor_system():
@@ -103,48 +52,6 @@ async def test_what_is_told_is_handled_in_order_and_before_the_end() -> None:
         ref.tell("too late")
     with pytest.raises(pykka.ActorDeadError):
         await ask(ref, "too late")
-
-
-async def test_tell_from_another_thread() -> None:
-    diary: list[Any] = []
-    async with actor_system():
-        ref = Recorder.start(diary)
-        await trio.to_thread.run_sync(tell_all, ref, range(1000))
-        assert await trio.to_thread.run_sync(lambda: ref.ask("blocking ask", timeout=10)) == "blocking ask"
-    assert diary[1:-1] == [*range(1000), "blocking ask"]
-
-
-async def test_the_inbox_is_taken_in_lists_up_to_another_kind_or_a_question() -> None:
-    diary: list[Any] = []
-    async with actor_system():
-        ref = Batcher.start(diary)
-        tell_all(ref, (0, 1, 2, 3, 4, 5, "word", 6))
-        last = ref.ask(7, block=False)
-        ref.tell(8)
-        await last
-    assert diary[1:-1] == [[0, 1, 2, 3], [4, 5], ["word", 6], [7, 8]]
-
-
-async def test_asks_async_handlers_and_proxies(autojump_clock: MockClock) -> None:
-    async with actor_system():
-        ref = Sleeper.start([], "dormouse")
-        assert await ask(ref, 5) == "slept 5 s"
-        assert trio.current_time() == 5
-        proxy = ref.proxy()
-        assert await proxy.double(21) == 42
-        assert await proxy.name == "dormouse"
-        future = ref.ask(0, block=False)
-        assert await future == await future == future.get()
-
-
-async def test_blocking_inside_trio_raises_instead_of_standing_still() -> None:
-    async with actor_system():
-        ref = Recorder.start([])
-        with pytest.raises(WouldBlock, match=r"await ref\.ask"):
-            ref.ask("what?")
-        with pytest.raises(WouldBlock):
-            ref.stop()
-    assert await ref.stop(block=False) is False
 
 
 async def test_an_exception_in_an_ask_goes_to_the_asker() -> None:
@@ -297,23 +204,6 @@ async def test_cancelling_the_system_ends_at_once(autojump_clock: MockClock) -> 
     assert diary[2:] == ["younger stops", "elder stops"]
 
 
-class Small(Recorder):
-    inbox_messages_max = 2
-
-
-async def test_a_full_inbox_refuses_what_is_told_and_still_takes_questions() -> None:
-    diary: list[Any] = []
-    async with actor_system():
-        ref = Small.start(diary)
-        ref.tell(1)
-        ref.tell(2)
-        with pytest.raises(InboxFull, match="2 messages wait"):
-            ref.tell(3)
-        assert await ask(ref, "question") == "question"
-        ref.tell(4)
-    assert diary == ["recorder starts", 1, 2, "question", 4, "recorder stops"]
-
-
 async def test_an_actor_starts_only_where_somebody_ends_it() -> None:
     with pytest.raises(RuntimeError, match=r"Recorder must be started in trio, inside .*actor_system"):
         Recorder.start([])
@@ -359,37 +249,6 @@ async def test_it_reads_like_a_sentence() -> None:
         name = f"Addressed {address.hex()[:12]}"
         assert repr(seen[0]) == f"<{name}: running, 1 messages wait>"
     assert repr(seen[0]) == f"<{name}: ended, 0 messages wait>"
-
-
-class Blocking(pykka.ThreadingActor):
-    """A service that must block: it asks a trio actor from its own thread."""
-
-    def on_receive(self, message: Any) -> Any:
-        return message.ask("from the thread", timeout=10)
-
-
-async def test_beside_a_threading_actor() -> None:
-    diary: list[Any] = []
-    async with actor_system():
-        trio_ref, thread_ref = Recorder.start(diary), Blocking.start()
-        try:
-            assert await reply(thread_ref.ask(trio_ref, block=False)) == "from the thread"
-            assert await reply(trio_ref.ask("from trio", block=False)) == "from trio"
-        finally:
-            assert await reply(thread_ref.stop(block=False)) is True
-    assert diary[1:-1] == ["from the thread", "from trio"]
-
-
-async def test_a_thread_may_tell_after_the_end_of_trio() -> None:
-    refs: list[pykka.ActorRef[Any]] = []
-
-    async def main() -> None:
-        async with actor_system():
-            refs.append(Recorder.start([]))
-
-    await trio.to_thread.run_sync(trio.run, main)
-    with pytest.raises(pykka.ActorDeadError):
-        refs[0].ask("anybody there?", block=False).get()
 
 
 @pytest.fixture

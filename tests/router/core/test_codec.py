@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from cddl_verifier import CBORDecodeError
-from cddl_verifier.cbor import decode as strict_decode
+from cddl_verifier import CBORDecodeError  # type: ignore[import-untyped]
+from cddl_verifier.cbor import decode as strict_decode  # type: ignore[import-untyped]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,12 +26,18 @@ from router.core.codec import (
 
 UINT_MAX = (1 << 64) - 1
 ATOMS = (
-    st.none() | st.booleans() | st.integers(-(1 << 64), UINT_MAX) | st.binary(max_size=300) | st.text(max_size=30)
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 64), UINT_MAX)
+    | st.binary(max_size=300)
+    | st.text(max_size=30)
 )
 KEYS = (st.text(max_size=30), st.binary(max_size=40), st.integers(0, UINT_MAX))
 VALUES = st.recursive(
     ATOMS,
-    lambda inner: st.lists(inner, max_size=5) | st.one_of(*(st.dictionaries(keys, inner, max_size=5) for keys in KEYS)),
+    lambda inner: (
+        st.lists(inner, max_size=5) | st.one_of(*(st.dictionaries(keys, inner, max_size=5) for keys in KEYS))
+    ),
     max_leaves=12,
 )
 
@@ -111,9 +117,32 @@ def test_refused(data: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", (0, 1, 2, 3, 4, 5, 6, 21, 24, 25, 28, 29, 30, 32, 35, 36, 37, 52, 54, 64, 100, 121, 256, 258, 260, 261,
-            1004, 43000, 55799, UINT_MAX)
-)  # fmt: skip
+    "tag",
+    (
+        *range(7),
+        21,
+        24,
+        25,
+        28,
+        29,
+        30,
+        35,
+        36,
+        37,
+        52,
+        54,
+        64,
+        100,
+        256,
+        258,
+        260,
+        261,
+        1004,
+        43000,
+        55799,
+        UINT_MAX,
+    ),
+)
 @pytest.mark.parametrize("content", ("00", "4101", "6130", "80", "820001", "a0"))
 def test_tags_are_refused_before_they_are_built(tag: int, content: str) -> None:
     with pytest.raises(Malformed, match="tags are not part of this protocol"):
@@ -163,7 +192,9 @@ def test_frames_in_any_chunking(items: list[bytes], data: st.DataObject) -> None
     spans, rest = split_frames(stream)
     assert [stream[start:end] for _, start, end in spans] == items
     assert rest == len(stream)
-    assert [frame_at for frame_at, _, _ in spans] + [rest] == [0, *(end for _, _, end in spans)][: len(spans) + 1]
+    assert [frame_at for frame_at, _, _ in spans] + [rest] == [0, *(end for _, _, end in spans)][
+        : len(spans) + 1
+    ]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     assert _in_chunks(stream, [0, *cuts, len(stream)]) == items
     assert _in_chunks(stream, range(len(stream) + 1)) == items
@@ -214,7 +245,9 @@ def test_the_limit_is_judged_by_the_head(length: int) -> None:
         assert split_frames(announced) == (([(0, 1, 1)], 1) if length == 0 else ([], 0))
 
 
-@pytest.mark.parametrize("data", ("00", "60", "80", "5817", "5900ff", "5a0000ffff", "5b0000000100000000", "5f", "5c"))
+@pytest.mark.parametrize(
+    "data", ("00", "60", "80", "5817", "5900ff", "5a0000ffff", "5b0000000100000000", "5f", "5c")
+)
 def test_bytes_that_begin_no_frame(data: str) -> None:
     with pytest.raises(Malformed):
         split_frames(bytes.fromhex(data))

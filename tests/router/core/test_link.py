@@ -159,12 +159,8 @@ def test_refused(value: Any) -> None:
     ids=repr,
 )
 def test_hello_refused(changed: dict[str, Any]) -> None:
-    try:
-        wire = encode([2, FIELDS | changed])
-    except ValueError:
-        pytest.fail("the test's own value cannot be written")
     with pytest.raises(Malformed):
-        link.decode_item(wire)
+        link.decode_item(encode([2, FIELDS | changed]))
 
 
 @pytest.mark.parametrize("key", ("v", "role", "epoch", "dur", "frame", "msgs", "bytes", "feat", "nonce"))
@@ -183,7 +179,8 @@ def test_hello_has_a_limit() -> None:
     largest = link.Hello(
         versions=((1 << 64) - 1,) * link.VERSIONS_MAX, role="router", epoch=bytes(8), durable=True,
         frame_bytes_max=(1 << 64) - 1, window_messages=(1 << 64) - 1, window_bytes=(1 << 64) - 1,
-        features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16), key=ALICE.public, name="n" * 64,
+        features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16),
+        key=ALICE.public, name="n" * link.NAME_BYTES_MAX,
     )  # fmt: skip
     assert len(link.encode_item(largest)) <= link.ITEM_BYTES_MAX
     assert link.decode_item(link.encode_item(largest)) == largest
@@ -224,11 +221,13 @@ def test_messages_are_no_link_items() -> None:
         link.decode_item(UNICASTS[0])
 
 
-# -- proofs ------------------------------------------------------------------------------------------------------
+# -- proofs ----------------------------------------------------------------------------------------
 
 
 def test_what_a_proof_signs() -> None:
-    assert link.proof_bytes("dialler", b"a", b"b") == b"upsycle link proof 1dialler" + digest(b"a") + digest(b"b")
+    assert link.proof_bytes("dialler", b"a", b"b") == b"upsycle link proof 1dialler" + digest(b"a") + digest(
+        b"b"
+    )
 
 
 def test_a_proof_fits_one_side_of_one_pair_of_hellos() -> None:
@@ -237,7 +236,9 @@ def test_a_proof_fits_one_side_of_one_pair_of_hellos() -> None:
     assert verify(ALICE.public, link.proof_bytes("dialler", ours, theirs), proof)
     assert not verify(ALICE.public, link.proof_bytes("listener", ours, theirs), proof)  # reflected
     assert not verify(ALICE.public, link.proof_bytes("dialler", theirs, ours), proof)  # swapped
-    assert not verify(ALICE.public, link.proof_bytes("dialler", ours, theirs[:-1] + b"x"), proof)  # downgraded
+    assert not verify(
+        ALICE.public, link.proof_bytes("dialler", ours, theirs[:-1] + b"x"), proof
+    )  # downgraded
 
 
 def test_a_proof_is_never_a_message() -> None:

@@ -34,7 +34,7 @@ from router.core.message import (
 WORD32_MAX = (1 << 32) - 1
 
 
-# -- what the fast reader must agree with ----------------------------------------------------------------------
+# -- what the fast reader must agree with ----------------------------------------------------------
 
 
 def slow_header(wire: bytes) -> Header | None:
@@ -171,7 +171,9 @@ def loose_messages(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
         parts.append(draw(loose_octets(draw(SIZE_32))))
     count = len(parts) + draw(st.sampled_from((0,) * 40 + (1, -1)))
-    return loose_head(4, count, draw(WIDTH)) + b"".join(parts) + draw(st.sampled_from((b"",) * 40 + (b"\x00",)))
+    wire: bytes = loose_head(4, count, draw(WIDTH)) + b"".join(parts)
+    tail: bytes = draw(st.sampled_from((b"",) * 40 + (b"\x00",)))
+    return wire + tail
 
 
 @settings(max_examples=400)
@@ -235,7 +237,7 @@ def test_reading_in_place() -> None:
         at = end
 
 
-# -- specific refusals -------------------------------------------------------------------------------------------
+# -- specific refusals -----------------------------------------------------------------------------
 
 
 def _multicast(ids: list[bytes], **changed: Any) -> bytes:
@@ -254,7 +256,9 @@ def test_seen_ids_are_distinct_and_at_most_sixteen() -> None:
             open_message(wire)
 
 
-@pytest.mark.parametrize("changed", ({"ttl": 1 << 32}, {"exp": 1 << 32}, {"ttl": True}, {"exp": -1}, {"zz": 1}))
+@pytest.mark.parametrize(
+    "changed", ({"ttl": 1 << 32}, {"exp": 1 << 32}, {"ttl": True}, {"exp": -1}, {"zz": 1})
+)
 def test_header_fields_out_of_range(changed: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="not a multicast message"):
         open_message(_multicast([], **changed))
@@ -276,7 +280,7 @@ def test_seals_refuse_what_nobody_could_read() -> None:
         seal_multicast(GROUP, b"", ttl_s=0, expiry_min=0, seen=(*IDS, MessageId(bytes(32))))
 
 
-# -- seal, open, verify ------------------------------------------------------------------------------------------
+# -- seal, open, verify ----------------------------------------------------------------------------
 
 WORDS = st.sampled_from((0, 23, 24, 255, 256, 65_535, 65_536, WORD32_MAX)) | st.integers(0, WORD32_MAX)
 BODIES = st.binary(max_size=300) | st.sampled_from((65_535, 65_536, 70_000)).map(bytes)

@@ -17,7 +17,12 @@ UNICASTS = tuple(
 )
 MULTICASTS = tuple(
     message.seal_multicast(GROUP, body, ttl_s=3600, expiry_min=expiry_min, seen=IDS[:seen])
-    for body, expiry_min, seen in ((b"", 0, 0), (b"hello", 65_535, 1), (b"x" * 1024, 65_536, 4), (b"x", 1, 16))
+    for body, expiry_min, seen in (
+        (b"", 0, 0),
+        (b"hello", 65_535, 1),
+        (b"x" * 1024, 65_536, 4),
+        (b"x", 1, 16),
+    )
 )
 BARE = UNICASTS + MULTICASTS
 WIRES = BARE + tuple(message.with_via(wire, BOB.public) for wire in BARE)
@@ -39,8 +44,9 @@ CONTROLS: tuple[control.Control, ...] = (
 )
 
 HELLO = link.Hello(
-    versions=(1,), role="router", epoch=b"epoch..8", durable=True, frame_bytes_max=1 << 20, window_messages=512,
-    window_bytes=1 << 23, features=("outcome",), nonce=b"nonce.........16", key=ALICE.public, name="bakery",
+    versions=(1,), role="router", epoch=b"epoch..8", durable=True, frame_bytes_max=1 << 20,
+    window_messages=512, window_bytes=1 << 23, features=("outcome",), nonce=b"nonce.........16",
+    key=ALICE.public, name="bakery",
 )  # fmt: skip
 ITEMS: tuple[link.Item, ...] = (
     HELLO,

@@ -1,0 +1,5 @@
+"""`python -m router` is the command `router`."""
+
+from router.cli import main
+
+main()

@@ -1,0 +1,217 @@
+"""The bench's publishers and subscribers: processes of their own on the real link, cheap enough not to be measured.
+
+They sign in advance, do not verify what their own router hands them, and count by the number in each body.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from router import transport
+from router.core.codec import frame
+from router.core.control import Join, encode_control
+from router.core.crypto import PublicKey, SigningKey
+from router.core.custody import Outgoing
+from router.core.lifetime import expiry_min
+from router.core.message import seal_unicast
+from router.core.session import Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+
+READ_BYTES = 256 * 1024
+
+
+class Wire:
+    """One link of a bench client."""
+
+    def __init__(self, key: SigningKey, window_messages: int, window_bytes: int, durable: bool) -> None:
+        self._key = key
+        self._offer = Offer("app", bytes(8), durable, window_messages, window_bytes, os.urandom(16))
+        self.settled = 0
+        self.refused: list[str] = []
+        self.sent = 0
+
+    async def connect(self, url: str, router: PublicKey) -> None:
+        self._stream = await transport.dial(url, self._key, router, timeout_s=10)
+        self.session = Session(self._offer, self._key, dialler=True, peer=self._stream.peer, expect=router)
+        await self.flush()
+        while not self.session.is_open:
+            await self.receive()
+
+    async def flush(self) -> None:
+        out = self.session.output()
+        if out:
+            await self._stream.send_parts(out)
+
+    async def receive(self) -> list[Messages]:
+        """What the next read brings; b"" from the stream ends the client."""
+        data = await self._stream.receive_some(READ_BYTES)
+        if not data:
+            raise SystemExit("the node closed the link")
+        found = []
+        for event in self.session.receive(data, time.monotonic()):
+            match event:
+                case Messages():
+                    found.append(event)
+                case SettledUpTo(n):
+                    self.outgoing.settle(n)
+                    self.settled = n
+                case RefusedAt(_, reason, _):
+                    self.refused.append(reason.word)
+                case Up(peer, hello):
+                    self.router = peer
+                    self.outgoing = Outgoing(hello.window_messages, hello.window_bytes)
+        await self.flush()
+        return found
+
+    async def settle_all(self) -> None:
+        self.session.settle(self.session.incoming.received)
+        await self.flush()
+
+    async def send(self, frames: memoryview | bytes, count: int) -> None:
+        self.outgoing.send(count, len(frames))
+        self.sent += count
+        await self._stream.send_all(frames)
+
+    async def join(self, group: PublicKey) -> None:
+        """JOIN and wait for its acknowledgement."""
+        join = encode_control(Join(group, False))
+        wire = seal_unicast(self._key, self.router, join, ttl_s=0, expiry_min=expiry_min(time.time() + 3600))
+        await self.send(frame(wire), 1)
+        while not await self.receive():
+            pass
+        await self.settle_all()
+
+
+@dataclass
+class Order:
+    """What one client process is to do; travels as JSON."""
+
+    role: str
+    url: str
+    router: str
+    seed: str
+    path: str = ""
+    group_seed: str = ""
+    frame_bytes: int = 0
+    number_at: int = 0
+    first: int = 0
+    count: int = 0
+    repeat: int = 1
+    chunk: int = 48
+    rate_per_s: float = 0.0
+    durable: bool = False
+    stall: bool = False
+    join: bool = True
+    window_messages: int = 4096
+    window_bytes: int = 8 << 20
+    idle_s: float = 0.0
+    links: int = 1
+
+
+async def publish(order: Order) -> dict[str, Any]:
+    """Send the messages first..first+count-1, each `repeat` times; with a rate, one by one at even times."""
+    wire = Wire(SigningKey(bytes.fromhex(order.seed)), order.window_messages, order.window_bytes, False)
+    await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
+    with open(order.path, "rb") as file:
+        file.seek(order.first * order.frame_bytes)
+        frames = memoryview(file.read(order.count * order.frame_bytes))
+    _ready()
+    began = time.monotonic()
+    times = array("d")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_send, wire, order, frames, times)
+        total = order.count * order.repeat
+        while wire.settled < total:
+            await wire.receive()
+    return {"began": began, "ended": time.monotonic(), "sent": wire.sent, "refused": wire.refused[:10], "times": list(times)}
+
+
+async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float]) -> None:
+    size = order.frame_bytes
+    step = order.chunk if not order.rate_per_s else 1
+    began = time.monotonic()
+    for at in range(0, order.count, step):
+        count = min(step, order.count - at)
+        if order.rate_per_s:
+            await trio.sleep(max(0.0, began + at / order.rate_per_s - time.monotonic()))
+            times.append(time.monotonic())
+        for _ in range(order.repeat):
+            while wire.outgoing.room()[0] < count or wire.outgoing.room()[1] < count * size:
+                await trio.sleep(0.0002)
+            await wire.send(frames[at * size : (at + count) * size], count)
+
+
+async def subscribe(order: Order) -> dict[str, Any]:
+    """Join, then receive until `count` messages have come; every number is counted."""
+    wire = Wire(SigningKey(bytes.fromhex(order.seed)), order.window_messages, order.window_bytes, order.durable)
+    await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
+    if order.join:
+        await wire.join(SigningKey(bytes.fromhex(order.group_seed)).public)
+    _ready()
+    if order.stall:
+        await trio.sleep_forever()
+    seen = bytearray(order.first + order.count)
+    doubled = out_of_order = got = 0
+    times = array("d")
+    began, last = 0.0, -1
+    at = order.number_at
+    while got < order.count:
+        for _, data, spans in await wire.receive():
+            now = time.monotonic()
+            began = began or now
+            for _, start, _ in spans:
+                # With VIA the array head differs, not the place of the body.
+                number = int.from_bytes(data[start + at : start + at + 8], "big")
+                if seen[number]:
+                    doubled += 1
+                else:
+                    seen[number] = 1
+                    got += 1
+                if number < last:
+                    out_of_order += 1
+                last = number
+            if order.rate_per_s:
+                times.extend([now] * len(spans))
+        await wire.settle_all()
+    ended = time.monotonic()
+    return {
+        "began": began, "ended": ended, "got": got, "doubled": doubled, "out_of_order": out_of_order,
+        "lost": order.count - sum(seen), "times": list(times),
+    }  # fmt: skip
+
+
+async def idle(order: Order) -> dict[str, Any]:
+    """Open `links` links and hold them until standard input closes."""
+    wires = []
+    for number in range(order.links):
+        wire = Wire(SigningKey(number.to_bytes(4, "big") + os.urandom(28)), 64, 1 << 20, False)
+        await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
+        wires.append(wire)
+    _ready()
+    await trio.to_thread.run_sync(sys.stdin.read)
+    return {"links": len(wires)}
+
+
+def _ready() -> None:
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+
+
+def main() -> None:
+    order = Order(**json.loads(sys.argv[1]))
+    act = {"publish": publish, "subscribe": subscribe, "idle": idle}[order.role]
+    result = trio.run(act, order)
+    result["cpu_s"] = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

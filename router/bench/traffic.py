@@ -1,0 +1,47 @@
+"""Signed messages made before the clock starts: publishers sign in advance, as the report says."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.core.codec import frame
+from router.core.crypto import SigningKey
+from router.core.lifetime import expiry_min
+from router.core.message import read_header, seal_multicast
+
+LIFE_S = 3 * 3600
+NUMBER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """`count` messages of one group in one file of frames of equal size.
+
+    The body of message i begins with i in 8 bytes, `number_at` bytes after the message's own first byte.
+    """
+
+    path: Path
+    group_seed: bytes
+    count: int
+    frame_bytes: int
+    number_at: int
+
+
+def make(path: Path, count: int, body_bytes: int, group: SigningKey | None = None) -> Traffic:
+    """Sign `count` messages with bodies of `body_bytes` random bytes and write their frames to `path`."""
+    group = group or SigningKey(os.urandom(32))
+    expiry = expiry_min(time.time() + LIFE_S)
+    filler = os.urandom(body_bytes - NUMBER_BYTES)
+    frame_bytes = 0
+    with path.open("wb") as file:
+        for number in range(count):
+            wire = seal_multicast(group, number.to_bytes(NUMBER_BYTES, "big") + filler, ttl_s=LIFE_S, expiry_min=expiry)
+            one = frame(wire)
+            frame_bytes = len(one)
+            file.write(one)
+    header = read_header(wire, 0, len(wire))
+    number_at = header.end - 66 - body_bytes
+    return Traffic(path, group.seed, count, frame_bytes, number_at)

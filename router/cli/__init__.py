@@ -1,0 +1,92 @@
+"""The command line: the root command, which loads a subcommand's file only when it is used."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
+
+import click
+
+from router.cli.command import Group, Invocation
+from router.cli.exits import Exit, report
+
+
+class Entry(NamedTuple):
+    """Where a subcommand is defined (`module:object`) and what it does, in a line."""
+
+    place: str
+    about: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "init": Entry("router.cli.keys:init", "Make the key and a commented configuration."),
+    "serve": Entry("router.cli.serve:serve", "Run the node."),
+    "id": Entry("router.cli.keys:show_id", "Print this node's address."),
+    "group": Entry("router.cli.groups:group", "Make, share and add groups."),
+    "sub": Entry("router.cli.receive:sub", "Join a group and print its messages."),
+    "pub": Entry("router.cli.publish:pub", "Publish to a group."),
+    "send": Entry("router.cli.publish:send", "Send to one address."),
+    "recv": Entry("router.cli.receive:recv", "Print what is sent to you."),
+    "peer": Entry("router.cli.neighbours:peer", "Wire nodes by hand; shut one out."),
+    "status": Entry("router.cli.views:status", "The running node at a glance."),
+    "peers": Entry("router.cli.views:peers", "Who is connected."),
+    "queue": Entry("router.cli.views:queue", "What waits for whom; drop it."),
+    "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
+    "config": Entry("router.cli.settings:config", "Check and show the configuration."),
+    "bench": Entry("router.bench.command:bench", "Measure this machine."),
+    "demo": Entry("router.demo.command:demo", "Two nodes and their messages, in one terminal."),
+}
+
+
+class Root(Group):
+    """Finds subcommands in `COMMANDS`, and ends with the contract's exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, entry in COMMANDS.items() if _is_here(entry.place)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        found: click.Command = resolve_name(COMMANDS[cmd_name].place)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """`--verbose`, wherever it stands, adds the traceback to what `report` will say."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if not isinstance(error, click.ClickException) and ctx.ensure_object(Invocation).verbose:
+                click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+            raise
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **{"prog_name": "router", **extra})
+        except Exception as error:
+            code = report(error)
+        sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def _is_here(place: str) -> bool:
+    """Whether the file is part of this installation, without importing it."""
+    path = Path(__file__).parents[2].joinpath(*place.partition(":")[0].split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+@click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="key-addressed-router", prog_name="router")
+def main() -> None:
+    """Messages between keys: every component is a public key, and nothing accepted is lost.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no node is running, 4 refused, 5 timed out.
+    """

@@ -1,0 +1,99 @@
+"""Exit codes, and how an error becomes one or two lines on standard error."""
+
+from __future__ import annotations
+
+import traceback
+from enum import IntEnum
+from pathlib import Path
+
+import click
+
+
+class Exit(IntEnum):
+    """The contract with scripts."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NO_NODE = 3
+    REFUSED = 4
+    TIMED_OUT = 5
+    INTERRUPTED = 130
+
+
+class Failure(Exception):
+    """The command ends with this code; the text says what happened and what to do."""
+
+    def __init__(self, code: Exit, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def report(error: Exception) -> int:
+    """Say on standard error what went wrong; returns the exit code."""
+    code, text = _judged(innermost(error))
+    if text:
+        click.echo(text, err=True)
+    return code
+
+
+def innermost(error: Exception) -> Exception:
+    """The first error that is no group of errors; nurseries group what their tasks raise."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _judged(error: Exception) -> tuple[Exit, str]:
+    match error:
+        case Failure():
+            return error.code, str(error)
+        case click.Abort():
+            return Exit.INTERRUPTED, ""
+        case click.exceptions.NoArgsIsHelpError():
+            return Exit.USAGE, error.format_message()
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "router"
+            return Exit.USAGE, f"{error.format_message()} `{where} --help` shows how."
+        case click.ClickException():
+            return Exit(error.exit_code), error.format_message()
+    return _known(error) or _unknown(error)
+
+
+def _known(error: Exception) -> tuple[Exit, str] | None:
+    for kinds, code in _load_table():
+        if isinstance(error, kinds):
+            return code, _sentence(error)
+    return None
+
+
+def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
+    """Errors that say in a sentence what happened, and the code each ends with."""
+    from router.config_text import ConfigError
+    from router.core.text import BadText
+    from router.home import HomeError
+    from router.keyring import KeyringError
+    from router.store import StoreError
+    from router.transport import InvalidUrl, ListenFailed
+
+    return (
+        ((ConfigError, BadText, KeyringError, InvalidUrl), Exit.USAGE),
+        ((HomeError, StoreError, ListenFailed), Exit.FAILED),
+    )
+
+
+def _sentence(error: Exception) -> str:
+    """Of several lines the first; how many more there are."""
+    first, *more = str(error).splitlines() or [type(error).__name__]
+    return f"{first}\nand {len(more)} more; `router config check` lists them" if more else first
+
+
+def _unknown(error: Exception) -> tuple[Exit, str]:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return Exit.FAILED, f"{where}{error.strerror}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    said = " ".join(str(error).split())[:300]
+    text = f"something is wrong in this program: {type(error).__name__}: {said}{place}"
+    return Exit.FAILED, f"{text}\nrun it again with --verbose for the traceback, and report that"

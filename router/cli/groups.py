@@ -1,0 +1,98 @@
+"""`router group`: the groups whose links are kept in the home."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+
+import click
+
+from router import keyring
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import columns, say, say_json
+from router.core.grouplink import GroupLink, new_group, parse_link
+from router.core.text import key_text
+
+QR_BORDER = 2
+
+
+@click.group(cls=Group)
+def group() -> None:
+    """Make, share and add groups. Whoever has a group's link can read it."""
+
+
+@group.command("new", cls=Command)
+@click.argument("name")
+@json_option
+def new(name: str, as_json: bool) -> None:
+    """Make a group and print its link, which is a secret of its members."""
+    home = invocation().home
+    if name in keyring.groups(home):
+        raise Failure(Exit.USAGE, f'there is a group "{name}" already; `router group share {name}` prints its link')
+    link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), name)
+    keyring.add_group(home, name, link)
+    _print_link(name, link, as_json)
+
+
+@group.command("list", cls=Command)
+@json_option
+def list_groups(as_json: bool) -> None:
+    """The groups kept here."""
+    known = keyring.groups(invocation().home)
+    if as_json:
+        say_json([{"name": name, "group": link.group, "send": link.seed is not None} for name, link in known.items()])
+        return
+    rows = [
+        (name, key_text("group", link.group), "read only" if link.seed is None else "send")
+        for name, link in known.items()
+    ]
+    columns(("NAME", "GROUP", "RIGHT"), rows, "no groups yet; `router group new NAME` makes one")
+
+
+@group.command("share", cls=Command)
+@click.argument("name")
+@click.option("--read-only", is_flag=True, help="A link without the sending key.")
+@click.option("--qr", is_flag=True, help="Show it as a QR code too.")
+@json_option
+def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
+    """Print the link of a group, by its name or key."""
+    found, link = keyring.find(invocation().home, name)
+    link = link.read_only() if read_only else link
+    if qr and not as_json:
+        _draw(link.text())
+    _print_link(found, link, as_json)
+
+
+@group.command("add", cls=Command)
+@click.argument("link")
+@click.option("--name", help="What to call it here; else what the link says.")
+@json_option
+def add(link: str, name: str | None, as_json: bool) -> None:
+    """Keep the group of a LINK; - reads it from standard input, which leaves no trace in the shell's history."""
+    found = parse_link(sys.stdin.readline() if link == "-" else link)
+    kept = keyring.add_group(invocation().home, name or _name_for(found), found)
+    if as_json:
+        say_json({"name": kept, "group": found.group, "send": found.seed is not None})
+    else:
+        say(f"{kept}  {key_text('group', found.group)}")
+
+
+def _name_for(link: GroupLink) -> str:
+    """The link's own name with what no name may hold replaced; else the beginning of the key."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", link.name or "").lstrip(".-").rstrip("-")
+    return name or f"group-{link.group.hex()[:8]}"
+
+
+def _print_link(name: str, link: GroupLink, as_json: bool) -> None:
+    if as_json:
+        say_json({"name": name, "group": link.group, "link": link.text(), "send": link.seed is not None})
+    else:
+        say(link.text())
+
+
+def _draw(text: str) -> None:
+    import segno
+
+    segno.make(text, error="m", micro=False).terminal(out=sys.stdout, border=QR_BORDER, compact=True)

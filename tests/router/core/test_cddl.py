@@ -1,0 +1,171 @@
+"""The CDDL files as an oracle (R-A8): all that our encoders write is valid, and all that our decoders accept.
+
+What CDDL cannot say, the decoders alone check: points, signatures, seals, and the causes in `BEYOND_CDDL`.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cddl_verifier import Validator  # type: ignore[import-untyped]
+from core_samples import (
+    ALICE,
+    APPLICATIONS,
+    BARE,
+    CONTENT_KEYS,
+    CONTROLS,
+    GROUP,
+    ITEMS,
+    LINKS,
+    PREKEY,
+    PREKEY_SEEDS,
+    SEALED,
+    SEALED_TO_BOB,
+    WIRES,
+)
+
+from router.core.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.codec import Malformed, decode, encode, frame
+from router.core.control import decode_control, encode_control
+from router.core.grouplink import SCHEME, parse_link
+from router.core.link import decode_item, encode_item
+from router.core.message import open_message
+from router.core.prekey import decode_prekey, encode_prekey
+from router.core.text import BadText
+
+CDDL = Path(__file__).parents[3] / "cddl"
+STREAM = b"".join(map(frame, (*WIRES, *map(encode_item, ITEMS))))
+
+
+@cache
+def validator(stem: str) -> Validator:
+    return Validator(CDDL / f"{stem}.cddl")
+
+
+def fits(data: bytes, stem: str, rule: str) -> bool:
+    return bool(validator(stem).validate(data, rule, require_deterministic=True).valid)
+
+
+def link_bytes(text: str) -> bytes:
+    raw = text.removeprefix(SCHEME)
+    return urlsafe_b64decode(raw + "=" * (-len(raw) % 4))
+
+
+def _open_group(plain: bytes) -> object:
+    return decode_application(plain, GROUP.public)
+
+
+def _unseal(body: bytes) -> object:
+    return unseal(body, GROUP.public, CONTENT_KEYS)
+
+
+def _unseal_unicast(body: bytes) -> object:
+    return unseal_unicast(body, PREKEY.owner, PREKEY_SEEDS)
+
+
+def _parse_link(data: bytes) -> object:
+    return parse_link(SCHEME + urlsafe_b64encode(data).rstrip(b"=").decode())
+
+
+Decoder = Callable[[bytes], object]
+NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
+    ("message", "message", open_message, WIRES),
+    ("control", "control", decode_control, tuple(map(encode_control, CONTROLS))),
+    ("link", "link-item", decode_item, tuple(map(encode_item, ITEMS))),
+    ("application", "message", _open_group, APPLICATIONS),
+    ("application", "sealed-body", _unseal, (SEALED,)),
+    ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
+    ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
+    ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
+)
+BEYOND_CDDL = (
+    "an id stands twice in the list of seen ids",
+    "an ACK acknowledges exactly one message",
+    "the seal does not fit",
+)
+CASES = [
+    pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")
+    for stem, rule, decoder, samples in NOUNS
+    for at, data in enumerate(samples)
+]
+
+
+@pytest.mark.parametrize(("stem", "rule", "decoder", "data"), CASES)
+def test_what_we_write_is_valid(stem: str, rule: str, decoder: Decoder, data: bytes) -> None:
+    result = validator(stem).validate(data, rule, require_deterministic=True)
+    assert result.valid, [str(one) for one in result.diagnostics]
+    decoder(data)
+
+
+@pytest.mark.parametrize(("stem", "rule", "decoder", "data"), CASES)
+def test_we_accept_what_is_valid_and_nothing_else(
+    stem: str, rule: str, decoder: Decoder, data: bytes
+) -> None:
+    refused = 0
+    for changed in map(_written, corrupted(decode(data))):
+        try:
+            decoder(changed)
+        except (Malformed, SealError, BadText) as error:
+            refused += 1
+            assert not fits(changed, stem, rule) or str(error).startswith(BEYOND_CDDL), changed.hex()
+        else:
+            assert fits(changed, stem, rule), changed.hex()
+    assert refused > 10
+
+
+def corrupted(value: Any) -> Iterator[Any]:
+    """The value with one thing wrong, everywhere: another type or size, something lost, doubled or added."""
+    yield from _instead_of(value)
+    if isinstance(value, list):
+        for at, one in enumerate(value):
+            yield value[:at] + value[at + 1 :]
+            yield [*value[:at], one, *value[at:]]
+            yield from ([*value[:at], other, *value[at + 1 :]] for other in corrupted(one))
+    if isinstance(value, dict):
+        yield value | {"zz": 0}
+        for key, one in value.items():
+            rest = {name: other for name, other in value.items() if name != key}
+            yield rest
+            yield rest | {f"{key}x": one}
+            yield from (value | {key: other} for other in corrupted(one))
+
+
+def _instead_of(value: Any) -> Iterator[Any]:
+    yield from (None, True, -1, 7, 1 << 40, b"", b"x" * 31, "", "x" * 300, [], {})
+    if type(value) in (bytes, str):
+        yield from (value[:-1], value + value[:1], value + value)
+    if type(value) is int:
+        yield from (value + 1, -value - 1, value << 16, value << 32, str(value))
+
+
+def _written(value: Any) -> bytes:
+    """Application messages are signed again, so that a wrong shape is not hidden behind a wrong signature."""
+    match value:
+        case [{"sig": _, "from": _, "to": _} as header, body]:
+            header = {key: one for key, one in header.items() if key != "sig"}
+            return encode([header | {"sig": ALICE.sign(encode([header, body]))}, body])
+    return encode(value)
+
+
+def test_a_stream_is_a_sequence_of_frames() -> None:
+    assert fits(encode(STREAM), "frame", "stream")
+    assert fits(encode(b""), "frame", "stream")
+    for broken in (
+        STREAM + b"\x00",
+        STREAM[:-1],
+        frame(encode([12, 0])),
+        frame(encode({})),
+        frame(b""),
+        BARE[0],
+    ):
+        assert not fits(encode(broken), "frame", "stream")
+
+
+@pytest.mark.parametrize("path", sorted(CDDL.glob("*.cddl")), ids=lambda path: path.stem)
+def test_every_file_is_sound(path: Path) -> None:
+    assert not Validator(path).warnings

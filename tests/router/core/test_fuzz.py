@@ -1,0 +1,99 @@
+"""Any bytes give a value or `Malformed`: for every reader of the core, on noise and on damaged samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from core_samples import (
+    APPLICATIONS,
+    BOB,
+    CONTENT_KEYS,
+    CONTROLS,
+    GROUP,
+    ITEMS,
+    PREKEY,
+    PREKEY_SEEDS,
+    SEALED,
+    SEALED_TO_BOB,
+    WIRES,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.core.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.codec import Malformed, decode, frame, split_frames, unframe
+from router.core.control import decode_control, encode_control
+from router.core.link import decode_item, encode_item
+from router.core.message import open_message, read_header, verify_message
+from router.core.prekey import decode_prekey, encode_prekey
+
+Reader = Callable[[bytes], object]
+READERS: dict[str, Reader] = {
+    "decode": decode,
+    "split_frames": split_frames,
+    "unframe": unframe,
+    "read_header": lambda data: read_header(data, 0, len(data)),
+    "open_message": open_message,
+    "verify_message": verify_message,
+    "decode_control": decode_control,
+    "decode_item": decode_item,
+    "decode_prekey": decode_prekey,
+    "decode_application": lambda data: decode_application(data, GROUP.public),
+    "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
+    "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
+}
+SAMPLES = (
+    *WIRES,
+    *map(encode_control, CONTROLS),
+    *map(encode_item, ITEMS),
+    *APPLICATIONS,
+    SEALED,
+    SEALED_TO_BOB,
+    encode_prekey(PREKEY),
+    frame(WIRES[0]),
+)
+
+
+def read(reader: Reader, data: bytes) -> None:
+    try:
+        reader(data)
+    except Malformed as error:
+        assert 5 < len(str(error)) < 250
+    except SealError as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.binary(max_size=200))
+def test_noise(name: str, data: bytes) -> None:
+    read(READERS[name], data)
+
+
+# Bytes that steer a CBOR reader into its corners: heads of every kind, with every width of argument.
+HEADS = st.sampled_from(
+    [bytes((major << 5 | info,)) for major in range(8) for info in (0, 1, 4, 22, *range(24, 32))]
+)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.lists(HEADS | st.binary(max_size=9), max_size=20).map(b"".join))
+def test_cbor_like_noise(name: str, data: bytes) -> None:
+    read(READERS[name], data)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.data())
+def test_damaged_samples(name: str, data: st.DataObject) -> None:
+    wire = bytearray(data.draw(st.sampled_from(SAMPLES)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(wire)))
+        wire[at : at + data.draw(st.integers(0, 4))] = data.draw(HEADS | st.binary(max_size=6))
+    read(READERS[name], bytes(wire))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_prefix_of_every_sample(name: str) -> None:
+    for sample in SAMPLES:
+        for end in range(min(len(sample), 400)):
+            read(READERS[name], sample[:end])

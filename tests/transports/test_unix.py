@@ -1,0 +1,203 @@
+"""Unix sockets: the file, its directory, who is let in, and what a left-over socket means."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from two_ends import CLIENT, SERVER, listening, receive_exactly, two_ends
+
+from router.core.reasons import Reason
+from router.transport import ConnectFailed, ListenFailed, Stream, dial
+from transports.unix import PATH_BYTES_MAX, listen
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A short path: socket paths have a limit."""
+    with tempfile.TemporaryDirectory(prefix="sock") as name:
+        yield Path(name)
+
+
+async def echo(stream: Stream) -> None:
+    while data := await stream.receive_some(1 << 16):
+        await stream.send_all(data)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+async def test_the_socket_is_the_owner_s_alone(directory: Path) -> None:
+    path = directory / "new" / "deeper" / "s"
+    async with listening(f"unix://{path}", handler=echo) as this:
+        assert this.url == f"unix://{path}"
+        assert mode_of(path) == 0o600
+        assert mode_of(path.parent) == 0o700
+        stream = await this.connect()
+        await stream.send_all(b"x")
+        assert await stream.receive_some(1) == b"x"
+    assert not path.exists()
+
+
+async def test_relative_paths_and_home(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("HOME", str(directory))
+    async with listening("unix://here", handler=echo) as this:
+        assert this.url == f"unix://{directory}/here"
+        await this.connect()
+    async with listening("unix://~/there", handler=echo) as this:
+        assert this.url == f"unix://{directory}/there"
+        await this.connect()
+
+
+async def test_the_socket_of_a_dead_process_is_replaced(directory: Path) -> None:
+    path = directory / "s"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    assert path.exists()
+    async with listening(f"unix://{path}", handler=echo) as this:
+        await this.connect()
+
+
+async def test_the_socket_of_a_live_process_is_not(directory: Path) -> None:
+    path = directory / "s"
+    with socket.socket(socket.AF_UNIX) as alive:
+        alive.bind(str(path))
+        alive.listen(0)
+        for _ in range(2):  # the second time its backlog is full
+            with pytest.raises(ListenFailed) as caught:
+                await listen(f"unix://{path}", SERVER, echo)
+            expected = f"another node is listening on {path}; stop it first, or choose another path"
+            assert caught.value.text == expected
+    assert path.exists()
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(directory: Path) -> None:
+    path = directory / "s"
+    path.write_text("precious")
+    with pytest.raises(ListenFailed, match="exists and is not a socket"):
+        await listen(f"unix://{path}", SERVER, echo)
+    assert path.read_text() == "precious"
+
+
+async def test_another_s_socket_is_not_removed_at_the_end(directory: Path) -> None:
+    path = directory / "s"
+    async with listening(f"unix://{path}", handler=echo):
+        path.unlink()
+        path.write_text("somebody else's")
+    assert path.read_text() == "somebody else's"
+
+
+async def test_a_path_too_long_is_told_the_limit(directory: Path) -> None:
+    url = f"unix://{directory}/{'s' * 100}"
+    expected = f"has {len(url) - 7} bytes and may have {PATH_BYTES_MAX}; choose a shorter one"
+    with pytest.raises(ListenFailed, match=expected):
+        await listen(url, SERVER, echo)
+    with pytest.raises(ConnectFailed, match=expected):
+        await dial(url, CLIENT, None, timeout_s=1)
+
+
+async def test_a_directory_open_to_all_is_refused(directory: Path) -> None:
+    shared = directory / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(ListenFailed) as caught:
+        await listen(f"unix://{shared}/s", SERVER, echo)
+    assert f"others may write to the directory {shared} (mode 0777)" in caught.value.text
+    assert f"chmod 700 {shared}" in caught.value.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another's directory")
+async def test_another_user_s_directory_is_refused(directory: Path) -> None:
+    os.chown(directory, 65534, 65534)
+    directory.chmod(0o755)
+    with pytest.raises(ListenFailed, match=r"is not yours \(user number 65534, mode 0755\)"):
+        await listen(f"unix://{directory}/s", SERVER, echo)
+    os.chown(directory, 0, 0)
+
+
+@pytest.mark.parametrize("path", ["/proc/nowhere/s", "/proc/s", "/dev/null/s"])
+async def test_an_unwritable_place_is_named(path: str) -> None:
+    with pytest.raises(ListenFailed) as caught:
+        await listen(f"unix://{path}", SERVER, echo)
+    assert caught.value.text.startswith(f"cannot listen on {path}: ")
+    assert caught.value.text.endswith("choose a directory of your own")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
+async def test_another_user_is_refused_at_both_ends(directory: Path) -> None:
+    path = directory / "s"
+    directory.chmod(0o755)
+    async with listening(f"unix://{path}", handler=echo) as this:
+        path.chmod(0o666)
+        with socket.socket(socket.AF_UNIX) as stranger:
+            os.seteuid(65534)
+            try:
+                stranger.connect(str(path))
+            finally:
+                os.seteuid(0)
+            assert await this.refusal() == "user number 65534 is not the owner of this node"
+    with socket.socket(socket.AF_UNIX) as impostor:
+        impostor.bind(str(path))
+        os.seteuid(65534)
+        try:
+            impostor.listen()
+        finally:
+            os.seteuid(0)
+        with pytest.raises(ConnectFailed, match="is served by another user"):
+            await dial(f"unix://{path}", CLIENT, None, timeout_s=1)
+
+
+@pytest.mark.parametrize("left_over", [False, True])
+async def test_nobody_listens(directory: Path, left_over: bool) -> None:
+    path = directory / "s"
+    if left_over:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(path))
+    with pytest.raises(ConnectFailed) as caught:
+        await dial(f"unix://{path}", CLIENT, None, timeout_s=1)
+    assert caught.value.text == f"no node is listening on {path}; start one with `router serve`"
+
+
+async def test_a_node_that_does_not_accept_is_given_up(directory: Path) -> None:
+    path = directory / "s"
+    with socket.socket(socket.AF_UNIX) as deaf, socket.socket(socket.AF_UNIX) as first:
+        deaf.bind(str(path))
+        deaf.listen(0)
+        first.connect(str(path))
+        with pytest.raises(ConnectFailed, match=r"did not accept within 0\.05 s") as caught:
+            await dial(f"unix://{path}", CLIENT, None, timeout_s=0.05)
+        assert caught.value.reason is Reason.CONNECT_TIMEOUT
+
+
+async def test_a_full_backlog_is_waited_for(directory: Path) -> None:
+    path = directory / "s"
+    with socket.socket(socket.AF_UNIX) as slow, socket.socket(socket.AF_UNIX) as first:
+        slow.bind(str(path))
+        slow.listen(0)
+        first.connect(str(path))
+        async with trio.open_nursery() as nursery:
+
+            async def come() -> None:
+                stream = await dial(f"unix://{path}", CLIENT, None, timeout_s=5)
+                await stream.aclose()
+
+            nursery.start_soon(come)
+            await trio.testing.wait_all_tasks_blocked(0.005)
+            for _ in range(2):
+                accepted, _address = await trio.to_thread.run_sync(slow.accept)
+                accepted.close()
+
+
+async def test_more_parts_than_one_call_takes() -> None:
+    parts = [b"%05d" % number for number in range(5000)]
+    async with two_ends("unix") as (ours, theirs), trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send_parts, parts)
+        assert await receive_exactly(theirs, 25_000) == b"".join(parts)

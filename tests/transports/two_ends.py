@@ -1,0 +1,120 @@
+"""Both ends of a connection over a transport, for tests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any
+
+import trio
+
+from router.core.crypto import SigningKey
+from router.transport import Stream, dial, load, scheme_of
+
+SERVER = SigningKey(b"\x01" * 32)
+CLIENT = SigningKey(b"\x02" * 32)
+TIMEOUT_S = 20.0
+
+
+@contextmanager
+def fresh_url(scheme: str) -> Iterator[str]:
+    """A URL to listen on that nobody uses."""
+    if scheme == "tls":
+        yield "tls://127.0.0.1:0"
+    elif scheme == "memory":
+        yield "memory://test"
+    else:
+        with tempfile.TemporaryDirectory(prefix="ends") as directory:
+            yield f"unix://{directory}/s"
+
+
+class Listening:
+    """A running listener that hands out its ends of the connections and keeps what it refused."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.refused: list[tuple[str, str]] = []
+        self.noticed = trio.Event()
+        self._dialled: list[Stream] = []
+        self._send, self._receive = trio.open_memory_channel[Stream](100)
+
+    async def handle(self, stream: Stream) -> None:
+        """Hand the stream over and keep its task until the listener ends."""
+        await self._send.send(stream)
+        await trio.sleep_forever()
+
+    def on_refused(self, where: str, text: str) -> None:
+        self.refused.append((where, text))
+        self.noticed.set()
+        self.noticed = trio.Event()
+
+    async def connect(self) -> Stream:
+        """Dial the listener; the stream is closed when the listener ends."""
+        expect = SERVER.public if self.url.startswith("tls:") else None
+        stream = await dial(self.url, CLIENT, expect, timeout_s=5)
+        self._dialled.append(stream)
+        return stream
+
+    async def close_dialled(self) -> None:
+        for stream in self._dialled:
+            await close_at_once(stream)
+
+    async def accept(self) -> Stream:
+        return await self._receive.receive()
+
+    async def refusal(self) -> str:
+        """The text of the first refusal, waiting for it."""
+        while not self.refused:
+            await self.noticed.wait()
+        return self.refused[0][1]
+
+
+@asynccontextmanager
+async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
+    """Listen on `url` for as long as the block runs; the whole may take TIMEOUT_S."""
+    this = Listening()
+    handler = options.pop("handler", this.handle)
+    listen = partial(load(scheme_of(url)).listen, url, SERVER, handler, on_refused=this.on_refused, **options)
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            this.url = await nursery.start(listen)
+            try:
+                yield this
+            finally:
+                await this.close_dialled()
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def two_ends(scheme: str) -> AsyncIterator[tuple[Stream, Stream]]:
+    """The dialling and the accepting end of one connection; both are closed afterwards."""
+    with fresh_url(scheme) as url:
+        async with listening(url) as this:
+            yield await this.connect(), await this.accept()
+
+
+async def close_at_once(stream: Stream) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await stream.aclose()
+
+
+async def receive_exactly(stream: Stream, count: int) -> bytes:
+    """The next `count` bytes, fewer if the stream ends before."""
+    chunks: list[bytes] = []
+    while count:
+        chunk = await stream.receive_some(count)
+        if not chunk:
+            break
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)
+
+
+async def receive_to_end(stream: Stream) -> bytes:
+    chunks: list[bytes] = []
+    while chunk := await stream.receive_some(1 << 18):
+        chunks.append(chunk)
+    return b"".join(chunks)
