@@ -1,0 +1,1 @@
+"""The key-addressed router: connect an app to its node, join groups by key, publish and receive."""

@@ -20,6 +20,7 @@ from .sockets import Refused, words
 
 ALPN = b"upsycle/1"  # R-A10, R-A13
 CONTEXTS_MAX = 64  # signing keys whose TLS context is kept ready
+REFUSAL_TEXT_MAX = 100  # characters of what a library says about a stranger's certificate
 
 _LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NEVER = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)  # RFC 5280: no expiry
@@ -96,7 +97,8 @@ class _Judge:
         try:
             self.peer = _key_in(certificate.to_cryptography())
         except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-            self.refusal = f"the peer's certificate holds no usable Ed25519 key: {words(error)}"
+            why = " ".join(words(error).split())[:REFUSAL_TEXT_MAX]
+            self.refusal = f"the peer's certificate holds no usable Ed25519 key: {why}"
             return False
         if self.expect is not None and self.expect != self.peer:
             dialled, answered = self.expect.hex()[:16], self.peer.hex()[:16]

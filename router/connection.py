@@ -25,7 +25,6 @@ from router.transport import Buffer, Stream, StreamBroken
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
-LAST_WORDS_S = 5.0
 
 
 class Clock(Protocol):
@@ -111,6 +110,7 @@ class Outlet:
         self._wake = trio.Event()
         self._wake.set()
         self.closing: tuple[Reason, str] | None = None
+        self.is_idle = False                    # no message since the message router last looked
 
     def __repr__(self) -> str:
         return f"<outlet {self.number} to {self.where}: {len(self._parts)} parts wait>"
@@ -131,10 +131,12 @@ class Outlet:
 
     def tell(self, wire: bytes) -> None:
         self._parts.append(frame(wire))
+        self.is_idle = False
         self._wake.set()
 
     def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
         self._parts.append(parcel.frames(start, stop, local=local))
+        self.is_idle = False
         self._wake.set()
 
     def close(self, reason: Reason, text: str) -> None:
@@ -157,6 +159,7 @@ class ConnectionLimits:
     hello_s: float = 10.0
     ping_s: float = 30.0
     link_items_per_s: float = 10.0
+    goodbye_s: float = 5.0
 
 
 class Connection:
@@ -224,6 +227,7 @@ class Connection:
         for event in self._session.receive(data, mono_ns / 1e9):
             match event:
                 case Messages():
+                    self.outlet.is_idle = False
                     arrived = read_messages(number, event)
                     await self._in_flight.take(arrived.size)
                     self._tell(arrived)
@@ -260,14 +264,14 @@ class Connection:
             parts = await outlet.take()
             if parts:
                 await self._stream.send_parts(parts)
-        with trio.move_on_after(LAST_WORDS_S):
+        with trio.move_on_after(self._limits.goodbye_s):
             await self._stream.send_parts(await outlet.take())
         scope.cancel()
 
     async def _last_words(self, reason: Reason, text: str) -> None:
         """A protocol error of the peer's: tell it why, if it still listens."""
         self.outlet.close(reason, text)
-        with trio.move_on_after(LAST_WORDS_S):
+        with trio.move_on_after(self._limits.goodbye_s):
             await trio.sleep_forever()          # the writer ends the connection when it has written the goodbye
 
     async def _keep_alive(self) -> None:

@@ -5,18 +5,34 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from router.connection import Measured, Outlet
 from router.core.crypto import PublicKey
+from router.core.effects import Now
+from router.core.events import Counts
 from router.core.inquiry import Inquiry
-
-if TYPE_CHECKING:
-    from router.message_router import MessageRouter
+from router.core.router import Router
+from router.store import Store
 
 log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 900_000
 ROWS_MAX = 4_000
+
+
+class Asked(Protocol):
+    """What the message router shows of itself while it answers."""
+
+    router: Router
+    store: Store
+    counts: Counts
+    outlets: dict[int, Outlet]
+    measured: dict[int, Measured]
+
+    def now(self) -> Now: ...
+    def clear(self, recipient: bytes) -> None: ...
+    def reconfigured(self) -> None: ...
 
 
 class Inquiries:
@@ -26,9 +42,9 @@ class Inquiries:
         self._facts = facts
         self._reload = reload
         self._problems = problems
-        self._asked: MessageRouter | None = None
+        self._asked: Asked | None = None
 
-    def attach(self, actor: MessageRouter) -> None:
+    def attach(self, actor: Asked) -> None:
         self._asked = actor
 
     def answer(self, inquiry: Inquiry) -> bytes:
@@ -48,7 +64,7 @@ class Inquiries:
         return text
 
     @property
-    def _actor(self) -> MessageRouter:
+    def _actor(self) -> Asked:
         assert self._asked is not None
         return self._asked
 

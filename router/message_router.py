@@ -34,6 +34,7 @@ from router.core.effects import (
     Tell,
 )
 from router.core.intake import Arrived
+from router.core.rights import Standing
 from router.core.router import Clear, Router
 from router.inquiries import Inquiries
 from router.store import MapFull, Store
@@ -42,6 +43,7 @@ from router.verify import Verifiers
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+LAPSE_S = 60.0
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
 
@@ -78,12 +80,15 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitLimits:
-    """A transaction takes so much of what is waiting, and no new messages below so much free disk."""
+class CycleLimits:
+    """A transaction takes so much of what is waiting, and no new messages below so much free disk; a link to a mere
+    peer closes after so long without messages; a clock that jumps further ahead expires nothing for now."""
 
     messages_max: int = 4096
     bytes_max: int = 16 << 20
     disk_free_bytes_min: int = 256 << 20
+    idle_close_s: float = 300.0
+    clock_step_s_max: float = 3600.0
 
 
 class MessageRouter(TrioActor):
@@ -93,7 +98,7 @@ class MessageRouter(TrioActor):
 
     def __init__(
         self, router: Router, store: Store, event_log: Log, in_flight: InFlight, clock: Clock, verifiers: int,
-        limits: CommitLimits, dial: Callable[[bytes], None], disk: Path, inquiries: Inquiries,
+        limits: CycleLimits, dial: Callable[[bytes], None], disk: Path, inquiries: Inquiries,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(router.directory.me)
@@ -117,6 +122,9 @@ class MessageRouter(TrioActor):
         self._idle = trio.Event()
         self.counts = ev.Counts()
         self._tick_due = True
+        self._last = self.now()
+        self._clock_doubted = False
+        self._lapsed_at_s = self._looked_at_s = self._last.mono_s
 
     def on_start(self) -> None:
         self.nursery.start_soon(self._verifiers.run)
@@ -255,14 +263,44 @@ class MessageRouter(TrioActor):
 
     def _on_tick(self, now: Now) -> None:
         self._tick_due = False
-        self.router.expire(self.store.due(now.wall_s), now)
+        if not self._doubts_clock(now):
+            self.router.expire(self.store.due(now.wall_s), now)
         self.router.tick(now)
+        if now.mono_s - self._lapsed_at_s > LAPSE_S:
+            self._lapsed_at_s = now.mono_s
+            self.router.lapse(now)
+        if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
+            self._looked_at_s = now.mono_s
+            self._close_idle()
         free = shutil.disk_usage(self._disk).free
         full = free < self._limits.disk_free_bytes_min or self.store.used_share() > 0.9
         self.router.set_disk_full(full)
         sealed = self._log.sealed(now)
         if sealed:
             self.store.log_is_sealed(sealed)
+
+    def _doubts_clock(self, now: Now) -> bool:
+        """A wall clock that ran far ahead of the steady one expires nothing until a neighbour's clock agrees with it."""
+        ahead_s = (now.wall_ns - self._last.wall_ns - (now.mono_ns - self._last.mono_ns)) / 1e9
+        self._last = now
+        if abs(ahead_s) > self._limits.clock_step_s_max:
+            log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", ahead_s)
+            self._clock_doubted = ahead_s > 0
+            self.measured.clear()
+            self.router.clock_stepped(round(ahead_s), now)
+        elif self._clock_doubted:
+            step_ns = self._limits.clock_step_s_max * 1e9
+            self._clock_doubted = not any(abs(one.offset_ns) < step_ns for one in self.measured.values())
+        return self._clock_doubted
+
+    def _close_idle(self) -> None:
+        """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""
+        for number, outlet in self.outlets.items():
+            link = self.router.links.get(number)
+            unneeded = link is not None and link.standing is Standing.PEER and not link.uplink
+            if unneeded and outlet.is_idle:
+                outlet.close(Reason.SHUTDOWN, "nothing to say for a while")
+            outlet.is_idle = True
 
     async def _commit(self, decision: Decision, now: Now) -> None:
         while True:

@@ -28,14 +28,14 @@ from router.core.effects import Now
 from router.core.link import LogHead
 from router.core.membership import MembershipLimits
 from router.core.queues import QueueLimits
-from router.core.rights import Directory, Neighbour
+from router.core.rights import Directory, Neighbour, Standing
 from router.core.session import Offer
 from router.eventlog import Limits as LogLimits
 from router.eventlog import Segments
 from router.home import Home
 from router.inquiries import Inquiries
 from router.logbook import Logbook
-from router.message_router import CommitLimits, MessageRouter, Waiting
+from router.message_router import CycleLimits, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
 from router.store import Store, StoreLimits
 from router.transport import Stream
@@ -78,7 +78,9 @@ def directory(config: Config, me: PublicKey) -> Directory:
     """Who this node knows, from its configuration."""
     found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone")
     found.replace_neighbours(neighbours(config))
-    found.locals = {bytes(one.address) for one in config.local}
+    found.configured_locals = frozenset(bytes(one.address) for one in config.local)
+    found.public = frozenset(bytes(one.address) for one in config.local if one.public)
+    found.locals = set(found.configured_locals)
     return found
 
 
@@ -101,6 +103,7 @@ def core_limits(config: Config) -> core.Limits:
         seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
         routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,
         strangers_max=limits.strangers_connections_max, locals_max=limits.local_services_max,
+        away_s_max=queues.away_s_max,
     )  # fmt: skip
 
 
@@ -156,8 +159,10 @@ class Node:
             self._pool = pool
             self._router_ref = MessageRouter.start(
                 router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
-                CommitLimits(config.store.commit_messages_max, config.store.commit_bytes_max,
-                             config.store.disk_free_bytes_min),
+                CycleLimits(
+                    config.store.commit_messages_max, config.store.commit_bytes_max, config.store.disk_free_bytes_min,
+                    config.link.idle_close_s, config.limits.clock_step_s_max,
+                ),
                 pool.want, self._home.store_path,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),
             )  # fmt: skip
@@ -172,8 +177,7 @@ class Node:
             connections.cancel_scope.cancel()
 
     def _urls(self) -> tuple[str, ...]:
-        urls = self._home.listen_urls(("unix:router.sock", *self._config.node.listen))
-        return tuple(dict.fromkeys(urls))
+        return self._home.listen_urls(self._config.node.listen)
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -216,10 +220,17 @@ class Node:
     async def _serve(self, stream: Stream, expect: PublicKey | None) -> None:
         config = self._config
         offer = replace(self._offer, nonce=os.urandom(16))
+        if stream.peer is not None and self._directory.standing(bytes(stream.peer), False) is Standing.STRANGER:
+            narrow = config.limits
+            offer = replace(
+                offer, window_messages=narrow.strangers_window_messages, window_bytes=narrow.strangers_window_bytes
+            )
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
-            limits=ConnectionLimits(config.limits.hello_s, config.link.ping_s, config.limits.link_items_per_s),
+            limits=ConnectionLimits(
+                config.limits.hello_s, config.link.ping_s, config.limits.link_items_per_s, config.link.goodbye_s
+            ),
             log_head=self._log_head,
         )  # fmt: skip
         text = await connection.run()

@@ -17,14 +17,13 @@ Layout, all integers big endian, first = arrival number of a parcel's first mess
     groups   group(32) subscriber(32)       -> flags
     routes   destination(32)                -> CBOR [neighbour, until]
     locals   key(32)                        -> empty
+    away     key(32)                        -> unix second(4) since which a subscriber has been away
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """
 
 from __future__ import annotations
 
-import struct
-from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -37,20 +36,27 @@ import lmdb
 from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Finished
 from router.core.events import encode_events, span
-from router.core.groups import Subscription
-from router.core.lifetime import EPOCH_S
-from router.core.parcel import U32, Parcel
+from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
-from router.core.seen import KEEP_AFTER_EXPIRY_S
+from router.id_index import IdIndex
+from router.store_rows import (
+    NUMBER,
+    TIMED,
+    VERSION,
+    WORD,
+    QueueRow,
+    decode_parcel,
+    encode_parcel,
+    is_untouched,
+    read_subscription,
+    rows_from,
+    totals,
+)  # fmt: skip
 
-VERSION = 1
-_U32 = struct.Struct(">I")
-_U64 = struct.Struct(">Q")
-_KEPT = struct.Struct(">IQ")
-_ROW = struct.Struct(">II8s8s")
-_RUN = struct.Struct(">II")
-_NAMES = ("parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "log", "meta")
+_NAMES = (
+    "parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "away", "log", "meta",
+)  # fmt: skip
 
 
 class StoreError(Exception):
@@ -59,50 +65,6 @@ class StoreError(Exception):
 
 class MapFull(Exception):
     """The memory map was too small for the transaction; it has been rolled back and the map has grown."""
-
-
-class QueueRow(NamedTuple):
-    """What one recipient is owed of one parcel: `messages` of together `size` bytes in the beginning, less `done`.
-
-    `done` are ascending runs (start, stop) of message indexes that have come to their end.
-    """
-
-    messages: int
-    size: int
-    signer_tag: bytes
-    neighbour_tag: bytes
-    done: tuple[tuple[int, int], ...] = ()
-
-    def encode(self) -> bytes:
-        head = _ROW.pack(self.messages, self.size, self.signer_tag, self.neighbour_tag)
-        return head + b"".join(_RUN.pack(*run) for run in self.done)
-
-    @classmethod
-    def decode(cls, raw: bytes) -> QueueRow:
-        return cls(*_ROW.unpack_from(raw), tuple(_RUN.iter_unpack(raw[_ROW.size :])))  # type: ignore[call-arg]
-
-    def finish(self, start: int, stop: int) -> QueueRow:
-        """With start..stop-1 done as well; runs are merged."""
-        runs: list[tuple[int, int]] = []
-        for one in sorted((*self.done, (start, stop))):
-            if runs and one[0] <= runs[-1][1]:
-                runs[-1] = runs[-1][0], max(runs[-1][1], one[1])
-            else:
-                runs.append(one)
-        return self._replace(done=tuple(runs))
-
-    @property
-    def is_done(self) -> bool:
-        return self.done == ((0, self.messages),)
-
-    def owed(self, at: int = 0) -> list[tuple[int, int]]:
-        """The runs still owed, from index `at` on."""
-        runs = []
-        for start, stop in (*self.done, (self.messages, self.messages)):
-            if at < start:
-                runs.append((at, start))
-            at = max(at, stop)
-        return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +104,8 @@ class Store:
             self._db: dict[str, Any] = {name: self._env.open_db(name.encode()) for name in _NAMES}
         except (lmdb.Error, OSError) as error:
             raise StoreError(
-                f"the store in {path} cannot be opened: {error}. If its file is damaged, move the folder away and start "
-                "again: the node then begins with an empty store, and what it held is in the folder you moved"
+                f"the store in {path} cannot be opened: {error}. If its file is damaged, move the folder away and "
+                "start again: the node then begins with an empty store, and what it held is in the folder you moved"
             ) from None
         self._cache: OrderedDict[int, Parcel] = OrderedDict()
         self._cache_bytes = 0
@@ -152,7 +114,7 @@ class Store:
         self._sealed_seq = 0
         self._state = [1, 1, 0, 0]            # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
-        self._swept_at_s = 0
+        self._ids = IdIndex(self._db["ids"])
 
     def _map_bytes(self, path: Path) -> int:
         data = path / "data.mdb"
@@ -178,12 +140,13 @@ class Store:
             recovered = Recovered(
                 next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
                 index_entries=txn.stat(self._db["ids"])["entries"],
-                subscriptions=[_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
+                subscriptions=[read_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
                 routes=[Route(bytes(key), *cbor2.loads(value)) for key, value in txn.cursor(self._db["routes"])],
                 locals=[bytes(key) for key, _ in txn.cursor(self._db["locals"])],
                 backlog=list(self._backlog(txn)),
+                away={bytes(key): WORD.unpack(value)[0] for key, value in txn.cursor(self._db["away"])},
             )  # fmt: skip
-            self._kept_bytes = sum(_U32.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
+            self._kept_bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
         if meta is None:
             with self._env.begin(write=True) as txn:
                 txn.put(b"store", cbor2.dumps([VERSION, router_key]), db=self._db["meta"])
@@ -191,20 +154,19 @@ class Store:
         return recovered
 
     def _backlog(self, txn: Any) -> Iterator[Backlog]:
-        totals: dict[tuple[bytes, bytes, bytes], list[int]] = {}
-        row_head = _ROW.size
+        sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
         for key, raw in txn.cursor(self._db["queues"]):
-            count, size, signer, neighbour = _ROW.unpack_from(raw)
-            if len(raw) > row_head:
+            count, size, signer, neighbour = totals(raw)
+            if not is_untouched(raw):
                 count, size = self._left_of(txn, bytes(key), QueueRow.decode(raw))
-            total = totals.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
+            total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
             total[0] += count
             total[1] += size
-        for (recipient, signer, neighbour), (messages, size) in totals.items():
+        for (recipient, signer, neighbour), (messages, size) in sums.items():
             yield Backlog(recipient, signer, neighbour, messages, size)
 
     def _left_of(self, txn: Any, key: bytes, row: QueueRow) -> tuple[int, int]:
-        parcel = self._read(txn, _U64.unpack(key[32:])[0])
+        parcel = self._read(txn, NUMBER.unpack(key[32:])[0])
         runs = row.owed()
         return sum(stop - start for start, stop in runs), sum(parcel.size(start, stop) for start, stop in runs)
 
@@ -217,7 +179,7 @@ class Store:
         try:
             for parcel in changes.parcels:
                 self._put_parcel(txn, parcel)
-            self._put_ids(txn, changes.parcels)
+            self._ids.put(txn, changes.parcels)
             released = self._finish(txn, changes.finished, wall_s)
             self._put_small(txn, changes)
             forgotten = self._sweep(txn, wall_s)
@@ -262,35 +224,25 @@ class Store:
         self._state[0] = parcel.first + parcel.count
         if not parcel.stored:
             return
-        first = _U64.pack(parcel.first)
-        txn.put(first, _encode_parcel(parcel), db=self._db["parcels"], append=True)
+        first = NUMBER.pack(parcel.first)
+        txn.put(first, encode_parcel(parcel), db=self._db["parcels"], append=True)
         txn.put(first, parcel.blob, db=self._db["frames"], append=True)
         row = QueueRow(parcel.count, len(parcel.blob), parcel.signer[:8], parcel.neighbour[:8]).encode()
         queues = self._db["queues"]
         for recipient in parcel.recipients:
             txn.put(recipient + first, row, db=queues)
         if len(parcel.recipients) > 1:
-            txn.put(first, _U32.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
-        txn.put(_KEPT.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
+            txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
+        txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
         self._state[2] += parcel.count
         self._state[3] += len(parcel.blob)
         self._remember(parcel)
-
-    def _put_ids(self, txn: Any, parcels: Iterable[Parcel]) -> None:
-        rows = []
-        for parcel in parcels:
-            ids, arrival = parcel.ids, parcel.first
-            for at, expiry in enumerate(parcel.expiries):
-                rows.append((_U32.pack(expiry) + ids[at * 32 : at * 32 + 32], _U64.pack(arrival + at)))
-        rows.sort()
-        if rows:
-            txn.cursor(self._db["ids"]).putmulti(rows)
 
     def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
         queues, gone = self._db["queues"], dict[int, int]()
         sizes: dict[int, tuple[int, int]] = {}
         for recipient, first, start, stop in finished:
-            key = recipient + _U64.pack(first)
+            key = recipient + NUMBER.pack(first)
             raw = txn.get(key, db=queues)
             if raw is None:
                 continue
@@ -310,24 +262,24 @@ class Store:
         return messages, size
 
     def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
-        key = _U64.pack(first)
+        key = NUMBER.pack(first)
         raw = txn.get(key, db=self._db["pending"])
-        left = (_U32.unpack(raw)[0] if raw else 1) - gone
+        left = (WORD.unpack(raw)[0] if raw else 1) - gone
         if left > 0:
-            txn.put(key, _U32.pack(left), db=self._db["pending"])
+            txn.put(key, WORD.pack(left), db=self._db["pending"])
         elif raw:
             txn.delete(key, db=self._db["pending"])
         return left <= 0
 
     def _keep(self, txn: Any, first: int, size: int, wall_s: int) -> None:
         if self._limits.keep_s and self._limits.keep_bytes_max:
-            txn.put(_KEPT.pack(wall_s, first), _U32.pack(size), db=self._db["kept"])
+            txn.put(TIMED.pack(wall_s, first), WORD.pack(size), db=self._db["kept"])
             self._kept_bytes += size
         else:
             self._delete(txn, first)
 
     def _delete(self, txn: Any, first: int) -> None:
-        key = _U64.pack(first)
+        key = NUMBER.pack(first)
         txn.delete(key, db=self._db["parcels"])
         txn.delete(key, db=self._db["frames"])
         parcel = self._cache.pop(first, None)
@@ -348,21 +300,26 @@ class Store:
             txn.put(key, b"", db=self._db["locals"])
         for key in changes.locals_gone:
             txn.delete(key, db=self._db["locals"])
+        for key, since_s in changes.away:
+            if since_s:
+                txn.put(key, WORD.pack(since_s), db=self._db["away"])
+            else:
+                txn.delete(key, db=self._db["away"])
         for first, again_s in changes.defer:
             txn.delete(self._due_keys[first], db=self._db["due"])
             if again_s:
-                txn.put(_KEPT.pack(again_s, first), b"", db=self._db["due"])
+                txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
 
     def _put_log(self, txn: Any, changes: Changes) -> bytes:
         log, value = self._db["log"], b""
         if changes.events:
             first_seq = self._state[1]
             value = encode_events(changes.events, first_seq, self._boot)
-            txn.put(_U64.pack(first_seq), value, db=log, append=True)
+            txn.put(NUMBER.pack(first_seq), value, db=log, append=True)
             self._state[1] += sum(map(span, changes.events))
         if self._sealed_seq:
             cursor = txn.cursor(log)
-            while cursor.first() and _U64.unpack(cursor.key())[0] <= self._sealed_seq:
+            while cursor.first() and NUMBER.unpack(cursor.key())[0] <= self._sealed_seq:
                 cursor.delete()
             self._sealed_seq = 0
         return value
@@ -372,40 +329,30 @@ class Store:
         rows, limits = self._limits.sweep_rows_max, self._limits
         kept = txn.cursor(self._db["kept"])
         while rows and kept.first():
-            since_s, first = _KEPT.unpack(kept.key())
+            since_s, first = TIMED.unpack(kept.key())
             if self._kept_bytes <= limits.keep_bytes_max and since_s + limits.keep_s > wall_s:
                 break
-            self._kept_bytes -= _U32.unpack(kept.value())[0]
+            self._kept_bytes -= WORD.unpack(kept.value())[0]
             kept.delete()
             self._delete(txn, first)
             rows -= 1
-        forgotten = 0
-        if wall_s > self._swept_at_s:
-            dead = _U32.pack(max(0, (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60))
-            ids = txn.cursor(self._db["ids"])
-            while forgotten < rows and ids.first() and ids.key()[:4] < dead:
-                ids.delete()
-                forgotten += 1
-            if forgotten < rows:
-                self._swept_at_s = wall_s
-        return forgotten
+        return self._ids.sweep(txn, wall_s, rows)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
         """Which of these (expiry minute, id) the duplicate index holds."""
-        with self._env.begin(db=self._db["ids"]) as txn:
-            get = txn.get
-            return {one for expiry, one in ids if get(_U32.pack(expiry) + one) is not None}
+        with self._env.begin() as txn:
+            return self._ids.known(txn, ids)
 
     def fetch(
         self, recipient: bytes, position: int, messages: int, size: int, group: bytes | None = None
     ) -> tuple[list[Owed], bool]:
-        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and whether there is more."""
+        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more."""
         owed: list[Owed] = []
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["queues"])
-            for first, row in _rows_from(cursor, recipient, position):
+            for first, row in rows_from(cursor, recipient, position):
                 if group is not None and row.signer_tag != group[:8]:
                     continue
                 runs = row.owed(max(0, position - first))
@@ -427,7 +374,7 @@ class Store:
         with self._env.begin() as txn:
             queues = self._db["queues"]
             for key, _ in txn.cursor(self._db["due"]):
-                at_s, first = _KEPT.unpack(key)
+                at_s, first = TIMED.unpack(key)
                 if at_s > wall_s or len(found) >= self._limits.sweep_rows_max:
                     break
                 self._due_keys[first] = bytes(key)
@@ -437,7 +384,7 @@ class Store:
                     continue
                 owed = []
                 for recipient in parcel.recipients:
-                    raw = txn.get(recipient + _U64.pack(first), db=queues)
+                    raw = txn.get(recipient + NUMBER.pack(first), db=queues)
                     if raw is not None:
                         owed.append((recipient, tuple(QueueRow.decode(raw).owed())))
                 found.append(Due(parcel, first, tuple(owed)))
@@ -446,13 +393,11 @@ class Store:
     def message(self, identity: bytes) -> tuple[Parcel, int] | None:
         """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
         with self._env.begin() as txn:
-            for _, arrival in _ids_with(txn.cursor(self._db["ids"]), identity):
+            for _, arrival in self._ids.arrivals(txn, identity):
                 cursor = txn.cursor(self._db["parcels"])
-                if not cursor.set_range(_U64.pack(arrival + 1)):
-                    found = cursor.last()
-                else:
-                    found = cursor.prev()
-                first = _U64.unpack(cursor.key())[0] if found else 0
+                later = cursor.set_range(NUMBER.pack(arrival + 1))
+                found = cursor.prev() if later else cursor.last()
+                first = NUMBER.unpack(cursor.key())[0] if found else 0
                 parcel = self._find(txn, first) if found else None
                 if parcel is not None and arrival - first < parcel.count:
                     return parcel, arrival - first
@@ -461,7 +406,7 @@ class Store:
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
         """How many seconds the oldest message in the recipient's queue has waited."""
         with self._env.begin() as txn:
-            for first, _ in _rows_from(txn.cursor(self._db["queues"]), recipient, 0):
+            for first, _ in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
                 return max(0, wall_s - (self._cache.get(first) or self._read(txn, first)).at_s)
         return 0
 
@@ -470,9 +415,9 @@ class Store:
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["log"])
             found = []
-            if cursor.set_range(_U64.pack(after_seq + 1)):
+            if cursor.set_range(NUMBER.pack(after_seq + 1)):
                 for key, value in cursor:
-                    found.append((_U64.unpack(key)[0], bytes(value)))
+                    found.append((NUMBER.unpack(key)[0], bytes(value)))
                     if len(found) >= most:
                         break
         return found
@@ -487,16 +432,16 @@ class Store:
 
     def _find(self, txn: Any, first: int) -> Parcel | None:
         cached = self._cache.get(first)
-        if cached is not None or txn.get(_U64.pack(first), db=self._db["parcels"]) is None:
+        if cached is not None or txn.get(NUMBER.pack(first), db=self._db["parcels"]) is None:
             return cached
         return self._read(txn, first)
 
     def _read(self, txn: Any, first: int) -> Parcel:
-        key = _U64.pack(first)
+        key = NUMBER.pack(first)
         meta, blob = txn.get(key, db=self._db["parcels"]), txn.get(key, db=self._db["frames"])
         if meta is None or blob is None:
             raise StoreError(f"the store is damaged: a queue names parcel {first}, which is not there")
-        return _decode_parcel(first, bytes(meta), bytes(blob))
+        return decode_parcel(first, bytes(meta), bytes(blob))
 
     def _remember(self, parcel: Parcel) -> None:
         if parcel.first in self._cache:
@@ -506,53 +451,3 @@ class Store:
         while self._cache_bytes > self._limits.cache_bytes_max:
             _, oldest = self._cache.popitem(last=False)
             self._cache_bytes -= len(oldest.blob)
-
-
-def _encode_parcel(parcel: Parcel) -> bytes:
-    return cbor2.dumps(
-        [
-            VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
-            list(parcel.recipients), parcel.ids, parcel.ends.tobytes(), parcel.ttls.tobytes(),
-            parcel.expiries.tobytes(), parcel.deadlines.tobytes(),
-        ]
-    )  # fmt: skip
-
-
-def _decode_parcel(first: int, meta: bytes, blob: bytes) -> Parcel:
-    _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns = cbor2.loads(meta)
-    ends, ttls, expiries, deadlines = (array(U32, column) for column in columns)
-    return Parcel(
-        first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
-        recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
-        deadlines=deadlines,
-    )  # fmt: skip
-
-
-def _subscription(key: bytes, flags: bytes) -> Subscription:
-    return Subscription(bytes(key[:32]), bytes(key[32:]), bool(flags[0] & 1), bool(flags[0] & 2))
-
-
-def _rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[int, QueueRow]]:
-    """The recipient's rows from the one that may hold `position` on."""
-    if not cursor.set_range(recipient + _U64.pack(position + 1)):
-        found = cursor.last()
-    else:
-        found = cursor.prev()
-    if not found or cursor.key()[:32] != recipient:
-        found = cursor.set_range(recipient)
-    while found and cursor.key()[:32] == recipient:
-        yield _U64.unpack(cursor.key()[32:])[0], QueueRow.decode(cursor.value())
-        found = cursor.next()
-
-
-def _ids_with(cursor: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-    """All (id, arrival) whose id begins with `prefix`, jumping from expiry minute to expiry minute."""
-    found = cursor.first()
-    while found:
-        minute = cursor.key()[:4]
-        found = cursor.set_range(minute + prefix)
-        while found and cursor.key().startswith(minute + prefix):
-            yield cursor.key()[4:], _U64.unpack(cursor.value())[0]
-            found = cursor.next()
-        following = _U32.unpack(minute)[0] + 1
-        found = following < 1 << 32 and cursor.set_range(_U32.pack(following))

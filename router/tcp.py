@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -31,11 +32,11 @@ async def connect(host: str, port: int) -> SocketType:
     """A connected socket to the first of the host's addresses that answers. Raises `ConnectFailed`."""
     try:
         sock = (await trio.open_tcp_stream(host, port)).socket
-        tune(sock)
     except OSError as error:
         text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
         text += "; is the node running and its port open?"
         raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
+    tune(sock)
     return sock
 
 
@@ -47,13 +48,14 @@ def _first(error: OSError) -> str:
 
 
 def tune(sock: SocketType) -> None:
-    """No waiting for more to send, and notice a peer that is gone within two minutes. May raise OSError."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    """No waiting for more to send, and notice within two minutes that a peer is gone."""
+    with suppress(OSError):  # already reset by the peer: the next read will say so
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 async def bind(host: str, port: int) -> list[SocketType]:

@@ -7,6 +7,7 @@ machine. The answer is one byte per message: 1 if the signature is good.
 
 from __future__ import annotations
 
+import signal
 import socket
 from array import array
 
@@ -53,8 +54,6 @@ def serve(sock: socket.socket) -> None:
 
 
 def main() -> None:
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)      # Ctrl-C is for the node, which then closes the socket
     with socket.socket(fileno=0) as sock:
         serve(sock)

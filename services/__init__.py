@@ -1,0 +1,1 @@
+"""Services: actors with addresses, which know only words and the public API."""

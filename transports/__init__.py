@@ -1,0 +1,1 @@
+"""Transports: how bytes travel; one file per URL scheme."""

@@ -43,7 +43,7 @@ HANDSHAKE_BYTES_MAX = 1 << 16  # of the peer, until the handshake is done
 HANDSHAKE_TIMEOUT_S = 10.0
 HANDSHAKES_MAX_PER_PREFIX = 64  # at once per /24 or /56; four times as many may wait
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
-QUIET_S = 0.5  # a connection silent for so long gives its buffers back
+QUIET_S = 0.1  # a connection silent for so long gives its buffers back
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> TlsStream:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
@@ -48,8 +50,11 @@ class Root(Group):
         return [name for name, entry in COMMANDS.items() if _is_here(entry.place)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
+        known = self.list_commands(ctx)
+        if cmd_name not in known:
+            near = get_close_matches(cmd_name, known, n=1)
+            said = f'there is no command "{cmd_name}"'
+            raise click.UsageError(f'{said}; did you mean "{near[0]}"?' if near else f"{said}.", ctx)
         found: click.Command = resolve_name(COMMANDS[cmd_name].place)
         return found
 
@@ -67,11 +72,12 @@ class Root(Group):
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             raise
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        """As click's, but with our exit codes and errors; `standalone_mode=False` lets errors pass."""
+        if not extra.pop("standalone_mode", True):
+            return super().main(args, prog_name, standalone_mode=False, **extra)
         try:
-            code = super().main(*args, standalone_mode=False, **{"prog_name": "router", **extra})
+            code = super().main(args, prog_name or "router", standalone_mode=False, **extra)
         except Exception as error:
             code = report(error)
         sys.exit(code if isinstance(code, int) else Exit.DONE)

@@ -15,7 +15,11 @@ from router.home import Home
 
 
 @click.command(cls=Command)
-@click.option("--role", type=click.Choice(["edge", "core"]), help="An edge node serves its owner, a core node others too.")
+@click.option(
+    "--role",
+    type=click.Choice(["edge", "core"]),
+    help="An edge node serves its owner, a core node others too.",
+)
 @json_option
 def init(role: str | None, as_json: bool) -> None:
     """Make the key and a commented configuration; print the address.
@@ -26,7 +30,7 @@ def init(role: str | None, as_json: bool) -> None:
     is_new = home.create(cast(config.Role, role or "edge"))
     settings, _ = config.load(home.config_path)
     if role is not None and role != settings.node.role:
-        said = f"{home.config_path} says role = \"{settings.node.role}\" already"
+        said = f'{home.config_path} says role = "{settings.node.role}" already'
         raise Failure(Exit.USAGE, f"{said}; change that line to make it a {role} node")
     address = keyring.load_or_create(home, keyring.NODE).public
     if as_json:

@@ -19,9 +19,8 @@ class Names:
 
     def __init__(self, home: Home, config: Config) -> None:
         self._home = home
-        self.addresses: dict[str, PublicKey] = {
-            one.name: one.address for one in (*config.peers, *config.local) if one.name
-        }
+        peers = {one.name: one.address for one in config.peers if one.name}
+        self.addresses = {**peers, **{one.name: one.address for one in config.local if one.name}}
 
     def address(self, text: str) -> PublicKey:
         """The key of a neighbour, local service or kept key by its name, or of addr1… text or hex."""
@@ -36,7 +35,9 @@ class Names:
                 raise
             said = f'"{clean(text, 60)}" is no name known here and no address'
             known = ", ".join(sorted(self.addresses)) or "none yet"
-            raise Failure(Exit.USAGE, f"{said}; names are: {known}; an address is addr1… or 64 hex digits") from None
+            raise Failure(
+                Exit.USAGE, f"{said}; names are: {known}; an address is addr1… or 64 hex digits"
+            ) from None
 
     def of_address(self, hex_key: str) -> str:
         """The name, or ""."""

@@ -26,9 +26,22 @@ log = logging.getLogger(__name__)
 
 
 @click.command(cls=Command)
-@click.option("--listen", multiple=True, metavar="URL", help="tls://HOST:PORT or unix://PATH; instead of what the configuration says. Repeatable.")
-@click.option("--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting: store.durability=unsynced. Repeatable.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="URL",
+    help="tls://HOST:PORT or unix://PATH; instead of what the configuration says. Repeatable.",
+)
+@click.option(
+    "--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any setting: store.durability=unsynced. Repeatable.",
+)
 @json_option
 def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Run the node in the foreground.

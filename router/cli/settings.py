@@ -10,7 +10,7 @@ from router import config as configuration
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.config_text import ConfigError, toml_value
+from router.config_text import ConfigError, parse, toml_value
 from router.core.crypto import PublicKey
 from router.core.text import key_text
 
@@ -47,7 +47,9 @@ def show(prefix: str, as_json: bool) -> None:
     if not rows:
         raise Failure(Exit.USAGE, f'no setting begins with "{prefix}"; `router config show` lists all')
     if as_json:
-        say_json([{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows])
+        say_json(
+            [{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows]
+        )
     else:
         columns(("SETTING", "VALUE", "FROM"), [(one.name, _value(one.value), one.origin) for one in rows], "")
 
@@ -59,14 +61,16 @@ def overrides(pairs: tuple[str, ...]) -> dict[str, object]:
         name, equals, text = pair.partition("=")
         section, dot, key = name.strip().partition(".")
         if not (equals and dot and section and key):
-            raise click.BadParameter(f'"{pair}" is not section.name=value, like link.ping_s=10', param_hint="--set")
+            raise click.BadParameter(
+                f'"{pair}" is not section.name=value, like link.ping_s=10', param_hint="--set"
+            )
         found[name.strip()] = _read(text.strip())
     return found
 
 
 def _read(text: str) -> object:
     try:
-        value: object = configuration.parse(f"value = {text}", "--set")["value"]
+        value: object = parse(f"value = {text}", "--set")["value"]
     except ConfigError:
         return text
     return tuple(value) if isinstance(value, list) else value

@@ -50,8 +50,7 @@ class Changes:
     routes_gone: list[bytes] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)
     locals_gone: list[bytes] = field(default_factory=list)
-    clear: list[tuple[bytes, bytes | None]] = field(default_factory=list)     # (recipient, group or all)
-    sweep_before_s: int | None = None                                        # forget ids and deadlines before this
+    away: list[tuple[bytes, int]] = field(default_factory=list)              # (key, since Unix second; 0: back)
     defer: list[tuple[int, int]] = field(default_factory=list)               # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 

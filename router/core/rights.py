@@ -39,6 +39,8 @@ class Directory:
     join_open: bool = False
     neighbours: dict[bytes, Neighbour] = field(default_factory=dict)
     locals: set[bytes] = field(default_factory=set)
+    configured_locals: frozenset[bytes] = frozenset()
+    public: frozenset[bytes] = frozenset()
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
@@ -50,6 +52,14 @@ class Directory:
         if key in self.locals:
             return False
         self.locals.add(key)
+        self.revision += 1
+        return True
+
+    def forget_local(self, key: bytes) -> bool:
+        """A recorded key lapses; one that the configuration names stays. Whether it went."""
+        if key not in self.locals or key in self.configured_locals:
+            return False
+        self.locals.discard(key)
         self.revision += 1
         return True
 

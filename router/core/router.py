@@ -40,16 +40,17 @@ TOGETHER_S = 10.0        # two connections of one key within this time were dial
 class Limits:
     """Every limit of the deciding core."""
 
-    acceptance: AcceptanceLimits = AcceptanceLimits()
-    delivery: DeliveryLimits = DeliveryLimits()
-    membership: MembershipLimits = MembershipLimits()
-    queues: QueueLimits = QueueLimits()
+    acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
+    delivery: DeliveryLimits = field(default_factory=DeliveryLimits)
+    membership: MembershipLimits = field(default_factory=MembershipLimits)
+    queues: QueueLimits = field(default_factory=QueueLimits)
     seen_recent_max: int = 200_000
     routes_max: int = 100_000
     routes_per_neighbour_max: int = 10_000
     route_hold_s: int = 60
     strangers_max: int = 64
     locals_max: int = 1000
+    away_s_max: int = 30 * 86_400
 
 
 class Backlog(NamedTuple):
@@ -74,6 +75,7 @@ class Recovered:
     routes: list[Route] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)
     backlog: list[Backlog] = field(default_factory=list)
+    away: dict[bytes, int] = field(default_factory=dict)
 
 
 class Clear(NamedTuple):
@@ -96,6 +98,7 @@ class Router:
         self._limits = limits
         self._desk = Desk()
         self.clears: list[Clear] = []
+        self._away: dict[bytes, int] = dict(recovered.away)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
         )
@@ -180,6 +183,8 @@ class Router:
         if app and owner and link.durable and len(self.directory.locals) < self._limits.locals_max:
             if self.directory.record_local(key):
                 self._desk.changes.locals.append(key)
+        if self._away.pop(key, None) is not None:
+            self._desk.changes.away.append((key, 0))
         self._log("link_up", link, now)
         self.routes.neighbour_up(key)
         self._membership.link_up(link, now)
@@ -215,8 +220,13 @@ class Router:
         self._delivery.link_down(link)
         self._membership.link_down(link)
         self.routes.neighbour_down(link.key, now.wall_s)
-        if not replaced and not self._keeps_queue(link.key):
+        if replaced:
+            return
+        if not self._keeps_queue(link.key):
             self._membership.leave_all(link.key, now)
+        elif self.groups.joined_by(link.key) or link.key in self.directory.locals:
+            self._away[link.key] = now.wall_s
+            self._desk.changes.away.append((link.key, now.wall_s))
 
     def _log(self, event: str, link: Link, now: Now) -> None:
         fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value))
@@ -300,6 +310,19 @@ class Router:
             self._desk.changes.routes_gone.append(route.destination)
             fields = (("destination", route.destination), ("neighbour", route.neighbour))
             self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+
+    def clock_stepped(self, by_s: int, now: Now) -> None:
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "clock_step", (("by_s", by_s),)))
+
+    def lapse(self, now: Now) -> None:
+        """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""
+        for key, since_s in list(self._away.items()):
+            if now.wall_s - since_s > self._limits.away_s_max:
+                del self._away[key]
+                self._desk.changes.away.append((key, 0))
+                self._membership.leave_all(key, now)
+                if self.directory.forget_local(key):
+                    self._desk.changes.locals_gone.append(key)
 
     # -- the end of a cycle ----------------------------------------------------------------------------------
 

@@ -61,7 +61,8 @@ class Routing:
         if destination == directory.me:                                # 3.1
             return FOR_US
         if self._is_local(destination):                                # 3.2
-            return (destination,) if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
+            open_to_all = standing is not Standing.STRANGER or destination in directory.public
+            return (destination,) if open_to_all else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
         may_relay = from_local or RELAY in directory.grants(neighbour)
         if served is not None and standing is not Standing.STRANGER:   # a client of ours, or behind one (R-C11)

@@ -132,6 +132,7 @@ class Session:
     ) -> None:
         self._key = key
         self._dialler = dialler
+        self._is_router = offer.role == "router"
         self._expect = expect
         self.peer = peer
         self.hello: link.Hello | None = None
@@ -230,7 +231,10 @@ class Session:
                 return self._heard_proof(signature)
             case link.Goodbye(reason, text):
                 return Ended(reason_from(reason), clean(text or ""))
-        if not isinstance(item, link.Outcome | link.Missed | link.Redelivered) and not self._allowance.take(1, now):
+        for_apps = isinstance(item, link.Outcome | link.Missed | link.Redelivered)
+        if for_apps and self._is_router:
+            raise RemoteProtocolError(Reason.MALFORMED, f"{type(item).__name__} is said to apps, not to a router")
+        if not for_apps and not self._allowance.take(1, now):
             raise RemoteProtocolError(Reason.RATE_LIMITED, "too many link items a second")
         return Heard(item)
 

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from two_ends import (
     close_at_once,
+    echo,
     fresh_url,
     listening,
     receive_exactly,
@@ -24,11 +25,6 @@ from router.transport import ConnectFailed, ListenFailed, Stream, StreamBroken, 
 pytestmark = pytest.mark.parametrize("scheme", ["memory", "tls", "unix"])
 
 MIB = 1 << 20
-
-
-async def echo(stream: Stream) -> None:
-    while data := await stream.receive_some(1 << 16):
-        await stream.send_all(data)
 
 
 async def test_a_stream_carries_bytes_both_ways(scheme: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 import trio
-from two_ends import CLIENT, SERVER, listening, receive_exactly, two_ends
+import trio.testing
+from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
 from router.core.reasons import Reason
-from router.transport import ConnectFailed, ListenFailed, Stream, dial
+from router.transport import ConnectFailed, ListenFailed, dial
 from transports.unix import PATH_BYTES_MAX, listen
 
 
@@ -23,11 +25,6 @@ def directory() -> Iterator[Path]:
     """A short path: socket paths have a limit."""
     with tempfile.TemporaryDirectory(prefix="sock") as name:
         yield Path(name)
-
-
-async def echo(stream: Stream) -> None:
-    while data := await stream.receive_some(1 << 16):
-        await stream.send_all(data)
 
 
 def mode_of(path: Path) -> int:
@@ -85,6 +82,21 @@ async def test_a_file_that_is_no_socket_is_left_alone(directory: Path) -> None:
     with pytest.raises(ListenFailed, match="exists and is not a socket"):
         await listen(f"unix://{path}", SERVER, echo)
     assert path.read_text() == "precious"
+
+
+async def test_a_directory_locked_by_a_starting_node_is_waited_for(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    async with trio.open_nursery() as nursery:
+
+        async def come() -> None:
+            async with listening(f"unix://{directory}/s"):
+                pass
+
+        nursery.start_soon(come)
+        await trio.testing.wait_all_tasks_blocked(0.005)
+        assert not (directory / "s").exists()
+        os.close(handle)
 
 
 async def test_another_s_socket_is_not_removed_at_the_end(directory: Path) -> None:

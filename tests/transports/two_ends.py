@@ -118,3 +118,15 @@ async def receive_to_end(stream: Stream) -> bytes:
     while chunk := await stream.receive_some(1 << 18):
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def echo(stream: Stream) -> None:
+    """A handler that sends back what it gets."""
+    while data := await stream.receive_some(1 << 16):
+        await stream.send_all(data)
+
+
+async def says(stream: Stream, text: bytes) -> bytes:
+    """What an echo answers to a short text."""
+    await stream.send_all(text)
+    return await receive_exactly(stream, len(text))

@@ -176,14 +176,14 @@ def test_every_column_holds_what_the_analytics_expect(events: list[Event]) -> No
 def test_the_schema() -> None:
     """A column may be added; one that is here keeps its name and type: old logs must stay readable."""
     assert ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()) == (
-        "v BIGINT, event STRING, seq BIGINT, n BIGINT, t BIGINT, mono BIGINT, router STRING, "
-        "boot STRING, kind STRING, source STRING, group STRING, signer STRING, destination STRING, "
-        "peer STRING, link BIGINT, first BIGINT, count BIGINT, ids STRING, sizes ARRAY<BIGINT>, "
-        "ttls ARRAY<BIGINT>, expiries ARRAY<BIGINT>, recipients ARRAY<STRING>, recipient STRING, "
-        "ranges ARRAY<ARRAY<BIGINT>>, reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, fields MAP<STRING,STRING>, "
-        "schema STRING, first_seq BIGINT, last_seq BIGINT, segments BIGINT, lines BIGINT, "
-        "counts MAP<STRING,BIGINT>, min_t BIGINT, max_t BIGINT, predecessor STRING, sha256 STRING, "
-        "signature STRING"
+        "v BIGINT, event STRING, seq BIGINT, n BIGINT, t BIGINT, mono BIGINT, router STRING, boot STRING, "
+        "kind STRING, source STRING, group STRING, signer STRING, destination STRING, peer STRING, link "
+        "BIGINT, first BIGINT, count BIGINT, ids STRING, sizes ARRAY<BIGINT>, ttls ARRAY<BIGINT>, "
+        "expiries ARRAY<BIGINT>, recipients ARRAY<STRING>, recipient STRING, ranges ARRAY<ARRAY<BIGINT>>, "
+        "reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, fields MAP<STRING,STRING>, "
+        "schema STRING, first_seq BIGINT, last_seq BIGINT, segments BIGINT, lines BIGINT, counts "
+        "MAP<STRING,BIGINT>, min_t BIGINT, max_t BIGINT, predecessor STRING, sha256 STRING, signature "
+        "STRING"
     )
 
 

@@ -1,0 +1,153 @@
+"""`router peer`: the neighbours in `router.toml`, changed by hand and made known to the running node."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import click
+from msgspec.structs import replace
+
+from router import config as configuration
+from router import transport
+from router.cli.ask import ask
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.names import Names
+from router.cli.output import columns, note, say, say_json
+from router.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
+from router.core.text import key_text
+
+GRANTS = ("join", "store", "relay")
+
+
+@click.group(cls=Group)
+def peer() -> None:
+    """Wire nodes by hand; shut one out."""
+
+
+@peer.command("add", cls=Command)
+@click.argument("address")
+@click.argument("urls", metavar="[URL]...", nargs=-1)
+@click.option("--name", help="What to call it here.")
+@click.option("--grant", metavar="RIGHTS", help="What it may do here: any of join,store,relay.")
+@click.option("--uplink", is_flag=True, help="Join our groups there and publish through it.")
+def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None, uplink: bool) -> None:
+    """Make a node a neighbour, or change what is said of one.
+
+    Without URL it is one that dials us. What is not given stays as it is; a neighbour that was blocked no longer is.
+    """
+    for url in urls:
+        _check_url(url)
+    config = invocation().config()
+    key = Names(invocation().home, config).address(address)
+    known = next((one for one in config.peers if one.address == key), None)
+    wanted = replace(known or Peer(address=key), blocked=False)
+    wanted = replace(
+        wanted,
+        name=wanted.name if name is None else name,
+        urls=urls or wanted.urls,
+        grant=wanted.grant if grant is None else _grants(grant),
+        uplink=uplink or wanted.uplink,
+    )
+    if wanted.uplink and not wanted.urls:
+        raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
+    _change(UpdatePeer(wanted) if known else AddPeer(wanted))
+    say(f"{wanted.name or key_text('addr', key)} is a neighbour now" if not known else "changed")
+
+
+@peer.command("block", cls=Command)
+@click.argument("address")
+def block(address: str) -> None:
+    """Shut a key out. `router peer add ADDRESS` lets it in again."""
+    key = Names(invocation().home, invocation().config()).address(address)
+    _change(BlockPeer(key))
+    say(f"{key_text('addr', key)} is blocked")
+
+
+@peer.command("remove", cls=Command)
+@click.argument("address")
+def remove(address: str) -> None:
+    """Forget a neighbour."""
+    key = Names(invocation().home, invocation().config()).address(address)
+    _change(RemovePeer(key))
+    say(f"{key_text('addr', key)} is no neighbour any more")
+
+
+@peer.command("list", cls=Command)
+@json_option
+def list_peers(as_json: bool) -> None:
+    """The neighbours of `router.toml`, and how they are if the node runs."""
+    config = invocation().config()
+    live = _live()
+    rows = [_row(one, live) for one in config.peers]
+    if as_json:
+        say_json(rows)
+        return
+    if live is None and rows:
+        note("no node is running: their states are not known")
+    table = [
+        (one["name"], key_text("addr", one["address"]), one["state"], ",".join(one["grant"]), one["rtt_ms"],
+         " ".join(one["urls"]))
+        for one in rows
+    ]  # fmt: skip
+    columns(
+        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS"),
+        table,
+        "no neighbours yet; `router peer add` adds one",
+    )
+
+
+def _live() -> dict[str, dict[str, Any]] | None:
+    """What the running node says of its neighbours, by key; None if none runs."""
+    try:
+        return {one["address"]: one for one in ask(invocation().home, "peers")}
+    except Failure as failure:
+        if failure.code is not Exit.NO_NODE:
+            raise
+        return None
+
+
+def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
+    """The contract's keys; `last_contact_s` is seconds ago, `learned` how it became a neighbour."""
+    now = (live or {}).get(known.address.hex(), {})
+    state = "unknown" if live is None else now.get("state", "away")
+    return {
+        "address": known.address, "name": known.name, "learned": "config", "urls": known.urls,
+        "last_contact_s": 0.0 if state == "connected" else now.get("last_contact_s"),
+        "rtt_ms": now.get("rtt_ms"), "offset_ms": now.get("offset_ms"),
+        "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
+        "problem": now.get("problem"),
+    }  # fmt: skip
+
+
+def _change(change: PeerChange) -> None:
+    """Edit the file; then the running node reads it again."""
+    home = invocation().home
+    configuration.edit_peers(home.config_path, change)
+    try:
+        ask(home, "reload")
+    except Failure as failure:
+        if failure.code is not Exit.NO_NODE:
+            raise Failure(
+                failure.code, f"{home.config_path} is changed, but the running node is not: {failure}"
+            ) from None
+
+
+def _check_url(url: str) -> None:
+    """`InvalidUrl` unless it can be dialled."""
+    scheme = transport.scheme_of(url)
+    transport.load(scheme)
+    if scheme == "tls":
+        transport.tcp_address(url)
+    if scheme == "unix":
+        transport.unix_path(url)
+
+
+def _grants(text: str) -> tuple[Grant, ...]:
+    found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    for one in found:
+        if one not in GRANTS:
+            raise click.BadParameter(
+                f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint="--grant"
+            )
+    return cast(tuple[Grant, ...], found)

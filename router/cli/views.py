@@ -1,0 +1,130 @@
+"""The operator's views of the running node: status, peers, queue, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from router.cli.ask import ask
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.names import Names
+from router.cli.output import address_text, columns, facts, group_text, say, say_json, size_text, span_text
+
+
+def _names() -> Names:
+    return Names(invocation().home, invocation().config())
+
+
+@click.command(cls=Command)
+@json_option
+def status(as_json: bool) -> None:
+    """The running node at a glance."""
+    found = ask(invocation().home, "status")
+    if as_json:
+        say_json(found)
+    else:
+        facts(_glance(found))
+
+
+def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
+    queue = found["queue"]
+    return [
+        ("address", address_text(found["address"])),
+        ("role", found["role"]),
+        ("up", span_text(found["uptime_s"])),
+        *(("listening", url) for url in found["listeners"]),
+        ("durability", found["durability"]),
+        ("connections", found["peers"]),
+        ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
+        ("since start", _counted(found["counters"])),
+        ("reasons", _counted(found["reasons"])),
+    ]
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+
+
+@click.command(cls=Command)
+@json_option
+def peers(as_json: bool) -> None:
+    """Every neighbour and app: connected, away or blocked."""
+    found = ask(invocation().home, "peers")
+    names = _names()
+    if as_json:
+        say_json([{**one, "name": one["name"] or names.of_address(one["address"])} for one in found])
+        return
+    rows = [
+        (
+            one["name"] or names.of_address(one["address"]), address_text(one["address"]), one["state"],
+            one["standing"], one["rtt_ms"], one["in_flight"], one.get("problem") or one["where"],
+        )
+        for one in found
+    ]  # fmt: skip
+    columns(
+        ("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE"), rows, "nobody is connected"
+    )
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@json_option
+@click.pass_context
+def queue(ctx: click.Context, as_json: bool) -> None:
+    """What waits for whom. `router queue drop RECIPIENT` clears one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    found = ask(invocation().home, "queue")
+    names = _names()
+    if as_json:
+        say_json([{**one, "name": one["name"] or names.of_address(one["recipient"])} for one in found])
+        return
+    rows = [
+        (
+            one["name"] or names.of_address(one["recipient"]), address_text(one["recipient"]), one["messages"],
+            size_text(one["bytes"]), span_text(one["oldest_s"]),
+            f"{max(_percent(one, 'messages'), _percent(one, 'bytes'))} %",
+        )
+        for one in found
+    ]  # fmt: skip
+    columns(("NAME", "RECIPIENT", "MESSAGES", "SIZE", "OLDEST", "FULL"), rows, "nothing waits")
+
+
+def _percent(row: dict[str, Any], what: str) -> int:
+    return int(100 * row[what] // row[f"limit_{what}"])
+
+
+@queue.command("drop", cls=Command)
+@click.argument("recipient")
+@json_option
+def drop(recipient: str, as_json: bool) -> None:
+    """Clear the queue of a RECIPIENT: each message ends `dropped`, reason `left`."""
+    key = _names().address(recipient)
+    found = ask(invocation().home, "drop", key.hex())
+    if as_json:
+        say_json({"recipient": key, **found})
+    else:
+        say(f"{found['dropped']} messages dropped")
+
+
+@click.command(cls=Command)
+@json_option
+def groups(as_json: bool) -> None:
+    """Who has joined which group on the running node."""
+    found = ask(invocation().home, "groups")
+    names = _names()
+    rows = [
+        {**one, "name": names.of_group(one["group"]), "subscriber_name": names.of_address(one["subscriber"])}
+        for one in found
+    ]
+    if as_json:
+        say_json(rows)
+        return
+    table = [
+        (
+            one["name"], group_text(one["group"]), one["subscriber_name"] or address_text(one["subscriber"]),
+            "this node" if one["local"] else "all",
+        )
+        for one in rows
+    ]  # fmt: skip
+    columns(("NAME", "GROUP", "SUBSCRIBER", "FROM"), table, "nobody has joined a group")
