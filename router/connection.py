@@ -211,7 +211,9 @@ class Connection:
                 if not data:
                     return "the other end closed"
                 try:
-                    text = await self._take(data, patience)
+                    taken, data = data, b""     # what waits for the next read must not hold the last one's bytes
+                    text = await self._take(taken, patience)
+                    del taken
                 except RemoteProtocolError as error:
                     await self._last_words(error.reason, error.text)
                     return f"protocol error: {error.text}"

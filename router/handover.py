@@ -175,14 +175,20 @@ class Handover:
     # -- the link's side -----------------------------------------------------------------------------------
 
     def begin(self, router: PublicKey) -> None:
-        """A new connection, on which messages are counted from 1 again."""
-        self._parse()
+        """A new connection, on which messages are counted from 1 again.
+
+        What waits stays for the loops, but nothing that is two connections old: so a link that is lost again and
+        again fills no memory.
+        """
         stale = [one for one in self._waiting if one.link < self._link]
+        lost = len(stale)
         for one in stale:
             self._waiting.remove(one)
             self._recent.pop(one.id, None)
-        if stale:
-            self._problem(f"{len(stale)} messages that no loop asked for went with their connection")
+        while self._batches and self._batches[0].link < self._link:
+            lost += self._batches.popleft().count
+        if lost:
+            self._problem(f"{lost} messages that no loop had asked for are gone with their connection")
         self._link += 1
         self._router = router
         self._prefix = Prefix()

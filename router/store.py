@@ -174,7 +174,7 @@ class Store:
 
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
-        before = list(self._state), self._kept_bytes
+        before = list(self._state), self._kept_bytes, self._sealed_seq
         txn = self._txn = self._env.begin(write=True)
         try:
             for parcel in changes.parcels:
@@ -189,7 +189,7 @@ class Store:
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
             txn.abort()
-            self._state, self._kept_bytes = before
+            self._state, self._kept_bytes, self._sealed_seq = before
             self._grow()
             raise MapFull from None
         self._before = before
@@ -201,7 +201,7 @@ class Store:
         try:
             txn.commit()
         except lmdb.MapFullError:
-            self._state, self._kept_bytes = self._before
+            self._state, self._kept_bytes, self._sealed_seq = self._before
             self._grow()
             raise MapFull from None
 
@@ -287,15 +287,16 @@ class Store:
             self._cache_bytes -= len(parcel.blob)
 
     def _put_small(self, txn: Any, changes: Changes) -> None:
-        for one in changes.joined:
-            txn.put(one.group + one.subscriber, bytes((one.local | one.durable << 1,)), db=self._db["groups"])
-        for group, subscriber in changes.left:
-            txn.delete(group + subscriber, db=self._db["groups"])
+        for (group, subscriber), one in changes.members.items():
+            if one is None:
+                txn.delete(group + subscriber, db=self._db["groups"])
+            else:
+                txn.put(group + subscriber, bytes((one.local | one.durable << 1,)), db=self._db["groups"])
+        for destination in changes.routes_gone:
+            txn.delete(destination, db=self._db["routes"])
         for route in changes.routes:
             value = cbor2.dumps([route.neighbour, route.until_s])
             txn.put(route.destination, value, db=self._db["routes"])
-        for destination in changes.routes_gone:
-            txn.delete(destination, db=self._db["routes"])
         for key in changes.locals:
             txn.put(key, b"", db=self._db["locals"])
         for key in changes.locals_gone:

@@ -28,11 +28,17 @@ LIFE_S = 3600
 
 def ask(home: Home, word: str, argument: str = "") -> Any:
     """The node's answer, decoded JSON. `Failure`: no node runs, it is silent, or it answered with an error."""
-    return trio.run(_asked, home, Inquiry(word, argument))
+    return trio.run(_asked, home, Inquiry(word, argument), SigningKey(os.urandom(32)))
 
 
-async def _asked(home: Home, inquiry: Inquiry) -> Any:
+def ask_peers(home: Home) -> list[dict[str, Any]]:
+    """The node's neighbours and apps, without this one."""
     key = SigningKey(os.urandom(32))
+    found = trio.run(_asked, home, Inquiry("peers"), key)
+    return [one for one in found if one["address"] != key.public.hex()]
+
+
+async def _asked(home: Home, inquiry: Inquiry, key: SigningKey) -> Any:
     try:
         with trio.fail_after(ANSWER_S_MAX):
             stream = await transport.dial(f"unix://{home.socket_path}", key, None, timeout_s=ANSWER_S_MAX)

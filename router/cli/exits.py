@@ -70,7 +70,9 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Errors that say in a sentence what happened, and the code each ends with."""
     from router.config_text import ConfigError
+    from router.core.application import SealError
     from router.core.text import BadText
+    from router.eventlog import LogNotWritten
     from router.home import HomeError
     from router.keyring import KeyringError
     from router.store import StoreError
@@ -78,7 +80,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
 
     return (
         ((ConfigError, BadText, KeyringError, InvalidUrl), Exit.USAGE),
-        ((HomeError, StoreError, ListenFailed), Exit.FAILED),
+        ((HomeError, StoreError, ListenFailed, LogNotWritten, SealError), Exit.FAILED),
     )
 
 

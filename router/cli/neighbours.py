@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from router import config as configuration
 from router import transport
-from router.cli.ask import ask
+from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.names import Names
@@ -100,7 +100,7 @@ def list_peers(as_json: bool) -> None:
 def _live() -> dict[str, dict[str, Any]] | None:
     """What the running node says of its neighbours, by key; None if none runs."""
     try:
-        return {one["address"]: one for one in ask(invocation().home, "peers")}
+        return {one["address"]: one for one in ask_peers(invocation().home)}
     except Failure as failure:
         if failure.code is not Exit.NO_NODE:
             raise

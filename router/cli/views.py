@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from router.cli.ask import ask
+from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.names import Names
 from router.cli.output import address_text, columns, facts, group_text, say, say_json, size_text, span_text
@@ -21,6 +21,7 @@ def _names() -> Names:
 def status(as_json: bool) -> None:
     """The running node at a glance."""
     found = ask(invocation().home, "status")
+    found["peers"] -= 1  # the one that asked
     if as_json:
         say_json(found)
     else:
@@ -50,7 +51,7 @@ def _counted(counts: dict[str, int]) -> str:
 @json_option
 def peers(as_json: bool) -> None:
     """Every neighbour and app: connected, away or blocked."""
-    found = ask(invocation().home, "peers")
+    found = ask_peers(invocation().home)
     names = _names()
     if as_json:
         say_json([{**one, "name": one["name"] or names.of_address(one["address"])} for one in found])

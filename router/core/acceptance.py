@@ -174,7 +174,7 @@ class Acceptance:
         if self._plans_of != revision:
             self._plans, self._plans_of = {}, revision
         wall_s = now.wall_s
-        earliest, latest = expiry_min(wall_s - 59), expiry_min(wall_s + self._horizon_s())
+        earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._horizon_s())
         seen, plans, fresh, positions = self._seen, self._plans, job.fresh, job.positions
         number = link.id
         for row in arrived.rows:

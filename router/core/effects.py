@@ -44,10 +44,9 @@ class Changes:
 
     parcels: list[Parcel] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
-    joined: list[Subscription] = field(default_factory=list)
-    left: list[tuple[bytes, bytes]] = field(default_factory=list)            # (group, subscriber)
+    members: dict[tuple[bytes, bytes], Subscription | None] = field(default_factory=dict)   # (group, subscriber)
+    routes_gone: list[bytes] = field(default_factory=list)                   # before what is learned
     routes: list[Route] = field(default_factory=list)
-    routes_gone: list[bytes] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)
     locals_gone: list[bytes] = field(default_factory=list)
     away: list[tuple[bytes, int]] = field(default_factory=list)              # (key, since Unix second; 0: back)

@@ -103,7 +103,7 @@ class Membership:
         wanted = self._groups.is_wanted(group)
         subscription = Subscription(group, link.key, local, link.durable or link.standing is not Standing.LOCAL)
         if self._groups.add(subscription):
-            self._desk.changes.joined.append(subscription)
+            self._desk.changes.members[group, link.key] = subscription
             self._log("join", link.key, group, now)
         self._tell_uplinks(group, wanted, now)
         return True
@@ -111,7 +111,7 @@ class Membership:
     def _leave(self, subscriber: bytes, group: bytes, now: Now) -> None:
         wanted = self._groups.is_wanted(group)
         if self._groups.remove(group, subscriber):
-            self._desk.changes.left.append((group, subscriber))
+            self._desk.changes.members[group, subscriber] = None
             self._left(subscriber, group)
             self._log("leave", subscriber, group, now)
         self._tell_uplinks(group, wanted, now)

@@ -151,7 +151,7 @@ class Router:
     @property
     def revision(self) -> tuple[int, int, int, int]:
         """Changes when a plan could."""
-        return self.directory.revision, self.links.revision, self.groups.revision, len(self.routes)
+        return self.directory.revision, self.links.revision, self.groups.revision, self.routes.revision
 
     # -- links -----------------------------------------------------------------------------------------------
 

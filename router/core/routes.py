@@ -25,6 +25,7 @@ class Routes:
         self._routes_max = routes_max
         self._per_neighbour_max = per_neighbour_max
         self._hold_s = hold_s
+        self.revision = 0
 
     def __repr__(self) -> str:
         return f"<{len(self._routes)} learned routes through {len(self._of_neighbour)} neighbours>"
@@ -67,6 +68,8 @@ class Routes:
             if known is not None:
                 self.forget(known.destination)
             self._of_neighbour[route.neighbour] = self._of_neighbour.get(route.neighbour, 0) + 1
+        if known is None or known.neighbour != route.neighbour:
+            self.revision += 1
         self._routes[route.destination] = route
         return True
 
@@ -77,11 +80,13 @@ class Routes:
         route = self._routes.pop(destination, None)
         if route is None:
             return False
+        self.revision += 1
         left = self._of_neighbour[route.neighbour] - 1
         if left:
             self._of_neighbour[route.neighbour] = left
         else:
             del self._of_neighbour[route.neighbour]
+            self._down_since.pop(route.neighbour, None)
         return True
 
     def aged(self, now_s: int) -> list[Route]:

@@ -1,0 +1,163 @@
+"""A real node in a process of its own on a home that is thrown away, and the client processes around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from router.bench.clients import Order
+from router.bench.traffic import Traffic
+from router.core.crypto import SigningKey
+
+START_S = 30
+CLIENT_S = 300
+
+
+class BenchFailed(Exception):
+    """The bench could not measure; the text says what went wrong."""
+
+
+@dataclass
+class Client:
+    """A client process: ready when made, begins at `go`, ends with `result`."""
+
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, order: Order) -> Client:
+        command = [sys.executable, "-m", "router.bench.clients", json.dumps(asdict(order))]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return cls(process)
+
+    def ready(self) -> None:
+        self._line()
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def result(self) -> dict[str, Any]:
+        found = self._line()
+        self.end()
+        return found
+
+    def _line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchFailed(f"a client process ended early, with code {self.process.wait()}")
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@dataclass
+class Rig:
+    """The node under test. `verifiers` and `settings` are flags of `router serve`."""
+
+    home: Path
+    transport: str
+    settings: dict[str, str] = field(default_factory=dict)
+    grants: list[bytes] = field(default_factory=list)
+    address: str = ""
+    url: str = ""
+    process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
+        listen = ["--listen", "tls://127.0.0.1:0"] if self.transport == "tls" else []
+        command = [sys.executable, "-m", "router", "--home", str(self.home), "serve", "--json", *listen, *flags]
+        if not self.home.exists():
+            self._prepare()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchFailed(f"the node did not start; its exit code is {self.process.wait()}")
+        ready = json.loads(line)
+        self.address = ready["address"]
+        self.url = next(url for url in ready["listeners"] if url.startswith(self.transport))
+
+    def _prepare(self) -> None:
+        """Clients on TLS are other machines: they need the right to join and to have messages stored."""
+        subprocess.run(
+            [sys.executable, "-m", "router", "--home", str(self.home), "init", "--role", "core"],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        blocks = [f'\n[[peers]]\naddress = "{key.hex()}"\ngrant = ["join", "store"]\n' for key in self.grants]
+        with (self.home / "router.toml").open("a") as file:
+            file.write("".join(blocks))
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(30)
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    # -- what the node costs -------------------------------------------------------------------------------
+
+    @property
+    def pids(self) -> list[int]:
+        """The node and its verifiers."""
+        assert self.process is not None
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
+
+    def cpu_s(self) -> float:
+        return sum(_cpu_s(pid) for pid in self.pids)
+
+    def memory_mib(self) -> float:
+        """What the processes hold themselves; pages of the database's map are the system's cache, and not counted."""
+        return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
+
+    def order(self, role: str, key: SigningKey, traffic: Traffic, **more: Any) -> Order:
+        return Order(
+            role, self.url, self.address, key.seed.hex(), path=str(traffic.path), group_seed=traffic.group_seed.hex(),
+            frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
+        )  # fmt: skip
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _anonymous_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    return 0
+
+
+@contextmanager
+def workbench() -> Iterator[Path]:
+    """A directory for homes and traffic, on the disk where homes usually are; gone afterwards."""
+    base = Path(tempfile.mkdtemp(prefix="router-bench-"))
+    try:
+        yield base
+    finally:
+        shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,204 @@
+"""What the bench measures. Each scenario runs on a fresh node and gives one row of figures."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from router.bench.rig import Client, Rig
+from router.bench.traffic import Traffic
+from router.bench.yardstick import Yardstick
+from router.core.crypto import SigningKey
+
+ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
+         "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
+
+
+@dataclass
+class Bench:
+    """What all scenarios share: where to work, the yardstick, the messages, and the node's flags."""
+
+    base: Path
+    yardstick: Yardstick
+    traffic: Traffic
+    synced: bool = True
+    verifiers: int | None = None
+    homes: int = 0
+
+    def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
+        self.homes += 1
+        flags = dict(settings)
+        if not self.synced:
+            flags["store.durability"] = "unsynced"
+        if self.verifiers is not None:
+            flags["verify.verifiers"] = str(self.verifiers)
+        grants = [bytes(key.public) for key in keys] if transport == "tls" else []
+        rig = Rig(self.base / f"home{self.homes}", transport, flags, grants)
+        rig.start()
+        return rig
+
+
+def keys(count: int) -> list[SigningKey]:
+    return [SigningKey(os.urandom(32)) for _ in range(count)]
+
+
+@dataclass
+class Shape:
+    """How many publish and subscribe, how often each message arrives, and who of the subscribers never reads."""
+
+    publishers: int = 1
+    subscribers: int = 1
+    stalled: int = 0
+    repeat: int = 1
+    count: int = 30_000
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
+    """As fast as it goes: messages a second from the first byte sent until the last subscriber has the last one."""
+    publishers, subscribers, stalled = keys(shape.publishers), keys(shape.subscribers), keys(shape.stalled)
+    rig = bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
+    running: list[Client] = []
+    try:
+        count = shape.count // shape.publishers * shape.publishers
+        readers = [Client.start(rig.order("subscribe", key, bench.traffic, count=count)) for key in subscribers]
+        frozen = [
+            Client.start(rig.order("subscribe", key, bench.traffic, count=count, stall=True)) for key in stalled
+        ]
+        each = count // shape.publishers
+        writers = [
+            Client.start(rig.order("publish", key, bench.traffic, first=at * each, count=each, repeat=shape.repeat))
+            for at, key in enumerate(publishers)
+        ]
+        running = readers + frozen + writers
+        for client in running:
+            client.ready()
+        cpu_s = rig.cpu_s()
+        for client in running:
+            client.go()
+        wrote = [client.result() for client in writers]
+        read = [client.result() for client in readers]
+        cpu_s = rig.cpu_s() - cpu_s
+        memory = rig.memory_mib()
+    finally:
+        for client in running:
+            client.end()
+        rig.stop()
+    began = min(one["began"] for one in wrote)
+    ended = max([one["ended"] for one in read] + ([one["ended"] for one in wrote] if shape.repeat > 1 else []))
+    frames = count * shape.repeat
+    rate = frames / (ended - began)
+    yard = bench.yardstick
+    return {
+        "transport": transport, "sync": bench.synced, "publishers": shape.publishers,
+        "subscribers": shape.subscribers, "stalled": shape.stalled, "repeat": shape.repeat,
+        "lost": sum(one["lost"] for one in read), "doubled": sum(one["doubled"] for one in read),
+        "refused": sum(len(one["refused"]) for one in wrote),
+        "messages_per_s": rate, "deliveries_per_s": count * shape.subscribers / (ended - began),
+        "ratio_one_core": rate / yard.one_core_per_s, "ratio_two_core": rate / yard.two_core_per_s,
+        "cpu_us_per_message": cpu_s / frames * 1e6, "verify_cpu_share": count * yard.cpu_us / 1e6 / cpu_s,
+        "client_cpu_us_per_message": sum(one["cpu_s"] for one in wrote + read) / frames * 1e6, "rss_mib": memory,
+    }  # fmt: skip
+
+
+def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) -> dict[str, float]:
+    """One message at a time at an even rate: milliseconds from just before it is written until it has been read."""
+    publisher, subscriber = keys(2)
+    rig = bench.rig(transport, [publisher, subscriber])
+    count = int(seconds * per_s)
+    running: list[Client] = []
+    try:
+        reader = Client.start(rig.order("subscribe", subscriber, bench.traffic, count=count, rate_per_s=per_s))
+        writer = Client.start(rig.order("publish", publisher, bench.traffic, count=count, rate_per_s=per_s))
+        running = [reader, writer]
+        for client in running:
+            client.ready()
+        for client in running:
+            client.go()
+        sent, got = writer.result()["times"], reader.result()["times"]
+    finally:
+        for client in running:
+            client.end()
+        rig.stop()
+    took = sorted((arrived - left) * 1000 for left, arrived in zip(sent, got, strict=True))
+    return {"p50_ms": _rank(took, 0.5), "p99_ms": _rank(took, 0.99), "p999_ms": _rank(took, 0.999)}
+
+
+def _rank(ordered: list[float], share: float) -> float:
+    """The nearest rank."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
+    """An absent subscriber comes back: messages a second until it has read, settled, and the node has deleted all."""
+    publisher, subscriber = keys(2)
+    rig = bench.rig(transport, [publisher, subscriber], **ROOMY, **{"queues.share_percent": "100"})
+    running: list[Client] = []
+    try:
+        member = Client.start(rig.order("subscribe", subscriber, bench.traffic, count=0, durable=True))
+        running.append(member)
+        member.ready()
+        member.go()
+        member.result()
+        writer = Client.start(rig.order("publish", publisher, bench.traffic, count=count))
+        running.append(writer)
+        writer.ready()
+        writer.go()
+        writer.result()
+        memory = rig.memory_mib()
+        began_start = time.perf_counter()
+        rig.stop()
+        rig.start()
+        start_s = time.perf_counter() - began_start
+        reader = Client.start(
+            rig.order("subscribe", subscriber, bench.traffic, count=count, durable=True, join=False)
+        )
+        running.append(reader)
+        reader.ready()
+        reader.go()
+        result = reader.result()
+    finally:
+        for client in running:
+            client.end()
+        rig.stop()
+    rate = count / (result["ended"] - result["began"])
+    return {
+        "transport": transport, "queued": count, "lost": result["lost"], "doubled": result["doubled"],
+        "messages_per_s": rate, "ratio_one_core": rate / bench.yardstick.one_core_per_s,
+        "ratio_two_core": rate / bench.yardstick.two_core_per_s, "rss_mib": memory, "restart_s": start_s,
+    }  # fmt: skip
+
+
+def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
+    """Open links and say nothing: KiB of the node's memory for each."""
+    rig = bench.rig(transport, [], **{"node.accept": "anyone", "limits.strangers_connections_max": str(links + 1)})
+    client = None
+    try:
+        before = rig.memory_mib()
+        client = Client.start(rig.order("idle", keys(1)[0], bench.traffic, links=links))
+        client.ready()
+        after = rig.memory_mib()
+    finally:
+        if client is not None:
+            client.end()
+        rig.stop()
+    return {"transport": transport, "links": links, "kib_per_link": (after - before) * 1024 / links}
+
+
+def commit_ms(base: Path) -> float:
+    """The median of one small synced commit on this disk, in milliseconds."""
+    env = lmdb.open(tempfile.mkdtemp(dir=base), map_size=64 << 20, lock=False)
+    times = []
+    for number in range(200):
+        began = time.perf_counter()
+        with env.begin(write=True) as txn:
+            txn.put(number.to_bytes(8, "big"), bytes(1200), append=True)
+        times.append((time.perf_counter() - began) * 1000)
+    env.close()
+    return sorted(times)[len(times) // 2]

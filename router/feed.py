@@ -1,0 +1,59 @@
+"""News that an app may read or leave unread: bounded, the oldest give way."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+import trio
+
+NEWS_MAX = 256
+
+T = TypeVar("T")
+
+
+class Feed(Generic[T]):
+    """`async for` takes the news out one by one, waiting for more until the feed ends.
+
+    At most `most` are kept; then the oldest is forgotten, which `forgotten` counts. `total` counts all there were.
+    """
+
+    def __init__(self, most: int = NEWS_MAX) -> None:
+        self._news: deque[T] = deque(maxlen=most)
+        self._lot = trio.lowlevel.ParkingLot()
+        self._ended = False
+        self.total = 0
+        self.forgotten = 0
+
+    def __repr__(self) -> str:
+        return f"<feed: {len(self._news)} unread of {self.total}>"
+
+    def __len__(self) -> int:
+        """How many are unread."""
+        return len(self._news)
+
+    def unread(self) -> list[T]:
+        """What is unread, which it stays."""
+        return list(self._news)
+
+    def tell(self, one: T) -> None:
+        self.total += 1
+        self.forgotten += len(self._news) == self._news.maxlen
+        self._news.append(one)
+        self._lot.unpark_all()
+
+    def end(self) -> None:
+        """After what is unread, the loops end."""
+        self._ended = True
+        self._lot.unpark_all()
+
+    def __aiter__(self) -> Feed[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        await trio.lowlevel.checkpoint()
+        while not self._news:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._lot.park()
+        return self._news.popleft()
