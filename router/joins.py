@@ -145,11 +145,6 @@ class Joins:
             wish.asked_s = now_s
         return [Run((self._request(wish, router),), wish, again=False) for wish in due]
 
-    def next_s(self) -> float:
-        """When something is to be asked again (monotonic seconds)."""
-        open_wishes = (one.asked_s for one in self._wishes.values() if one.error is None)
-        return min(open_wishes, default=math.inf) + ASK_AGAIN_S
-
     def hear(self, answer: JoinAck | LeaveAck) -> None:
         wish = self._wishes.get(answer.group)
         if wish is None or wish.leave is isinstance(answer, JoinAck):

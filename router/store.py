@@ -24,7 +24,6 @@ Layout, all integers big endian, first = arrival number of a parcel's first mess
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.id_index import IdIndex
+from router.parcel_cache import ParcelCache
 from router.store_rows import (
     NUMBER,
     TIMED,
@@ -107,8 +107,7 @@ class Store:
                 f"the store in {path} cannot be opened: {error}. If its file is damaged, move the folder away and "
                 "start again: the node then begins with an empty store, and what it held is in the folder you moved"
             ) from None
-        self._cache: OrderedDict[int, Parcel] = OrderedDict()
-        self._cache_bytes = 0
+        self._cache = ParcelCache(limits.cache_bytes_max)
         self._due_keys: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._sealed_seq = 0
@@ -236,7 +235,7 @@ class Store:
         txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
         self._state[2] += parcel.count
         self._state[3] += len(parcel.blob)
-        self._remember(parcel)
+        self._cache.put(parcel)
 
     def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
         queues, gone = self._db["queues"], dict[int, int]()
@@ -282,9 +281,7 @@ class Store:
         key = NUMBER.pack(first)
         txn.delete(key, db=self._db["parcels"])
         txn.delete(key, db=self._db["frames"])
-        parcel = self._cache.pop(first, None)
-        if parcel is not None:
-            self._cache_bytes -= len(parcel.blob)
+        self._cache.drop(first)
 
     def _put_small(self, txn: Any, changes: Changes) -> None:
         for (group, subscriber), one in changes.members.items():
@@ -443,12 +440,3 @@ class Store:
         if meta is None or blob is None:
             raise StoreError(f"the store is damaged: a queue names parcel {first}, which is not there")
         return decode_parcel(first, bytes(meta), bytes(blob))
-
-    def _remember(self, parcel: Parcel) -> None:
-        if parcel.first in self._cache:
-            return                              # the transaction is being repeated
-        self._cache[parcel.first] = parcel
-        self._cache_bytes += len(parcel.blob)
-        while self._cache_bytes > self._limits.cache_bytes_max:
-            _, oldest = self._cache.popitem(last=False)
-            self._cache_bytes -= len(oldest.blob)

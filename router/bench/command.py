@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from router.bench import scenarios, traffic, yardstick
+from router.bench.goals import measured_goals, write_report
 from router.bench.rig import BenchFailed, workbench
 from router.bench.scenarios import Bench, Shape
 
@@ -55,8 +56,6 @@ def bench(
             yard = yardstick.run(str(signed.path), signed.group_seed.hex(), signed.frame_bytes, 2.0)
             made = Bench(base, yard, signed, not unsynced, verifiers)
             if goals:
-                from router.bench.goals import measured_goals, write_report
-
                 rows: Any = measured_goals(made, status.update)
                 if report:
                     write_report(report, rows)
@@ -84,7 +83,8 @@ def _one(made: Bench, transport: str, shape: Shape, say: Any) -> dict[str, Any]:
     say(f"{transport}: 200 messages a second, one by one")
     row |= scenarios.latency(made, transport, 3.0)
     say("the latency without waiting for the disk, and one commit")
-    row |= {"p50_unsynced_ms": scenarios.latency(replace(made, synced=False, homes=made.homes + 100), transport, 2.0)["p50_ms"]}
+    unsynced = replace(made, synced=False, homes=made.homes + 100)
+    row["p50_unsynced_ms"] = scenarios.latency(unsynced, transport, 2.0)["p50_ms"]
     return row | {"commit_ms": scenarios.commit_ms(made.base)}
 
 

@@ -8,12 +8,12 @@ import click
 from msgspec.structs import replace
 
 from router import config as configuration
-from router import transport
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.names import Names
 from router.cli.output import columns, note, say, say_json
+from router.cli.urls import check_url
 from router.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.core.text import key_text
 
@@ -37,7 +37,7 @@ def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None
     Without URL it is one that dials us. What is not given stays as it is; a neighbour that was blocked no longer is.
     """
     for url in urls:
-        _check_url(url)
+        check_url(url)
     config = invocation().config()
     key = Names(invocation().home, config).address(address)
     known = next((one for one in config.peers if one.address == key), None)
@@ -131,16 +131,6 @@ def _change(change: PeerChange) -> None:
             raise Failure(
                 failure.code, f"{home.config_path} is changed, but the running node is not: {failure}"
             ) from None
-
-
-def _check_url(url: str) -> None:
-    """`InvalidUrl` unless it can be dialled."""
-    scheme = transport.scheme_of(url)
-    transport.load(scheme)
-    if scheme == "tls":
-        transport.tcp_address(url)
-    if scheme == "unix":
-        transport.unix_path(url)
 
 
 def _grants(text: str) -> tuple[Grant, ...]:

@@ -15,6 +15,7 @@ from router import config as configuration
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import facts, say_json, size_text
 from router.cli.settings import overrides
+from router.cli.urls import check_url
 from router.config import Config
 from router.core.text import key_text
 from router.home import Home
@@ -55,10 +56,13 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     def load() -> Config:
         return configuration.load(home.config_path, flags)[0]
 
+    config = load()
+    for url in config.node.listen:
+        check_url(url)
     logging.basicConfig(
         level=logging.INFO if invocation().verbose else logging.WARNING, format=LOG_FORMAT, stream=sys.stderr
     )
-    trio.run(_serve, Node(home, load(), load), home, as_json)
+    trio.run(_serve, Node(home, config, load), home, as_json)
 
 
 async def _serve(node: Node, home: Home, as_json: bool) -> None:

@@ -17,6 +17,8 @@ from .reasons import Reason
 # A router's own answers are few and small, and may go beyond the window by this much.
 CONTROL_SLACK_MESSAGES = 64
 CONTROL_SLACK_BYTES = 64 * 1024
+# The sender counts a message as it holds it; on the way it gains a VIA and a longer frame's head.
+ADDED_BYTES_MAX = 40
 
 
 @dataclass(slots=True)
@@ -37,6 +39,12 @@ class Outgoing:
     def room(self) -> tuple[int, int]:
         """How many messages and bytes may be sent now."""
         return self.window_messages - self.in_flight, self.window_bytes - self.bytes_in_flight
+
+    @property
+    def has_room_for_control(self) -> bool:
+        """Whether a message of our own may go, beyond the window by the slack that the receiver grants."""
+        messages, size = self.room()
+        return messages + CONTROL_SLACK_MESSAGES > 0 and size + CONTROL_SLACK_BYTES > 0
 
     def fits(self, ends: Sequence[int], at: int = 0) -> int:
         """How many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""
@@ -92,7 +100,7 @@ class Incoming:
         begun = self._reads[0][1] if self._reads and self.settled > self._freed else 0
         bytes_in_flight = self.bytes_in_flight - begun + size
         over = in_flight > self.window_messages + CONTROL_SLACK_MESSAGES
-        over = over or bytes_in_flight > self.window_bytes + CONTROL_SLACK_BYTES
+        over = over or bytes_in_flight > self.window_bytes + CONTROL_SLACK_BYTES + in_flight * ADDED_BYTES_MAX
         if over and in_flight > 1:
             text = f"{in_flight} messages, {bytes_in_flight} bytes unsettled; "
             text += f"the window is {self.window_messages} messages, {self.window_bytes} bytes"

@@ -136,14 +136,24 @@ class Delivery:
         for recipient in self._wanting:
             link = self._links.to(recipient)
             queue = self._queues.by_recipient.get(recipient)
-            if link is None or queue is None or not queue.behind or queue.retry_at > now.wall_s:
-                continue
+            if link is None or queue is None or not queue.behind or queue.retry_at:
+                continue                        # backing off: `retry` begins again from the oldest
             messages, size = link.outgoing.room()
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
         self._wanting.clear()
 
     # -- links come and go ----------------------------------------------------------------------------------
+
+    def recovered(self) -> None:
+        """After a restart: whoever is owed something is dialled, if it is known where."""
+        for recipient in self._queues.by_recipient:
+            self.dial_if_owed(recipient)
+
+    def dial_if_owed(self, recipient: bytes) -> None:
+        queue = self._queues.by_recipient.get(recipient)
+        if queue is not None and queue.total.messages:
+            self._desk.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
         queue = self._queues.by_recipient.get(link.key)
@@ -172,7 +182,8 @@ class Delivery:
             stop = flight.stop - max(0, flight.n - n)
             first_n = flight.n - (flight.stop - flight.start) + 1
             if flight.parcel is None:
-                link.refused.pop(flight.n, None)
+                for k in range(first_n, first_n + stop - flight.start) if link.refused else ():
+                    link.refused.pop(k, None)
             else:
                 self._settle_run(link, flight.parcel, flight.start, stop, first_n, flight.at_ns, now)
             if stop == flight.stop:
@@ -200,7 +211,7 @@ class Delivery:
     def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
         queue = self._queues.of(link.key)
         queue.backoff_s = min(max(queue.backoff_s * 2, self._limits.retry_s_min), self._limits.retry_s_max)
-        queue.retry_at = now.wall_s + queue.backoff_s
+        queue.retry_at = now.mono_s + queue.backoff_s
         queue.behind = True
         self._outward("deferred", link.key, link.id, ((parcel.first + index, 1),), reason, now)
 
@@ -208,7 +219,7 @@ class Delivery:
         """Queues whose back-off has passed start again from their oldest message, once nothing is in flight."""
         for queue in self._queues.by_recipient.values():
             link = self._links.to(queue.recipient)
-            if queue.retry_at and queue.retry_at <= now.wall_s and link is not None and not link.flights:
+            if queue.retry_at and queue.retry_at <= now.mono_s and link is not None and not link.flights:
                 queue.retry_at, queue.position, queue.behind = 0.0, 0, True
             if queue.behind and link is not None and not queue.retry_at:
                 self._want(queue.recipient)

@@ -62,9 +62,9 @@ class Groups:
         self.revision += 1
         return True
 
-    def wanted(self) -> set[bytes]:
+    def wanted(self) -> list[bytes]:
         """Groups with at least one subscription that is not local: those to join upstream (R-C14, R-C23)."""
-        return {group for group, members in self._members.items() if any(not one.local for one in members.values())}
+        return [group for group in self._members if self.is_wanted(group)]
 
     def is_wanted(self, group: bytes) -> bool:
         return any(not one.local for one in self._members.get(group, {}).values())

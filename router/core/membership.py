@@ -44,7 +44,7 @@ class Membership:
         self._desk = desk
         self._limits = limits
         self._left = left
-        self._asked: dict[tuple[bytes, bytes], int] = {}     # (uplink, group): asked to join, not acknowledged, when
+        self._asked: dict[tuple[bytes, bytes], float] = {}   # (uplink, group): to join or not acknowledged; asked when
         self._member: set[tuple[bytes, bytes]] = set()       # (uplink, group): acknowledged on the present link
 
     # -- what a neighbour asks of us -------------------------------------------------------------------------
@@ -83,7 +83,13 @@ class Membership:
             self.say(link, control, now)
 
     def say(self, link: Link, control: Control | Answer, now: Now, to: PublicKey | None = None) -> None:
-        """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0."""
+        """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0.
+
+        A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
+        repeated by whoever misses the answer.
+        """
+        if not link.outgoing.has_room_for_control:
+            return
         expiry = expiry_min(now.wall_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
         body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
@@ -118,12 +124,12 @@ class Membership:
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
         """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
-        for group in self._groups.joined_by(subscriber):
+        for group in sorted(self._groups.joined_by(subscriber)):
             self._leave(subscriber, group, now)
         self._left(subscriber, None)
 
-    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now) -> None:
-        fields = (("subscriber", subscriber), ("group", group))
+    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now, **more: bytes) -> None:
+        fields = (("subscriber", subscriber), ("group", group), *more.items())
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
     # -- what we ask of our uplinks --------------------------------------------------------------------------
@@ -133,7 +139,8 @@ class Membership:
         if link.uplink:
             self._forget(link.key)
             for group in self._groups.wanted():
-                self._ask(link, group, now)
+                self._asked[link.key, group] = 0
+            self.ask_again(now)
 
     def link_down(self, link: Link) -> None:
         if link.uplink:
@@ -144,9 +151,10 @@ class Membership:
         self._member = {key for key in self._member if key[0] != uplink}
 
     def ask_again(self, now: Now) -> None:
+        """Repeat each JOIN that was not acknowledged, as far as the uplink's window goes; the rest next time."""
         for (uplink, group), asked_s in list(self._asked.items()):
             link = self._links.to(uplink)
-            if link is not None and now.mono_s - asked_s >= JOIN_AGAIN_S:
+            if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
                 self._ask(link, group, now)
 
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
@@ -155,15 +163,19 @@ class Membership:
             self.say(link, Leave(PublicKey(group)), now)
 
     def _ask(self, link: Link, group: bytes, now: Now) -> None:
-        self._asked[link.key, group] = int(now.mono_s)
-        self.say(link, Join(PublicKey(group), False), now)
+        if link.outgoing.room()[0] > 0:
+            self._asked[link.key, group] = now.mono_s
+            self.say(link, Join(PublicKey(group), False), now)
+        else:
+            self._asked[link.key, group] = 0
 
     def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
-        self._asked.pop((link.key, group), None)
+        if self._asked.pop((link.key, group), None) is None:
+            return                              # never asked, or no longer wanted
         if success:
             self._member.add((link.key, group))
         else:
-            self._log("join_refused", link.key, group, now)
+            self._log("leave", self._directory.me, group, now, refused_by=link.key)
 
     def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)

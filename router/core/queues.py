@@ -52,7 +52,7 @@ class Queue:
 
     `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
     handed to it; `again`: so many were handed to an earlier link and may come twice; `retry_at`: not before this
-    Unix second, because the next router refused for now.
+    monotonic second, because the next router refused for now.
     """
 
     recipient: bytes
@@ -87,19 +87,21 @@ class Queues:
             self.by_recipient[recipient] = queue
         return queue
 
-    def _tallies(self, queue: Queue, signer: bytes, neighbour: bytes) -> tuple[tuple[Tally, Reason], ...]:
+    def _tallies(
+        self, queue: Queue, signer: bytes, neighbour: bytes
+    ) -> tuple[tuple[dict[bytes, Tally], bytes, tuple[int, int]], ...]:
+        """Where the shares of a signer and a neighbour are counted: in which tallies, under which name, how many."""
         limits = self.limits
         percent = limits.share_percent
-        share = queue.total.messages_max * percent // 100, queue.total.bytes_max * percent // 100
+        share = max(1, queue.total.messages_max * percent // 100), queue.total.bytes_max * percent // 100
         by_group = limits.group_messages_max, limits.group_bytes_max
         by_neighbour = limits.neighbour_messages_max, limits.neighbour_bytes_max
         signer, neighbour = signer[:TAG_BYTES], neighbour[:TAG_BYTES]
         return (
-            (queue.total, Reason.QUEUE_FULL_RECIPIENT),
-            (_tally(queue.shares, b"s" + signer, share), Reason.QUEUE_FULL_GROUP),
-            (_tally(queue.shares, b"n" + neighbour, share), Reason.QUEUE_FULL_GROUP),
-            (_tally(self._groups, signer, by_group), Reason.QUEUE_FULL_GROUP),
-            (_tally(self._neighbours, neighbour, by_neighbour), Reason.QUEUE_FULL_GROUP),
+            (queue.shares, b"s" + signer, share),
+            (queue.shares, b"n" + neighbour, share),
+            (self._groups, signer, by_group),
+            (self._neighbours, neighbour, by_neighbour),
         )
 
     def node_room(self) -> tuple[int, int, Reason]:
@@ -108,9 +110,13 @@ class Queues:
 
     def room(self, recipient: bytes, signer: bytes, neighbour: bytes) -> tuple[int, int, Reason]:
         """The same for one recipient's queue, the shares in it, and what group and neighbour are owed in all."""
-        tallies = self._tallies(self.of(recipient), signer, neighbour)
-        messages, few = min(((tally.room()[0], reason) for tally, reason in tallies), key=_amount)
-        size, small = min(((tally.room()[1], reason) for tally, reason in tallies), key=_amount)
+        queue = self.of(recipient)
+        rooms = [(*queue.total.room(), Reason.QUEUE_FULL_RECIPIENT)]
+        for tallies, name, most in self._tallies(queue, signer, neighbour):
+            tally = tallies.get(name)
+            rooms.append((*(most if tally is None else tally.room()), Reason.QUEUE_FULL_GROUP))
+        messages, _, few = min(rooms, key=_messages)
+        _, size, small = min(rooms, key=_bytes)
         return messages, size, few if messages < 1 else small
 
     def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
@@ -119,12 +125,14 @@ class Queues:
         `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, which is what the disk keeps.
         """
         queue = self.of(recipient)
-        for tally, _ in self._tallies(queue, signer, neighbour):
+        queue.total.add(messages, size)
+        for tallies, name, most in self._tallies(queue, signer, neighbour):
+            tally = tallies.get(name)
+            if tally is None:
+                tally = tallies[name] = Tally(*most)
             tally.add(messages, size)
-        if messages < 0:
-            for name, tallies in ((signer, self._groups), (neighbour, self._neighbours)):
-                if not tallies[name[:TAG_BYTES]].messages:
-                    del tallies[name[:TAG_BYTES]]
+            if not tally.messages:
+                del tallies[name]
         return queue
 
     def forget_if_empty(self, recipient: bytes) -> None:
@@ -133,12 +141,9 @@ class Queues:
             del self.by_recipient[recipient]
 
 
-def _tally(tallies: dict[bytes, Tally], name: bytes, most: tuple[int, int]) -> Tally:
-    tally = tallies.get(name)
-    if tally is None:
-        tally = tallies[name] = Tally(*most)
-    return tally
-
-
-def _amount(room: tuple[int, Reason]) -> int:
+def _messages(room: tuple[int, int, Reason]) -> int:
     return room[0]
+
+
+def _bytes(room: tuple[int, int, Reason]) -> int:
+    return room[1]

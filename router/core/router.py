@@ -120,15 +120,20 @@ class Router:
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
             self.routes.learn(route, now.wall_s)
+            self.routes.neighbour_down(route.neighbour, now.wall_s)
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.behind, queue.again = True, queue.total.messages
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
-        gone = {one.subscriber for one in recovered.subscriptions if not one.durable}
-        gone |= {one.recipient for one in recovered.backlog if not self._keeps_queue(one.recipient)}
-        for subscriber in gone:
-            self._membership.leave_all(subscriber, now)
+        fleeting = [one.subscriber for one in recovered.subscriptions if not one.durable]
+        for subscriber in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):
+            if subscriber in fleeting or not self._keeps_queue(subscriber):
+                self._membership.leave_all(subscriber, now)
+        for key in dict.fromkeys([*(one.subscriber for one in self.groups), *recovered.locals]):
+            if key not in self._away:
+                self._is_away(key, now)
+        self._delivery.recovered()
 
     def _keeps_queue(self, key: bytes) -> bool:
         known = self.directory.neighbours.get(key)
@@ -142,7 +147,7 @@ class Router:
     def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
         """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
         onward = self.links.to(parcel.signer) or self.links.to(parcel.neighbour)
-        if onward is not None:
+        if onward is not None and onward.outgoing.room()[0] > 0:
             to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
             destination = PublicKey(parcel.destination or b"")
             report = Report(message, destination, state, reason, now.wall_s)
@@ -199,12 +204,15 @@ class Router:
     def neighbours_changed(self, now: Now) -> None:
         """The configuration of neighbours is new: who is no longer let in is closed, and keeps no queue."""
         for link in list(self.links):
-            known = self.directory.neighbours.get(link.key)
-            link.uplink = known is not None and known.uplink
-            if known is not None and known.blocked:
+            standing = self.directory.standing(link.key, link.standing is Standing.LOCAL)
+            if standing is None:
                 self._desk.effects.append(Close(link.id, Reason.NOT_AUTHORISED, ""))
-        kept = {one.subscriber for one in self.groups} | set(self.queues.by_recipient)
-        for key in kept:
+                continue
+            link.standing = standing
+            was_uplink, link.uplink = link.uplink, link.key in self.directory.uplinks
+            if link.uplink and not was_uplink:
+                self._membership.link_up(link, now)
+        for key in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):
             if self.links.to(key) is None and not self._keeps_queue(key):
                 self._membership.leave_all(key, now)
 
@@ -225,8 +233,12 @@ class Router:
         if not self._keeps_queue(link.key):
             self._membership.leave_all(link.key, now)
         elif self.groups.joined_by(link.key) or link.key in self.directory.locals:
-            self._away[link.key] = now.wall_s
-            self._desk.changes.away.append((link.key, now.wall_s))
+            self._is_away(link.key, now)
+        self._delivery.dial_if_owed(link.key)
+
+    def _is_away(self, key: bytes, now: Now) -> None:
+        self._away[key] = now.wall_s
+        self._desk.changes.away.append((key, now.wall_s))
 
     def _log(self, event: str, link: Link, now: Now) -> None:
         fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value))

@@ -68,7 +68,6 @@ class Routes:
             if known is not None:
                 self.forget(known.destination)
             self._of_neighbour[route.neighbour] = self._of_neighbour.get(route.neighbour, 0) + 1
-        if known is None or known.neighbour != route.neighbour:
             self.revision += 1
         self._routes[route.destination] = route
         return True

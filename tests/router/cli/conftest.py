@@ -1,0 +1,82 @@
+"""A running node for the commands to talk to, and commands run in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from router.cli import main
+
+Run = Callable[..., Result]
+ROUTER = (sys.executable, "-m", "router")
+
+
+@dataclass(frozen=True)
+class RunningNode:
+    """A node in a process of its own; `ready` is the line it printed."""
+
+    home: Path
+    ready: dict[str, Any]
+
+
+def run_in(home: Path) -> Run:
+    def run(*args: str, stdin: str | bytes | None = None) -> Result:
+        return CliRunner().invoke(main, ["--home", str(home), *args], input=stdin)
+
+    return run
+
+
+def start_node(home: Path, *args: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    command = [*ROUTER, "serve", "--json", "--home", str(home), *args]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+def stop_node(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=15)
+    return process.returncode
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Of a node that has never run."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def router(home: Path) -> Run:
+    """Runs a command on a fresh home."""
+    return run_in(home)
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    home = tmp_path_factory.mktemp("cli") / "home"
+    process, ready = start_node(home, "--listen", "tls://127.0.0.1:0", "--verifiers", "0")
+    yield RunningNode(home, ready)
+    assert stop_node(process) == 0
+
+
+@pytest.fixture
+def at_node(node: RunningNode) -> Run:
+    """Runs a command on the home of the running node."""
+    return run_in(node.home)
+
+
+@pytest.fixture(autouse=True)
+def _no_home_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test touches the home of whoever runs it."""
+    monkeypatch.setenv("ROUTER_HOME", str(tmp_path / "elsewhere"))
+    assert os.environ["ROUTER_HOME"]

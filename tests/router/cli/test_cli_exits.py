@@ -1,0 +1,63 @@
+"""How errors become sentences and codes; how help stays quick."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from conftest import ROUTER
+
+from router.cli import COMMANDS
+from router.cli.exits import Exit, Failure, report
+from router.config_text import ConfigError
+from router.core.text import BadText
+from router.home import HomeBusy
+from router.store import StoreError
+from router.transport import ListenFailed
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (Failure(Exit.REFUSED, "blocked"), 4, "blocked\n"),
+        (ConfigError(("one", "two", "three")), 2, "one\nand 2 more; `router config check` lists them\n"),
+        (BadText("no key"), 2, "no key\n"),
+        (HomeBusy("busy"), 1, "busy\n"),
+        (StoreError("damaged"), 1, "damaged\n"),
+        (ExceptionGroup("", [ExceptionGroup("", [ListenFailed("taken")])]), 1, "taken\n"),
+        (click.Abort(), 130, ""),
+        (PermissionError(13, "Permission denied", "x"), 1, "x: Permission denied\n"),
+    ],
+)
+def test_an_error_is_a_sentence(
+    error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(error) == code
+    assert capsys.readouterr().err == said
+
+
+def test_our_own_bug_names_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise KeyError("x")
+    except KeyError as error:
+        assert report(error) == 1
+    said = capsys.readouterr().err
+    assert "KeyError: 'x' (test_cli_exits.py:" in said
+    assert len(said.splitlines()) == 2
+
+
+def test_help_names_every_command_and_loads_none() -> None:
+    script = "import sys; from router.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    help_text, modules = ran.stdout.rsplit("\n", 2)[0], ran.stdout.splitlines()[-1].split()
+    for name in ("init", "serve", "pub", "sub", "config"):
+        assert f"  {name} " in help_text
+    assert not {"trio", "rich", "nacl", "lmdb", "msgspec"} & set(modules)
+
+
+def test_every_command_has_help() -> None:
+    ran = subprocess.run([*ROUTER, "sub", "--help"], capture_output=True, text=True, check=True)
+    assert "--home DIR" in ran.stdout
+    assert all(entry.about.endswith(".") for entry in COMMANDS.values())

@@ -1,0 +1,137 @@
+"""`init`, `id`, `group`: what they print, keep, and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Run
+
+from router.cli import main
+from router.core.grouplink import parse_link
+from router.core.text import parse_key
+
+
+def lines(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_init_makes_a_home_and_prints_the_address(router: Run, home: Path) -> None:
+    address = lines(router("init", "--role", "core"))[0]
+    assert 'role = "core"' in (home / "router.toml").read_text()
+    found = json.loads(router("id", "--json").stdout)
+    assert found["address"] == parse_key(address, "addr").hex()
+    assert lines(router("id")) == [address]
+
+
+def test_init_again_changes_nothing(router: Run, home: Path) -> None:
+    first = json.loads(router("init", "--json").stdout)
+    before = (home / "router.toml").read_text()
+    second = json.loads(router("init", "--json").stdout)
+    assert (first["created"], second["created"]) == (True, False)
+    assert first["address"] == second["address"]
+    assert (home / "router.toml").read_text() == before
+
+
+def test_init_does_not_change_the_role_of_a_home(router: Run) -> None:
+    router("init")
+    refused = router("init", "--role", "core")
+    assert refused.exit_code == 2
+    assert 'says role = "edge" already' in refused.stderr
+
+
+@pytest.mark.parametrize("place", ["before", "after", "variable"])
+def test_the_home_is_named_in_three_ways(place: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = ["--home", str(home)]
+    if place == "variable":
+        monkeypatch.setenv("ROUTER_HOME", str(home))
+        option = []
+    args = [*option, "group", "list"] if place == "before" else ["group", "list", *option]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0
+    assert (home / "router.toml").exists()
+
+
+def test_the_inner_home_wins(home: Path, tmp_path: Path) -> None:
+    CliRunner().invoke(main, ["--home", str(tmp_path / "outer"), "id", "--home", str(home)])
+    assert home.exists()
+    assert not (tmp_path / "outer").exists()
+
+
+def test_a_group_travels_by_its_link(router: Run, tmp_path: Path) -> None:
+    [link] = lines(router("group", "new", "family"))
+    other = ["--home", str(tmp_path / "other")]
+    added = CliRunner().invoke(main, [*other, "group", "add", "-", "--json"], input=link + "\n")
+    assert json.loads(added.stdout) == {"name": "family", "group": parse_link(link).group.hex(), "send": True}
+    assert lines(router("group", "share", "family")) == [link]
+    listed = json.loads(CliRunner().invoke(main, [*other, "group", "list", "--json"]).stdout)
+    assert listed == [json.loads(added.stdout)]
+
+
+def test_a_group_is_found_by_its_key(router: Run) -> None:
+    [link] = lines(router("group", "new", "family"))
+    name, key, right = lines(router("group", "list"))[1].split()
+    assert (name, right) == ("family", "send")
+    for form in (key, parse_key(key, "group").hex()):
+        assert lines(router("group", "share", form)) == [link]
+
+
+def test_a_read_only_link_lacks_the_sending_key(router: Run) -> None:
+    [link] = lines(router("group", "new", "family"))
+    found = json.loads(router("group", "share", "family", "--read-only", "--json").stdout)
+    assert parse_link(found["link"]) == parse_link(link).read_only()
+    assert found["send"] is False
+
+
+def test_a_qr_code_stands_above_the_link(router: Run) -> None:
+    [link] = lines(router("group", "new", "family"))
+    *code, last = lines(router("group", "share", "family", "--qr"))
+    assert last == link
+    assert len(code) > 20
+    assert max(map(len, code)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["group", "new", "fam ily"], "cannot be a name"),
+        (["group", "share", "famly"], 'did you mean "family"?'),
+        (["group", "add", "upsycle:nothing"], "not a group link"),
+        (["group", "new", "family"], "there is a group"),
+        (["group", "add"], "Missing argument"),
+        (["grup"], 'did you mean "group"?'),
+        (["--homes", "x"], "--home"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_code_2(router: Run, args: list[str], said: str) -> None:
+    router("group", "new", "family")
+    result = router(*args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+    assert result.stdout == ""
+
+
+def test_a_home_that_cannot_be_is_code_1(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["--home", str(tmp_path / "file"), "id"])
+    assert result.exit_code == 1
+    assert "in the way" in result.stderr or "cannot be written" in result.stderr
+
+
+def test_an_open_key_file_is_refused(router: Run, home: Path) -> None:
+    router("init")
+    (home / "keys/node.key").chmod(0o644)
+    result = router("id")
+    assert result.exit_code == 2
+    assert "chmod 600" in result.stderr
+
+
+def test_verbose_adds_the_traceback(router: Run, home: Path) -> None:
+    router("init")
+    (home / "keys/node.key").chmod(0o644)
+    assert "Traceback" not in router("id").stderr
+    assert "Traceback" in router("id", "--verbose").stderr

@@ -1,0 +1,85 @@
+"""`peer`: what it writes into `router.toml`, and that the running node hears of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run, RunningNode
+
+from router import config
+from router.core.crypto import SigningKey
+from router.core.text import key_text
+
+BOB = SigningKey(b"b" * 32).public
+BOB_TEXT = key_text("addr", BOB)
+
+
+def test_a_neighbour_is_written_changed_and_removed(router: Run, home: Path) -> None:
+    added = router("peer", "add", BOB_TEXT, "tls://127.0.0.1:4101", "--name", "bob", "--grant", "join,store")
+    assert added.exit_code == 0, added.stderr
+    [bob] = config.load(home / "router.toml")[0].peers
+    assert (bob.address, bob.name, bob.urls) == (BOB, "bob", ("tls://127.0.0.1:4101",))
+    assert (bob.grant, bob.uplink) == (("join", "store"), False)
+
+    assert router("peer", "add", "bob", "--uplink").exit_code == 0
+    [bob] = config.load(home / "router.toml")[0].peers
+    assert (bob.uplink, bob.grant) == (True, ("join", "store"))
+
+    assert router("peer", "remove", BOB.hex()).exit_code == 0
+    assert config.load(home / "router.toml")[0].peers == ()
+
+
+def test_block_and_let_in_again(router: Run, home: Path) -> None:
+    assert router("peer", "block", BOB_TEXT).exit_code == 0
+    assert config.load(home / "router.toml")[0].peers[0].blocked
+    assert json.loads(router("peer", "list", "--json").stdout)[0]["state"] == "blocked"
+    assert router("peer", "add", BOB_TEXT).exit_code == 0
+    assert not config.load(home / "router.toml")[0].peers[0].blocked
+
+
+def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:
+    router("peer", "add", BOB_TEXT, "--name", "bob")
+    [row] = json.loads(router("peer", "list", "--json").stdout)
+    assert row.keys() >= {
+        "address", "name", "learned", "urls", "last_contact_s", "rtt_ms", "offset_ms", "state",
+    }  # fmt: skip
+    assert (row["address"], row["state"]) == (BOB.hex(), "unknown")
+    assert BOB_TEXT in router("peer", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["add", BOB_TEXT[:-1]], "checksum"),
+        (["add", "bob"], "no name known here"),
+        (["add", key_text("group", BOB)], "it is a group"),
+        (["add", BOB_TEXT, "127.0.0.1:1"], "not a transport URL"),
+        (["add", BOB_TEXT, "tls://host"], "lacks host or port"),
+        (["add", BOB_TEXT, "carrier://pigeon"], "no transport for carrier"),
+        (["add", BOB_TEXT, "--grant", "everything"], '"everything" is no right'),
+        (["add", BOB_TEXT, "--uplink"], "give its URL"),
+        (["add", BOB_TEXT, "--name", "b b"], "name"),
+        (["remove", BOB_TEXT], "is no peer"),
+    ],
+)
+def test_wrong_usage(router: Run, home: Path, args: list[str], said: str) -> None:
+    router("init")
+    before = (home / "router.toml").read_text()
+    result = router("peer", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert (home / "router.toml").read_text() == before
+
+
+def test_the_running_node_hears_of_it(at_node: Run, node: RunningNode) -> None:
+    assert at_node("peer", "add", BOB_TEXT, "--name", "bob").exit_code == 0
+    try:
+        states = {one["address"]: one for one in json.loads(at_node("peers", "--json").stdout)}
+        assert (states[BOB.hex()]["state"], states[BOB.hex()]["name"]) == ("away", "bob")
+        [row] = json.loads(at_node("peer", "list", "--json").stdout)
+        assert row["state"] == "away"
+    finally:
+        assert at_node("peer", "remove", "bob").exit_code == 0
+    assert BOB.hex() not in at_node("peers", "--json").stdout

@@ -1,0 +1,76 @@
+"""`serve`: what it prints when ready, how it stops, and every way it cannot start."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+
+
+def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path: Path) -> None:
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(tmp_path / "notify"))
+    manager.settimeout(15)
+    command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
+    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "PATH": ""}
+    with manager, subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert manager.recv(100) == b"READY=1"
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=15)
+        assert manager.recv(100) == b"STOPPING=1"
+    assert process.returncode == 0
+    assert [line.split()[0] for line in said.splitlines()] == ["address", "listening", "durability", "queue"]
+    assert "synced" in said
+    assert "0 messages" in said
+
+
+def test_settings_from_the_command_line(home: Path) -> None:
+    process, ready = start_node(home, "--set", "store.durability=unsynced", "--set", "verify.verifiers=0")
+    assert ready["durability"] == "unsynced"
+    assert stop_node(process) == 0
+
+
+def test_a_home_serves_one_node(at_node: Run, node: RunningNode) -> None:
+    result = at_node("serve")
+    assert result.exit_code == 1
+    assert f"another node (pid {node.ready['pid']}) is running" in result.stderr
+
+
+def test_a_taken_port_is_named(router: Run, node: RunningNode) -> None:
+    url = next(one for one in node.ready["listeners"] if one.startswith("tls"))
+    result = router("serve", "--listen", url, "--verifiers", "0")
+    assert result.exit_code == 1
+    assert url.rpartition(":")[2] in result.stderr
+    assert "another program uses this port" in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--listen", "tls://host"], "lacks host or port"),
+        (["--listen", "nonsense"], "it must be tls://HOST:PORT"),
+        (["--listen", "carrier://pigeon"], "no transport for carrier"),
+        (["--set", "link.pin_s=3"], "did you mean"),
+        (["--set", "link"], "section.name=value"),
+        (["--set", "link.ping_s=often"], "must be a number"),
+        (["--verifiers", "-7"], "at least -1"),
+    ],
+)
+def test_a_wrong_flag_is_code_2(router: Run, args: list[str], said: str) -> None:
+    result = router("serve", *args)
+    assert result.exit_code == 2, result.stderr
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+def test_a_damaged_store_is_named(router: Run, home: Path) -> None:
+    router("init")
+    (home / "store/data.mdb").write_bytes(b"not a database" * 1000)
+    result = router("serve", "--verifiers", "0")
+    assert result.exit_code == 1
+    assert f"the store in {home / 'store'} cannot be opened" in result.stderr

@@ -1,0 +1,67 @@
+"""`config check`, `config show` and `--set`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Run
+
+from router.cli.settings import overrides
+
+
+def test_a_new_home_is_in_order(router: Run) -> None:
+    result = router("config", "check")
+    assert result.exit_code == 0
+    assert "is in order" in result.stdout
+    assert json.loads(router("config", "check", "--json").stdout)["ok"] is True
+
+
+def test_every_mistake_is_found(router: Run, home: Path) -> None:
+    router("init")
+    (home / "router.toml").write_text('[node]\nacept = "known"\n[link]\nping_s = "often"\n')
+    result = router("config", "check")
+    assert result.exit_code == 2
+    assert "router.toml line 2: unknown key `node.acept`; did you mean `accept`?" in result.stderr
+    assert "router.toml line 4" in result.stderr
+    found = router("config", "check", "--json")
+    assert found.exit_code == 2
+    assert len(json.loads(found.stdout)["problems"]) == 2
+
+
+@pytest.mark.parametrize("args", [("serve",), ("config", "show"), ("peer", "list")])
+def test_nothing_runs_on_a_broken_configuration(router: Run, home: Path, args: tuple[str, ...]) -> None:
+    router("init")
+    (home / "router.toml").write_text("[nod]\n")
+    result = router(*args)
+    assert result.exit_code == 2
+    assert "did you mean `node`?" in result.stderr
+
+
+def test_show_says_where_a_value_came_from(router: Run, home: Path) -> None:
+    router("init")
+    (home / "router.toml").write_text("[link]\nping_s = 7.5\n")
+    rows = {one["name"]: one for one in json.loads(router("config", "show", "link", "--json").stdout)}
+    assert (rows["link.ping_s"]["value"], rows["link.ping_s"]["origin"]) == (7.5, "router.toml")
+    assert rows["link.dials_max"]["origin"] == "default"
+    text = router("config", "show", "link.ping_s").stdout.splitlines()
+    assert text[1].split() == ["link.ping_s", "7.5", "router.toml"]
+    assert router("config", "show", "nothing").exit_code == 2
+
+
+def test_overrides_are_toml_or_text() -> None:
+    given = ("link.ping_s=10", "node.accept=known", 'node.listen=["tls://:1"]', "store.durability = unsynced")
+    assert overrides(given) == {
+        "link.ping_s": 10,
+        "node.accept": "known",
+        "node.listen": ("tls://:1",),
+        "store.durability": "unsynced",
+    }
+
+
+@pytest.mark.parametrize("pair", ["link.ping_s", "ping_s=3", ".x=1", "link.=1"])
+def test_an_override_without_a_name_is_refused(pair: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"section\.name=value"):
+        overrides((pair,))

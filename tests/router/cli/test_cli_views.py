@@ -1,0 +1,50 @@
+"""`status`, `peers`, `queue`, `groups` of a running node, and without one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Run, RunningNode
+
+from router.core.crypto import SigningKey
+from router.core.text import key_text
+
+SOMEBODY = SigningKey(b"s" * 32).public
+
+
+def test_status_has_the_contract_s_keys(at_node: Run, node: RunningNode) -> None:
+    found = json.loads(at_node("status", "--json").stdout)
+    assert found.keys() >= {
+        "address", "role", "uptime_s", "listeners", "peers", "durability", "queue", "counters", "reasons",
+    }  # fmt: skip
+    assert found["queue"].keys() >= {"messages", "bytes"}
+    assert found["counters"].keys() >= {"accepted", "delivered", "refused", "dropped", "expired"}
+    assert found["address"] == node.ready["address"]
+    assert found["listeners"] == node.ready["listeners"]
+
+
+def test_status_for_people(at_node: Run, node: RunningNode) -> None:
+    text = at_node("status").stdout
+    assert key_text("addr", bytes.fromhex(node.ready["address"])) in text
+    assert "tls://127.0.0.1:" in text
+
+
+@pytest.mark.parametrize("view", ["peers", "queue", "groups"])
+def test_an_empty_view_is_an_empty_list(at_node: Run, view: str) -> None:
+    assert isinstance(json.loads(at_node(view, "--json").stdout), list)
+    assert at_node(view).exit_code == 0
+
+
+def test_dropping_an_empty_queue(at_node: Run) -> None:
+    found = json.loads(at_node("queue", "drop", SOMEBODY.hex(), "--json").stdout)
+    assert found == {"recipient": SOMEBODY.hex(), "dropped": 0}
+    assert at_node("queue", "drop", "somebody").exit_code == 2
+
+
+@pytest.mark.parametrize("view", ["status", "peers", "queue", "groups"])
+def test_without_a_node_it_is_code_3(router: Run, view: str) -> None:
+    result = router(view, "--json")
+    assert result.exit_code == 3
+    assert "start one with `router serve`" in result.stderr
+    assert result.stdout == ""
