@@ -42,10 +42,14 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A message ready to be handed in. `undo` gives its sequence number back, if it is never sent."""
+    """A message ready to be handed in.
+
+    `unsay`: it was refused, and is nobody's cause; `undo`: it was never sent, and its sequence number is free.
+    """
 
     id: MessageId
     frame: bytes
+    unsay: Callable[[], None]
     undo: Callable[[], None]
 
 
@@ -117,7 +121,7 @@ class Composer:
         wire = seal_multicast(voice.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)
         voice.causes.note(id, until_min)
-        return Composed(id, frame(wire), undo)
+        return Composed(id, frame(wire), partial(voice.causes.drop, id), undo)
 
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
         """A message to one address, its body as it is."""
@@ -125,7 +129,7 @@ class Composer:
         ttl_s, until_min = self._bounds(lifetime, now_s)
         ttl_s, until_min = self._unlike(destination + digest(body), ttl_s, until_min, now_s)
         wire = seal_unicast(self._key, destination, body, ttl_s=ttl_s, expiry_min=until_min)
-        return Composed(message_id(wire), frame(wire), _nothing)
+        return Composed(message_id(wire), frame(wire), _nothing, _nothing)
 
     def _bounds(self, lifetime: Lifetime, now_s: float) -> tuple[int, int]:
         if not 0 <= lifetime.ttl_s <= UINT32_MAX:

@@ -167,7 +167,7 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The event log under `log/` in the home: what became of every message."""
 
-    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = 64 * MIB
+    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = 8 * MIB
     segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = HOUR_S
     unsealed_bytes_max: Annotated[int, span(MIB, 64 * GIB,
         "Events not yet in a segment; while full, the router slows down and loses none.")] = 256 * MIB

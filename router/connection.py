@@ -16,6 +16,7 @@ from router.core import link
 from router.core.codec import frame
 from router.core.crypto import PublicKey, SigningKey
 from router.core.intake import Arrived, Refusal, read_messages
+from router.core.link import LogHead
 from router.core.machine import RemoteProtocolError
 from router.core.parcel import Parcel
 from router.core.reasons import Reason
@@ -72,7 +73,7 @@ class Measured:
     link: int
     rtt_ns: int
     offset_ns: int
-    head: link.LogHead | None
+    head: LogHead | None
 
 
 Told = Opened | Closed | Settled | RefusedOne | Measured | Arrived
@@ -168,7 +169,7 @@ class Connection:
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
         tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
-        log_head: Callable[[], link.LogHead | None],
+        log_head: Callable[[], LogHead | None],
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from router.core.codec import Malformed
 from router.core.effects import Now
 from router.core.link import LogHead
 from router.eventlog import LogNotWritten, Sealer, Segments
@@ -39,7 +40,7 @@ class Logbook:
         if self._behind:
             return                               # it comes from the store, in its turn
         try:
-            self._sealer.add(value, now.mono_s)
+            self._add(value, now)
         except LogNotWritten as error:
             self._fail(error)
 
@@ -49,14 +50,26 @@ class Logbook:
 
     def catch_up(self, now: Now) -> None:
         """At the start, and after the disk took no more: give the sealer what the store still holds."""
+        at = self._sealer.next_seq - 1
         try:
-            while values := self._store.log_values(self._sealer.next_seq - 1, REPLAY_VALUES):
-                for _, value in values:
-                    self._sealer.add(value, now.mono_s)
+            while values := self._store.log_values(at, REPLAY_VALUES):
+                for at, value in values:
+                    self._add(value, now)
         except LogNotWritten as error:
             self._fail(error)
         else:
             self._behind = False
+
+    def _add(self, value: bytes, now: Now) -> None:
+        """A value that is none of the log's is passed over; the log then shows the gap."""
+        try:
+            self._sealer.add(value, now.mono_s)
+        except Malformed as error:
+            log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
+
+    def close(self) -> None:
+        """The open segment is thrown away; the store still has what it held."""
+        self._sealer.close()
 
     def sealed(self, now: Now) -> int:
         """Seal and prune if it is time; returns the sequence number up to which the store may forget, or 0."""

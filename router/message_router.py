@@ -29,11 +29,13 @@ from router.core.effects import (
     Hand,
     Inquire,
     Now,
+    Pulled,
     Say,
     Settle,
     Tell,
 )
 from router.core.intake import Arrived
+from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Clear, Router
 from router.inquiries import Inquiries
@@ -251,8 +253,8 @@ class MessageRouter(TrioActor):
         """Read what is owed to those who left, a bounded part at a time."""
         budget = DROP_MESSAGES_MAX
         while self._clears and budget > 0:
-            recipient, group = self._clears[0]
-            owed, more = self.store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group)
+            recipient, group, before = self._clears[0]
+            owed, more = self.store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group, before)
             self.router.drop(recipient, owed, now)
             budget -= sum(one.stop - one.start for one in owed)
             if more:
@@ -333,6 +335,10 @@ class MessageRouter(TrioActor):
                 self._fetch(effect, now)
             elif isinstance(effect, Dial):
                 self._dial(effect.key)
+            elif isinstance(effect, Pulled):
+                if found := self.store.message(effect.message):
+                    self.router.pulled(effect.link, effect.group, *found, now)
+                    self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Inquire):
                 self.router.answer(effect.link, self._inquiries.answer(effect.inquiry), now)
                 self._carry_out(self.router.take_effects(), now)

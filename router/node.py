@@ -103,7 +103,7 @@ def core_limits(config: Config) -> core.Limits:
         seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
         routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,
         strangers_max=limits.strangers_connections_max, locals_max=limits.local_services_max,
-        away_s_max=queues.away_s_max,
+        away_s_max=queues.away_s_max, pulls_per_s=limits.pulls_per_s,
     )  # fmt: skip
 
 
@@ -136,6 +136,7 @@ class Node:
             log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
             segments = Segments(self._home.log_path, self._key, log_limits)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
+            held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             router = core.Router(self._key, self._directory, core_limits(config), recovered, now)

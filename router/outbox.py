@@ -37,7 +37,7 @@ class Sink(Protocol):
 class Run:
     """Frames that were handed in together. `again`: after a lost connection they are sent once more.
 
-    `at` is how many of them are on the present connection.
+    `at` is how many of them are on the present connection, `tries` on how many connections they were.
     """
 
     frames: Sequence[bytes]
@@ -45,7 +45,7 @@ class Run:
     first: int = 0
     again: bool = True
     at: int = 0
-    tried: bool = False
+    tries: int = 0
     ends: list[int] = field(init=False)
     refused: set[int] = field(default_factory=set)
 
@@ -96,7 +96,7 @@ class Outbox:
 
     def withdraw(self, run: Run) -> bool:
         """Take back a run of which nothing has ever been sent; whether that was possible."""
-        if run.tried or run not in self._waiting:
+        if run.tries or run not in self._waiting:
             return False
         self._waiting.remove(run)
         self._count(run, -1)
@@ -116,7 +116,8 @@ class Outbox:
             n = outgoing.send(count, run.size(start, stop))
             self._flights.append(Flight(n, run, start, stop))
             parts += run.frames[start:stop]
-            run.at, run.tried = stop, True
+            run.tries += not start
+            run.at = stop
             if stop == len(run.frames):
                 self._waiting.popleft()
         return parts
@@ -173,10 +174,14 @@ class Outbox:
 
     def _put_pieces(self, run: Run, start: int, stop: int) -> None:
         """What is left of messages start..stop-1 without the refused ones, as runs of their own."""
+        if stop - start == len(run.frames) and not run.refused:
+            run.at = 0
+            self._put_fitting(run)
+            return
         at = start
         for hole in [*sorted(one for one in run.refused if start <= one < stop), stop]:
             if at < hole:
-                piece = Run(run.frames[at:hole], run.sink, run.first + at, run.again, tried=run.tried)
+                piece = Run(run.frames[at:hole], run.sink, run.first + at, run.again, tries=run.tries)
                 self._put_fitting(piece)
             if hole < stop:
                 self._let_go(run, hole, hole + 1)
@@ -198,7 +203,7 @@ class Outbox:
                 run.sink.refused(run.first + index, Reason.TOO_LARGE, said)
                 self._let_go(run, index, index + 1)
             else:
-                self._waiting.append(Run((frame,), run.sink, run.first + index, run.again, tried=run.tried))
+                self._waiting.append(Run((frame,), run.sink, run.first + index, run.again, tries=run.tries))
 
     # -- counting ------------------------------------------------------------------------------------------
 

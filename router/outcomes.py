@@ -111,6 +111,11 @@ class Followed:
             if outcomes.complete:
                 del self._by_id[outcome.id]
 
+    def lost(self) -> None:
+        """The connection is lost: a node tells the outcomes of what it has taken to that connection alone."""
+        for outcomes in [one for one in self._by_id.values() if one.recipients]:
+            self.stop(outcomes)
+
     def stop(self, outcomes: Outcomes) -> None:
         """Its message was refused or given up, or nothing can be heard of it any more."""
         self._by_id.pop(outcomes.id, None)

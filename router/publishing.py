@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import trio
@@ -10,7 +9,6 @@ import trio
 from .client_errors import ClientError, NodeUnavailable, Refused
 from .client_link import ClientLink
 from .composer import Composed
-from .core.codec import frame
 from .core.crypto import MessageId
 from .core.reasons import Reason
 from .outbox import Outbox, Run
@@ -48,6 +46,7 @@ class Posted:
             raise self.error
 
     def refused(self, number: int, reason: Reason, text: str) -> None:
+        self.composed.unsay()
         self._over(Refused(reason, text, self.id))
 
     def ended(self, count: int) -> None:
@@ -156,6 +155,7 @@ class Publishing:
             await posted.wait()
         except BaseException:
             if not posted.is_over and self._outbox.withdraw(run):
+                posted.composed.unsay()
                 posted.composed.undo()
             if posted.outcomes is not None:
                 self.followed.stop(posted.outcomes)
@@ -177,9 +177,6 @@ class Publishing:
             self.link.wake()
         return bulk.given
 
-    async def send_wires(self, wires: Sequence[bytes]) -> int:
-        return await self.send_frames([frame(wire) for wire in wires])
-
     async def settled(self, n: int) -> None:
         """Until so many frames are in custody, or refused. Raises what ended the connection."""
         await trio.lowlevel.checkpoint()
@@ -192,6 +189,3 @@ class Publishing:
         """The connection is left or gone for good."""
         self._outbox.fail(error or NodeUnavailable("this connection to the node has been left"))
         self.wake()
-
-
-UNLIMITED = math.inf

@@ -35,6 +35,7 @@ import lmdb
 from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Finished
 from router.core.events import encode_events, span
+from router.core.message import MULTICAST
 from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
@@ -214,10 +215,13 @@ class Store:
         self._env.set_mapsize(larger)
 
     def used_share(self) -> float:
-        """How much of `map_bytes_max` is in use; 0 without such a limit."""
+        """How much of `map_bytes_max` is in use, pages that are free again not counted; 0 without such a limit."""
         if not self._limits.map_bytes_max:
             return 0.0
-        return float(self._env.info()["last_pgno"] * 4096 / self._limits.map_bytes_max)
+        with self._env.begin() as txn:
+            stats = [txn.stat(database) for database in self._db.values()]
+        pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
+        return float(pages * stats[0]["psize"] / self._limits.map_bytes_max)
 
     def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
         self._state[0] = parcel.first + parcel.count
@@ -344,13 +348,19 @@ class Store:
             return self._ids.known(txn, ids)
 
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int, group: bytes | None = None
-    ) -> tuple[list[Owed], bool]:
-        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more."""
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more.
+
+        `group`: only its multicasts; `before`: only what arrived before that number.
+        """
         owed: list[Owed] = []
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["queues"])
             for first, row in rows_from(cursor, recipient, position):
+                if before is not None and first >= before:
+                    break
                 if group is not None and row.signer_tag != group[:8]:
                     continue
                 runs = row.owed(max(0, position - first))
@@ -359,6 +369,8 @@ class Store:
                 if owed and (messages <= 0 or size <= 0):
                     return owed, True
                 parcel = self._cache.get(first) or self._read(txn, first)
+                if group is not None and (parcel.kind != MULTICAST or parcel.signer != group):
+                    continue
                 for start, stop in runs:
                     owed.append(Owed(parcel, start, stop))
                     messages -= stop - start
@@ -366,7 +378,10 @@ class Store:
         return owed, False
 
     def due(self, wall_s: int) -> list[Due]:
-        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`."""
+        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`.
+
+        Their frames are left on the disk.
+        """
         found: list[Due] = []
         self._due_keys = {}
         with self._env.begin() as txn:
@@ -376,10 +391,11 @@ class Store:
                 if at_s > wall_s or len(found) >= self._limits.sweep_rows_max:
                     break
                 self._due_keys[first] = bytes(key)
-                parcel = self._find(txn, first)
-                if parcel is None:
+                meta = txn.get(NUMBER.pack(first), db=self._db["parcels"])
+                if meta is None:
                     found.append(Due(None, first, ()))
                     continue
+                parcel = self._cache.get(first) or decode_parcel(first, bytes(meta), b"")
                 owed = []
                 for recipient in parcel.recipients:
                     raw = txn.get(recipient + NUMBER.pack(first), db=queues)

@@ -188,11 +188,14 @@ class PlainStore:
         return {identity for expiry, identity in ids if (expiry, identity) in self.disk.ids}
 
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int, group: bytes | None = None
-    ) -> tuple[list[Owed], bool]:
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]:  # fmt: skip
         owed: list[Owed] = []
         for first in sorted(one for whom, one in self.disk.owed if whom == recipient):
             parcel = self.disk.parcels[first]
+            if before is not None and first >= before:
+                break
             if group is not None and (parcel.kind != MULTICAST or parcel.signer != group):
                 continue
             left = [at for at in sorted(self.disk.owed[recipient, first]) if first + at >= position]

@@ -14,10 +14,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from . import events as ev
+from .codec import Malformed
 from .crypto import MessageId, PublicKey
 from .delivery import Delivery
 from .effects import Desk, Now, Say, Settle
-from .intake import Arrived, Refusal, Row
+from .intake import Arrived, Refusal, Row, carried
 from .lifetime import deadline_s, expiry_min, expiry_s
 from .link import Outcome, RecipientOutcome
 from .links import Link, Links
@@ -28,6 +29,7 @@ from .reasons import Reason
 from .rights import Standing
 from .routes import Route, Routes
 from .routing import ForUs, Plan, Routing
+from .run import Run
 from .seen import Seen
 from .session import Allowance
 
@@ -77,59 +79,6 @@ class Batch:
 
     def __post_init__(self) -> None:
         self.refusals += [refusal for job in self.jobs for refusal in job.refusals]
-
-
-class Run:
-    """Messages in the order of one link that share kind, signer, destination, VIA and whether ttl is 0.
-
-    `pieces` are (data of a read, rows that lie in it without a gap).
-    """
-
-    __slots__ = ("count", "pieces", "size", "which")
-
-    def __init__(self, which: object = None) -> None:
-        self.which = which
-        self.pieces: list[tuple[bytes, list[Row]]] = []
-        self.count = 0
-        self.size = 0
-
-    @classmethod
-    def of(cls, data: bytes, row: Row) -> Run:
-        run = cls()
-        run.add(data, row)
-        return run
-
-    @property
-    def first(self) -> Row:
-        return self.pieces[0][1][0]
-
-    def rows(self) -> list[Row]:
-        return [row for _, rows in self.pieces for row in rows]
-
-    def add(self, data: bytes, row: Row) -> None:
-        if self.pieces and self.pieces[-1][0] is data and self.pieces[-1][1][-1].end == row.frame_at:
-            self.pieces[-1][1].append(row)
-        else:
-            self.pieces.append((data, [row]))
-        self.count += 1
-        self.size += row.end - row.frame_at
-
-    def blob(self) -> bytes:
-        """The frames, joined."""
-        parts = [data[rows[0].frame_at : rows[-1].end] for data, rows in self.pieces]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def cut(self, messages: int, size: int) -> tuple[Run, Run]:
-        """The first so many messages and bytes, at least one, and the rest."""
-        if self.count <= messages and self.size <= size:
-            return self, Run()
-        head, tail = Run(self.which), Run(self.which)
-        for data, rows in self.pieces:
-            for row in rows:
-                fits = head.count < messages and head.size + row.end - row.frame_at <= size
-                part = head if not tail.count and (fits or not head.count) else tail
-                part.add(data, row)
-        return head, tail
 
 
 class Room(NamedTuple):
@@ -191,6 +140,7 @@ class Acceptance:
             elif plan.__class__ is ForUs:       # control is never a duplicate: doing it twice is harmless (R-C4)
                 fresh.append(row)
                 positions.extend((start, end, signer_at))
+                self._unwrap(job, row, now)
             elif identity in seen:
                 job.known.append(row)
             elif not seen.begin(identity):
@@ -202,6 +152,32 @@ class Acceptance:
                 fresh.append(row)
                 positions.extend((start, end, signer_at))
         return job
+
+    def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
+        """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).
+
+        It follows its carrier in the job; both signatures are checked (R-C8).
+        """
+        try:
+            row = carried(job.arrived.data, outer)
+        except Malformed as error:
+            job.refusals.append((outer.k, Reason.MALFORMED, str(error)))
+            return
+        if row is None:
+            return
+        refusal = self._out_of_time(row.k, row.expiry_min, now.wall_s)
+        plan = self._plan((row.kind, row.signer, None, None, job.link.id), job.link, now.wall_s)
+        if refusal is not None:
+            job.refusals.append(refusal)
+        elif isinstance(plan, Reason):
+            job.refusals.append((row.k, plan, ""))
+        elif row.id in self._seen:
+            job.known.append(row)
+        elif not self._seen.begin(row.id):
+            job.copies.append(row)
+        else:
+            job.fresh.append(row)
+            job.positions.extend((row.start, row.end, row.signer_at))
 
     def _horizon_s(self) -> int:
         """From half full on, the index accepts ever shorter lives (R-C5)."""
@@ -251,10 +227,13 @@ class Acceptance:
         run = Run()
         source_rate = self._limits.source_messages_per_s
         for job in batch.jobs:
-            valid = job.valid
+            valid, forged = job.valid, 0
             for at, row in enumerate(job.fresh):
-                if not valid[at]:
+                if row.k == forged:             # what a forged carrier carries goes with it
+                    self._seen.refuse(row.id, Reason.BAD_SIGNATURE, "")
+                elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
+                    forged = row.k
                 elif row.id in on_disk:
                     self._seen.accept(row.id)
                     batch.known.append(row.id)
@@ -314,6 +293,9 @@ class Acceptance:
 
     def _pass_on(self, batch: Batch, run: Run, plan: tuple[bytes, ...], now: Now) -> None:
         """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
+        if (full := self._node_is_full()) is not None:
+            self._refuse(batch, run.first, full)
+            return
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
         able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel.ends))
         if not able:
@@ -328,8 +310,9 @@ class Acceptance:
         while run.count:
             room, reason = self._room(batch.link, run.first, plan)
             if reason is not None:
-                part, run = run.cut(1, UNLIMITED)
-                self._refuse(batch, part.first, reason)
+                for row in run.no_smaller_than_first():
+                    self._refuse(batch, row, reason)
+                run = run.cut(len(run.no_smaller_than_first()), UNLIMITED)[1]
                 continue
             part, run = run.cut(room.messages, room.size)
             parcel = self._parcel(batch.link, part, room.recipients, now, stored=True)
@@ -345,10 +328,8 @@ class Acceptance:
         """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
         size = row.end - row.frame_at
         messages, most, reason = self._queues.node_room()
-        if self.disk_full:
-            return Room((), 0, 0, ()), Reason.DISK_FULL
-        if self.index_entries >= self._limits.seen_index_max:
-            return Room((), 0, 0, ()), Reason.INDEX_FULL
+        if (unable := self._node_is_full()) is not None:
+            return Room((), 0, 0, ()), unable
         if messages < 1 or most < size:
             return Room((), 0, 0, ()), reason
         able, full = [], []
@@ -363,6 +344,11 @@ class Acceptance:
             able.append(recipient)
             messages, most = min(messages, its_messages), min(most, its_bytes)
         return Room(tuple(able), messages, most, tuple(full)), None if able else full[0][1]
+
+    def _node_is_full(self) -> Reason | None:
+        if self.disk_full:
+            return Reason.DISK_FULL
+        return Reason.INDEX_FULL if self.index_entries >= self._limits.seen_index_max else None
 
     def _parcel(
         self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool

@@ -6,8 +6,9 @@ fit its window stays on disk, and it is `behind`: as the window opens, its queue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from . import events as ev
@@ -17,7 +18,7 @@ from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
 from .links import Flight, Link, Links
 from .message import UNICAST
 from .parcel import Parcel
-from .queues import Queue, Queues
+from .queues import Queues
 from .reasons import Reason
 from .rights import Standing
 
@@ -250,15 +251,15 @@ class Delivery:
             if parcel is None or not owed:
                 self._desk.changes.defer.append((first, 0))
                 continue
-            passed = [parcel.deadlines[index] <= now.wall_s for index in range(parcel.count)]
+            passed = {index for index, one in enumerate(parcel.deadlines) if one <= now.wall_s}
             again_s = min((one for one in parcel.deadlines if one > now.wall_s), default=0)
             for recipient, runs in owed:
-                flying = self._in_flight(recipient, parcel.first)
-                for index in (index for start, stop in runs for index in range(start, stop) if passed[index]):
-                    if index in flying:
-                        again_s = min(again_s or 1 << 40, now.wall_s + self._limits.in_flight_recheck_s)
-                        continue
-                    self.finish(recipient, parcel, index, index + 1, "expired", parcel.why_expired(index), now)
+                dead = passed & {index for run in runs for index in range(*run)}
+                flying = dead & self._in_flight(recipient, parcel.first)
+                if flying:
+                    again_s = min(again_s or 1 << 40, now.wall_s + self._limits.in_flight_recheck_s)
+                for start, stop, reason in _expired_runs(parcel, sorted(dead - flying)):
+                    self.finish(recipient, parcel, start, stop, "expired", reason, now)
             self._desk.changes.defer.append((first, again_s))
 
     def _in_flight(self, recipient: bytes, first: int) -> set[int]:
@@ -305,3 +306,10 @@ class Delivery:
         self._desk.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns)
         )
+
+
+def _expired_runs(parcel: Parcel, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
+    """Ascending indexes as (start, stop, reason) of unbroken runs that end for the same reason."""
+    for (_, reason), those in groupby(enumerate(indexes), lambda one: (one[1] - one[0], parcel.why_expired(one[1]))):
+        run = [index for _, index in those]
+        yield run[0], run[-1] + 1, reason

@@ -105,6 +105,14 @@ class Dial(NamedTuple):
     key: bytes
 
 
+class Pulled(NamedTuple):
+    """A neighbour asks for a message of a group by its id; if it is still here, give it to `Router.pulled`."""
+
+    link: int
+    group: bytes
+    message: bytes
+
+
 class Inquire(NamedTuple):
     """An operator's command asks; the answer goes back through `Router.answer`."""
 
@@ -120,7 +128,7 @@ class Close(NamedTuple):
     text: str
 
 
-Effect = Settle | Hand | Tell | Say | Fetch | Dial | Inquire | Close
+Effect = Settle | Hand | Tell | Say | Fetch | Dial | Pulled | Inquire | Close
 
 
 @dataclass(slots=True)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from .codec import Malformed, frame
+from .codec import Malformed, frame, split_frames
 from .crypto import digest
-from .message import read_header
+from .message import MULTICAST, body_at, read_header
 from .reasons import Reason
 from .session import Messages
+
+CARRIED = b"\x82\x00"
+SIGNATURE_BYTES = 66        # with the head
 
 
 class Row(NamedTuple):
@@ -70,6 +73,29 @@ def read_messages(link: int, messages: Messages) -> Arrived:
     if has_via:
         data, rows = _without_via(data, rows)
     return Arrived(link, k - 1, size, data, rows, refusals)
+
+
+def carried(data: bytes, row: Row) -> Row | None:
+    """The multicast inside a unicast to this router, as a row of its own in the same data (R-A11, R-C7).
+
+    The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied. None: it carries none.
+    `Malformed`: it should, and does not.
+    """
+    at = body_at(data, row.start, row.end)
+    if data[at : at + 2] != CARRIED:
+        return None
+    spans, rest = split_frames(data[: row.end - SIGNATURE_BYTES], at=at + 2)
+    if len(spans) != 1 or rest != row.end - SIGNATURE_BYTES:
+        raise Malformed("the body does not carry exactly one message")
+    frame_at, start, end = spans[0]
+    header = read_header(data, start, end)
+    if header.kind != MULTICAST or header.via is not None:
+        raise Malformed("only a multicast message without VIA is carried")
+    identity = digest(memoryview(data)[start + 1 : end])
+    return Row(
+        row.k, identity, MULTICAST, header.signer, None, header.ttl_s, header.expiry_min, None, frame_at, start, end,
+        header.signer_at,
+    )  # fmt: skip
 
 
 def _without_via(data: bytes, rows: Sequence[Row]) -> tuple[bytes, list[Row]]:

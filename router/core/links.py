@@ -42,6 +42,7 @@ class Link:
     flights: deque[Flight] = field(default_factory=deque)
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Allowance = field(default_factory=lambda: Allowance(0, 0))
+    pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     def __repr__(self) -> str:
         state = "up" if self.up else "down"

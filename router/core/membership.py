@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from . import events as ev
 from .codec import Malformed
-from .control import Control, Join, JoinAck, Leave, LeaveAck, decode_control, encode_control
+from .control import Control, Join, JoinAck, Leave, LeaveAck, Pull, decode_control, encode_control
 from .crypto import PublicKey, SigningKey
-from .effects import Desk, Inquire, Now, Tell
+from .effects import Desk, Inquire, Now, Pulled, Tell
 from .groups import Groups, Subscription
 from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from .intake import Row
@@ -71,7 +71,10 @@ class Membership:
                 self._answer(link, LeaveAck(group, True), True, now)
             case JoinAck(group, success):
                 self._heard_join_ack(link, group, success, now)
-            case _:
+            case Pull(group, message):
+                if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
+                    self._desk.effects.append(Pulled(link.id, group, message))
+            case _:                             # what is carried has been taken in already; acks and reports end here
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> None:
@@ -175,7 +178,7 @@ class Membership:
         if success:
             self._member.add((link.key, group))
         else:
-            self._log("leave", self._directory.me, group, now, refused_by=link.key)
+            self._log("join", self._directory.me, group, now, refused_by=link.key)
 
     def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)

@@ -134,6 +134,13 @@ def read_header(data: bytes, start: int, end: int) -> Header:
     return Header._make((kind, signer, destination, _uint(ttl), _uint(expiry), signer_at, stop, via))
 
 
+def body_at(data: bytes, start: int, end: int) -> int:
+    """Where the body of the well-formed unicast at `data[start:end]` begins."""
+    found = _UNICAST.match(data, start, end)
+    assert found is not None
+    return found.end()
+
+
 def open_message(wire: bytes) -> Message:
     """The message in `wire` as a value; `Malformed` if it is not one. The signature is *not* checked."""
     header = read_header(wire, 0, len(wire))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from . import events as ev
 from . import link as words
 from .acceptance import Acceptance, AcceptanceLimits, Job
-from .control import Report
+from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
 from .delivery import Delivery, DeliveryLimits, Due, Owed
@@ -21,9 +21,11 @@ from .effects import Close, Decision, Desk, Effect, Now
 from .groups import Groups, Subscription
 from .inquiry import Answer
 from .intake import Arrived
+from .lifetime import expiry_s
 from .links import Link, Links
 from .machine import RemoteProtocolError
 from .membership import Membership, MembershipLimits
+from .message import MULTICAST
 from .parcel import Parcel
 from .queues import QueueLimits, Queues
 from .reasons import Reason
@@ -51,6 +53,7 @@ class Limits:
     strangers_max: int = 64
     locals_max: int = 1000
     away_s_max: int = 30 * 86_400
+    pulls_per_s: float = 10.0
 
 
 class Backlog(NamedTuple):
@@ -79,10 +82,14 @@ class Recovered:
 
 
 class Clear(NamedTuple):
-    """A queue, or one group's part of it, has ended; what it holds is to be read and given to `drop`."""
+    """A queue, or one group's part of it, has ended: what it held is to be read and given to `drop`.
+
+    What has the arrival number `before` or a later one came after that, and stays.
+    """
 
     recipient: bytes
     group: bytes | None
+    before: int
 
 
 class Router:
@@ -142,7 +149,7 @@ class Router:
         return known is not None or key in self.directory.locals
 
     def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
-        self.clears.append(Clear(recipient, group))
+        self.clears.append(Clear(recipient, group, self._acceptance.next_arrival))
 
     def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
         """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
@@ -183,6 +190,7 @@ class Router:
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), app=app,
             durable=hello.durable if app else True, outcomes=app and "outcome" in hello.features,
             uplink=key in self.directory.uplinks, dialled=dialled, since_s=now.mono_s, allowance=Allowance(rate, max(1.0, rate)),
+            pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         self.links.add(link)
         if app and owner and link.durable and len(self.directory.locals) < self._limits.locals_max:
@@ -257,8 +265,8 @@ class Router:
         for job in jobs:
             if job.link.uplink and job.refusals:
                 by_k = {row.k: row.signer for row in job.arrived.rows}
-                unwanted = {by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k}
-                for group in unwanted:
+                unwanted = [by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k]
+                for group in dict.fromkeys(unwanted):
                     self._membership.not_wanted(job.link, group, now)
 
     def set_disk_full(self, full: bool) -> None:
@@ -298,6 +306,18 @@ class Router:
     def clear_queue(self, recipient: bytes) -> None:
         """The operator's `queue drop`."""
         self._queue_ends(recipient, None)
+
+    def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17)."""
+        link = self.links.get(number)
+        valid = parcel.kind == MULTICAST and parcel.signer == group
+        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.wall_s:
+            return
+        self._membership.say(link, Carried(parcel.wire(index)), now)
+        whole = ((parcel.first + index, 1),)
+        self._desk.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0)
+        )
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Answer an `Inquire`."""

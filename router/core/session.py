@@ -187,8 +187,9 @@ class Session:
             data = self._rest + data
         try:
             spans, rest = split_frames(data, self.frame_bytes_max)
-            if self.hello is None and (spans[0][2] if spans else len(data)) > HELLO_BYTES_MAX:
-                raise TooLarge(f"nothing may be longer than {HELLO_BYTES_MAX} bytes before the hello")
+            unproven = self.machine.state in (St.HELLO, St.PROOF)
+            if unproven and (spans[0][2] if spans else len(data)) > HELLO_BYTES_MAX:
+                raise TooLarge(f"nothing may be longer than {HELLO_BYTES_MAX} bytes before hello and proof")
         except TooLarge as error:
             raise RemoteProtocolError(Reason.TOO_LARGE, str(error)) from None
         except Malformed as error:

@@ -1,0 +1,363 @@
+"""A node of the world: the pure router, a plain store and sessions, run in cycles as `router.message_router` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from plain_store import Disk, PlainStore
+from world_time import End, Time
+
+from router.core.acceptance import Job
+from router.core.codec import frame
+from router.core.crypto import PublicKey, SigningKey
+from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inquire, Say, Settle, Tell
+from router.core.events import Event, decode_events
+from router.core.intake import Arrived, read_messages
+from router.core.machine import RemoteProtocolError
+from router.core.delivery import Due, Owed
+from router.core.rights import Directory, Neighbour
+from router.core.router import Clear, Limits, Recovered, Router
+from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.store import Applied, StoreLimits
+from router.verifier import verdicts
+
+
+class AnyStore(Protocol):
+    """What a node needs of a store; `router.store.Store` and `plain_store.PlainStore` have it."""
+
+    def recover(self, router_key: bytes) -> Recovered: ...
+    def apply(self, changes: Changes, wall_s: int) -> Applied: ...
+    def commit(self) -> None: ...
+    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
+    def fetch(
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]: ...  # fmt: skip
+    def due(self, wall_s: int) -> list[Due]: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A node's role in few numbers. Windows are small, so that they matter."""
+
+    strangers: bool = False
+    join_open: bool = False
+    window_messages: int = 16
+    window_bytes: int = 8 << 10
+    commit_s: float = 0.004
+    limits: Limits = field(default_factory=Limits)
+    store: StoreLimits = field(default_factory=lambda: StoreLimits(keep_s=30))
+
+
+class Port:
+    """One connection of a node: session and wire."""
+
+    def __init__(self, node: Node, number: int, session: Session, *, dialled: bool, owner: bool) -> None:
+        self.node = node
+        self.number = number
+        self.session = session
+        self.dialled = dialled
+        self.owner = owner
+        self.is_up = False
+        self.end: End | None = None
+
+    def __repr__(self) -> str:
+        return f"<port {self.number} of {self.node.name}>"
+
+    def flush(self) -> None:
+        if self.end is not None:
+            self.end.send(b"".join(self.session.output()))
+
+    def write(self, data: bytes) -> None:
+        self.flush()
+        if self.end is not None:
+            self.end.send(data)
+
+    def hear(self, data: bytes) -> None:
+        try:
+            for event in self.session.receive(data, self.node.time.now().mono_s):
+                self.node.heard(self, event)
+            self.flush()
+        except RemoteProtocolError as error:
+            self.node.violations.append(error)
+            self.session.goodbye(error.reason, error.text)
+            self.close()
+
+    def gone(self) -> None:
+        self.node.port_gone(self)
+
+    def close(self) -> None:
+        self.flush()
+        if self.end is not None and self.end.open:
+            self.end.close()
+            self.node.time.after(0, self.gone)
+
+
+class Node:
+    """Crashes lose memory and the batch that was not committed; the disk, the configuration and the log stay."""
+
+    def __init__(
+        self, time: Time, name: str, key: SigningKey, settings: Settings,
+        open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
+    ) -> None:  # fmt: skip
+        self.time = time
+        self.name = name
+        self.key = key
+        self.settings = settings
+        self.disk = Disk()
+        self.neighbours: dict[bytes, Neighbour] = {}
+        self.configured: set[bytes] = set()
+        self.public: set[bytes] = set()
+        self.log: list[tuple[int, bytes, list[Event]]] = []
+        self.violations: list[RemoteProtocolError] = []
+        self.dial: Callable[[bytes], None] = lambda key: None
+        self._open_store = open_store
+        self._numbers = 0
+        self.lives = 0
+        self.alive = False
+        self.disk_full = False
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}: {self.router!r}>" if self.alive else f"<node {self.name}: dead>"
+
+    @property
+    def address(self) -> PublicKey:
+        return self.key.public
+
+    # -- life and death --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        assert not self.alive
+        self.alive = True
+        self.lives += 1
+        self.ports: dict[int, Port] = {}
+        self._told: list[Callable[[], None]] = []
+        self._opening: set[int] = set()
+        self._jobs: list[Job] = []
+        self._verified_at = 0.0
+        self._clears: list[Clear] = []
+        self._tick_due = True
+        self._busy = self._planned = False
+        boot = self.time.random.randbytes(16)
+        self.store = self._open_store(self.disk, self.settings.store, boot)
+        recovered = self.store.recover(self.address)
+        directory = Directory(
+            self.address, self.settings.strangers, self.settings.join_open, locals=set(self.configured),
+            configured_locals=frozenset(self.configured), public=frozenset(self.public),
+        )  # fmt: skip
+        directory.replace_neighbours(self.neighbours.values())
+        self.router = Router(self.key, directory, self.settings.limits, recovered, self.time.now())
+        self.check_counters()
+        self._later(1.0, self._tick)
+        self._plan()
+
+    def crash(self) -> None:
+        """kill -9."""
+        self.alive = False
+        self.store.close()
+        for port in list(self.ports.values()):
+            if port.end is not None:
+                port.end.wire.cut()
+        self.ports = {}
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        life = self.lives
+
+        def unless_dead() -> None:
+            if self.alive and life == self.lives:
+                call()
+
+        self.time.after(seconds, unless_dead)
+
+    def reconfigure(self, neighbours: Iterable[Neighbour]) -> None:
+        self.neighbours = {one.key: one for one in neighbours}
+        if self.alive:
+            self.router.directory.replace_neighbours(self.neighbours.values())
+            self._tell(lambda: self.router.neighbours_changed(self.time.now()))
+
+    def clear_queue(self, recipient: bytes) -> None:
+        self._tell(lambda: self.router.clear_queue(recipient))
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def port(self, *, dialled: bool, peer: PublicKey | None, owner: bool, expect: PublicKey | None = None) -> Port:
+        self._numbers += 1
+        settings = self.settings
+        offer = Offer(
+            "router", bytes(8), True, settings.window_messages, settings.window_bytes, self.time.random.randbytes(16)
+        )
+        session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
+        return self.ports.setdefault(
+            self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner)
+        )
+
+    def heard(self, port: Port, event: object) -> None:
+        number, router = port.number, self.router
+        match event:
+            case Messages():
+                self._arrived(read_messages(number, event))
+            case SettledUpTo(n):
+                self._tell(lambda: router.settled(number, n, self.time.now()))
+            case RefusedAt(k, reason, text):
+                self._tell(lambda: router.refused(number, k, reason, text))
+            case Up(peer, hello):
+                port.is_up = True
+                self._opening.add(number)
+                self._tell(lambda: self._opened(port, peer, hello))
+            case Ended():
+                port.close()
+
+    def _opened(self, port: Port, peer: PublicKey, hello: object) -> None:
+        self._opening.discard(port.number)
+        self.router.link_up(port.number, peer, port.owner, hello, self.time.now(), dialled=port.dialled)  # type: ignore[arg-type]
+
+    def port_gone(self, port: Port) -> None:
+        if self.ports.pop(port.number, None) is not None and port.is_up:
+            self._tell(lambda: self.router.link_down(port.number, self.time.now()))
+
+    def _arrived(self, arrived: Arrived) -> None:
+        if arrived.link in self._opening:
+            self._tell(lambda: self._arrived(arrived))
+            return
+        job = self.router.examine(arrived, self.time.now())
+        if job is not None:
+            now_s = self.time.now().mono_s
+            self._verified_at = max(self._verified_at, now_s + self.time.random.random() * 0.01)
+            self._later(self._verified_at - now_s, lambda: self._verify(job))
+
+    def _verify(self, job: Job) -> None:
+        job.valid = verdicts(job.arrived.data, job.positions, 0)
+        self._jobs.append(job)
+        self._plan()
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        self._told.append(call)
+        self._plan()
+
+    # -- cycles ----------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._tick_due = True
+        self._later(1.0, self._tick)
+        self._plan()
+
+    def _plan(self) -> None:
+        if not self._busy and not self._planned:
+            self._planned = True
+            self._later(0.0005, self._cycle)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._busy or self._told or self._jobs or self._clears or self._verified_at > self.time.now().mono_s)
+
+    def _cycle(self) -> None:
+        self._planned = False
+        self._busy = True
+        now = self.time.now()
+        if self._clears:
+            self._clear()
+        elif self._tick_due:
+            self._tick_due = False
+            self.router.expire(self.store.due(now.wall_s), now)
+            self.router.set_disk_full(self.disk_full)
+            self.router.tick(now)
+            self.router.lapse(now)
+        told, self._told = self._told, []
+        for call in told:
+            call()
+        jobs, self._jobs = self._jobs, []
+        if jobs:
+            fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
+            self.router.decide(jobs, self.store.known(fresh), now)
+        self._clears += self.router.take_clears()
+        decision = self.router.take(now)
+        if not decision.changes:
+            self._finish(decision.effects)
+            return
+        applied = self.store.apply(decision.changes, now.wall_s)
+        self._later(self.settings.commit_s * self.time.random.random(), lambda: self._committed(applied, decision.effects))
+
+    def _clear(self) -> None:
+        recipient, group, before = self._clears[0]
+        owed, more = self.store.fetch(recipient, 0, 50, 1 << 20, group, before)
+        self.router.drop(recipient, owed, self.time.now())
+        if not more:
+            self._clears.pop(0)
+
+    def _committed(self, applied: Applied, effects: list[Effect]) -> None:
+        self.store.commit()
+        self.router.released(applied.released_messages, applied.released_bytes)
+        self.router.forgot(applied.forgotten)
+        if applied.log_value:
+            self.log.append(decode_events(applied.log_value))
+        if self.time.chance(0.1):
+            self.check_counters()
+        self._finish(effects)
+
+    def _finish(self, effects: list[Effect]) -> None:
+        self._busy = False
+        self._carry_out(effects)
+        for link in self.router.links:
+            assert link.outgoing.in_flight <= link.outgoing.window_messages + 64, f"{link!r} at {self.name}"
+            assert len(link.refused) <= link.outgoing.in_flight, f"{link!r} at {self.name} keeps refusals"
+        if self._told or self._jobs or self._clears or self._tick_due:
+            self._plan()
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        now = self.time.now()
+        for effect in effects:
+            match effect:
+                case Fetch(recipient, position, messages, size):
+                    owed, more = self.store.fetch(recipient, position, messages, size)
+                    self.router.fetched(recipient, owed, more, now)
+                    self._carry_out(self.router.take_effects())
+                case Dial(key):
+                    self.dial(key)
+                case Inquire():
+                    pass
+                case _ if effect.link in self.ports:
+                    self._speak(self.ports[effect.link], effect)
+
+    def _speak(self, port: Port, effect: Settle | Hand | Tell | Say | Close) -> None:
+        match effect:
+            case Hand(_, parcel, start, stop, local):
+                port.write(bytes(parcel.frames(start, stop, local=local)))
+            case Settle(_, n, refusals, _):
+                port.session.settle(n, refusals)
+                port.flush()
+            case Tell(_, wire):
+                port.write(frame(wire))
+            case Say(_, item):
+                port.session.send(item)
+                port.flush()
+            case Close(_, reason, text):
+                port.session.goodbye(reason, text)
+                port.close()
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def check_counters(self) -> None:
+        """What deciding counts is what the store holds."""
+        found = self.store.recover(self.address)
+        queues = self.router.queues
+        assert (queues.node.messages, queues.node.bytes) == (found.held_messages, found.held_bytes), self.name
+        assert self.router._acceptance.index_entries == found.index_entries, self.name
+        assert self.router._acceptance.next_arrival == found.next_arrival, self.name
+        owed: dict[bytes, tuple[int, int]] = {}
+        shares: dict[tuple[bytes, bytes], int] = {}
+        for recipient, signer, neighbour, messages, size in found.backlog:
+            before = owed.get(recipient, (0, 0))
+            owed[recipient] = before[0] + messages, before[1] + size
+            for share in (b"s" + signer, b"n" + neighbour):
+                shares[recipient, share] = shares.get((recipient, share), 0) + messages
+        live = {key: (one.total.messages, one.total.bytes) for key, one in queues.by_recipient.items()}
+        assert {key: one for key, one in live.items() if one[0]} == owed, self.name
+        counted = {
+            (key, name): tally.messages for key, one in queues.by_recipient.items() for name, tally in one.shares.items()
+        }
+        assert counted == shares, self.name
+        assert set(self.router.groups) == set(found.subscriptions), self.name
+        assert set(self.router.routes) == set(found.routes), self.name
