@@ -10,7 +10,7 @@ from typing import Literal, overload
 import trio
 
 from .client_errors import ClientError
-from .composer import EXPIRY_MIN, TTL_S, Causes, Composed, Composer, Lifetime, Voice
+from .composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice
 from .core.crypto import MessageId, PublicKey
 from .core.text import key_text, short
 from .outcomes import Outcomes
@@ -33,7 +33,6 @@ class Group:
         self,
         voice: Voice,
         name: str | None,
-        causes: Causes,
         composer: Composer,
         publishing: Publishing,
         door: Door,
@@ -44,7 +43,8 @@ class Group:
         self.key = voice.group
         self.name = name
         self.raw = raw or voice.content_key is None
-        self.ear = Ear(None if self.raw else voice.content_key, causes)
+        self.causes = voice.causes
+        self.ear = Ear(None if self.raw else voice.content_key, voice.causes)
         self._voice = voice
         self._composer = composer
         self._publishing = publishing
@@ -74,7 +74,13 @@ class Group:
 
     @overload
     async def publish(
-        self, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., raw: bool | None = ..., wait: Literal[False] = ...
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        raw: bool | None = ...,
+        wait: Literal[False] = ...,
     ) -> MessageId: ...
     @overload
     async def publish(
@@ -170,7 +176,7 @@ class Publisher:
         while self.in_flight >= self._most and self._error is None:
             await self._lot.park()
         self._raise()
-        self.in_flight += 1                 # before waiting for room: others may publish meanwhile
+        self.in_flight += 1  # before waiting for room: others may publish meanwhile
         try:
             posted, _ = await self._publishing.post(self._compose(body), done=self._over)
         except BaseException:

@@ -18,8 +18,8 @@ import trio
 from . import transport
 from .client_errors import NodeUnavailable
 from .core import link
-from .core.control import JoinAck, LeaveAck, Report, decode_control
 from .core.codec import Malformed
+from .core.control import JoinAck, LeaveAck, Report, decode_control
 from .core.crypto import PublicKey, SigningKey
 from .core.custody import Outgoing
 from .core.inquiry import Answer, decode_inquiry
@@ -43,9 +43,7 @@ PING_S = 30.0
 PINGS_UNANSWERED = 2
 
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
-FINAL = frozenset(
-    (Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE)
-)
+FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
 News = link.Outcome | link.Missed | Report | Answer
 
@@ -85,7 +83,7 @@ class ClientLink:
         joins: Joins,
         hear: Callable[[News], None],
         changed: Callable[[], None],
-        wall_ns: Callable[[], int] = time.time_ns,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._dialling = dialling
         self._key = key
@@ -95,7 +93,7 @@ class ClientLink:
         self._joins = joins
         self._hear = hear
         self._changed = changed
-        self._wall_ns = wall_ns
+        self._wall_s = wall_s
         self._session: Session | None = None
         self._outgoing: Outgoing | None = None
         self._wake = trio.Event()
@@ -278,7 +276,7 @@ class ClientLink:
         for event in session.receive(data, trio.current_time()):
             match event:
                 case Messages():
-                    for wire in self._handover.take_in(event, self._wall_ns() / 1e9):
+                    for wire in self._handover.take_in(event, self._wall_s()):
                         self._hear_router(wire)
                 case SettledUpTo(n):
                     assert self._outgoing is not None
@@ -311,7 +309,8 @@ class ClientLink:
     def _hear_item(self, session: Session, item: link.Item) -> None:
         match item:
             case link.Ping(t0):
-                session.send(link.Pong(t0, self._wall_ns(), self._wall_ns()))
+                now_ns = int(self._wall_s() * 1e9)
+                session.send(link.Pong(t0, now_ns, now_ns))
             case link.Redelivered(n):
                 self._handover.redelivered(n)
             case link.Outcome() | link.Missed():

@@ -26,10 +26,10 @@ from .sequence import Sequences
 
 TTL_S = 86_400
 EXPIRY_MIN = 1440
-CAUSES = 4              # of the newest messages seen, how many a message names (R-A9, R-E2)
+CAUSES = 4  # of the newest messages seen, how many a message names (R-A9, R-E2)
 CAUSES_MAX = 16
-ALIKE_MAX = 4096        # raw bodies remembered, so that an equal one gets another id
-SPREAD_MAX = 256        # by how much the first of equal bodies may differ from those of another process
+ALIKE_MAX = 4096  # raw bodies remembered, so that an equal one gets another id
+SPREAD_MAX = 256  # by how much the first of equal bodies may differ from those of another process
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,7 @@ class Composer:
         else:
             seq = self._sequences.take(voice.group)
             nonce = self._entropy(NONCE_BYTES)
-            body = application.seal(
-                self._key, voice.group, seq, seen, body, content_key=voice.content_key, nonce=nonce
-            )
+            body = application.seal(self._key, voice.group, seq, seen, body, content_key=voice.content_key, nonce=nonce)
             undo = partial(self._sequences.give_back, voice.group, seq)
         wire = seal_multicast(voice.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)

@@ -23,7 +23,7 @@ Span = tuple[int, int, int]
 UNICASTS = b""
 """The address under which unicasts wait; multicasts wait under their group's key."""
 
-_SOURCE_FROM, _SOURCE_TO = 50, 96       # where the source of a unicast lies, whatever its expiry
+_SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
 
 
 @dataclass(slots=True, eq=False)
@@ -165,7 +165,8 @@ class Handover:
 
     def __repr__(self) -> str:
         waiting = len(self._waiting) + sum(batch.count for batch in self._batches)
-        return f"<handover: {waiting} messages wait, {self.settled} of {self.received} settled on connection {self._link}>"
+        settled = f"{self.settled} of {self.received} settled on connection {self._link}"
+        return f"<handover: {waiting} messages wait, {settled}>"
 
     @property
     def settled(self) -> int:
@@ -314,7 +315,9 @@ class Handover:
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
     """The runs of numbers, and the spans, that are left between the holes."""
-    runs, kept, at = [], [], 0
+    runs: list[tuple[int, int]] = []
+    kept: list[Span] = []
+    at = 0
     for hole in (*holes, len(spans)):
         if at < hole:
             runs.append((first_k + at, first_k + hole - 1))

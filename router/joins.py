@@ -27,7 +27,7 @@ from .outbox import Run
 GROUPS_MAX = 100_000
 ASK_AGAIN_S = 5.0
 LIFE_MIN = 60
-_EXPIRIES = 16          # so many requests of one minute have ids of their own
+_EXPIRIES = 16  # so many requests of one minute have ids of their own
 
 
 @dataclass(slots=True, eq=False)

@@ -15,9 +15,10 @@ from typing import Any
 
 import trio
 
-from router import keyring, transport
+from router import keyring, service, transport
 from router.actor import actor_system
 from router.config import Config
+from router.config_services import service_name
 from router.config_text import ConfigError
 from router.connection import Connection, ConnectionLimits, InFlight, Told
 from router.core import router as core
@@ -38,6 +39,7 @@ from router.logbook import Logbook
 from router.message_router import CycleLimits, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
 from router.store import Store, StoreLimits
+from router.supervisor import BackOff
 from router.transport import Stream
 
 log = logging.getLogger(__name__)
@@ -138,6 +140,7 @@ class Node:
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
+            self._admit_services(config)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             router = core.Router(self._key, self._directory, core_limits(config), recovered, now)
             self._offer = Offer(
@@ -147,6 +150,15 @@ class Node:
             self._in_flight = InFlight(config.limits.in_flight_bytes_max)
             async with actor_system() as nursery:
                 await self._run_actors(router, store, nursery, on_ready)
+
+    def _admit_services(self, config: Config) -> None:
+        """The keys of our own services are local; those named public are open to strangers."""
+        self._services = {service_name(spec): service.load_class(spec) for spec in config.node.services}
+        self._service_keys = {name: service.key_of(self._home, name) for name in self._services}
+        keys = frozenset(bytes(key.public) for key in self._service_keys.values())
+        self._directory.configured_locals |= keys
+        self._directory.locals |= keys
+        self._directory.public |= {bytes(self._service_keys[name].public) for name in config.node.services_public}
 
     async def _run_actors(
         self, router: core.Router, store: Store, nursery: trio.Nursery, on_ready: Callable[[Ready], None]
@@ -167,6 +179,7 @@ class Node:
                 pool.want, self._home.store_path,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),
             )  # fmt: skip
+            await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             pool.dial_uplinks()
             node = router.queues.node
@@ -179,6 +192,16 @@ class Node:
 
     def _urls(self) -> tuple[str, ...]:
         return self._home.listen_urls(self._config.node.listen)
+
+    async def _start_services(self, nursery: trio.Nursery) -> None:
+        """Services in this process reach the router over memory, and as any other neighbour would."""
+        config = self._config
+        if not config.node.services:
+            return
+        url = await self._listen(nursery, f"memory://{self._key.public.hex()[:16]}")
+        back_off = BackOff(config.node.service_restart_s_min, config.node.service_restart_s_max)
+        for name, kind in self._services.items():
+            service.supervise(kind, url, self._service_keys[name], config.services.get(name, {}), back_off)
 
     def _facts(self) -> dict[str, Any]:
         return {

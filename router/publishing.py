@@ -99,7 +99,7 @@ class Publishing:
         self._lot = trio.lowlevel.ParkingLot()
         self.bulk = Bulk()
         self.followed = Followed()
-        self.link: ClientLink              # given by the node, which wires both
+        self.link: ClientLink  # given by the node, which wires both
 
     def wake(self) -> None:
         self._lot.unpark_all()
@@ -161,7 +161,7 @@ class Publishing:
                 self.followed.stop(posted.outcomes)
             raise
         if posted.outcomes is not None and run.tries > 1 and not posted.outcomes.recipients:
-            self.followed.stop(posted.outcomes)     # taken at an earlier connection, which heard the outcomes
+            self.followed.stop(posted.outcomes)  # taken at an earlier connection, which heard the outcomes
         return posted
 
     # -- bulk ----------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Publishing:
                 raise self.bulk.error
             await self.bulk.lot.park()
 
-    def end(self, error: ClientError | None) -> None:
-        """The connection is left or gone for good."""
-        self._outbox.fail(error or NodeUnavailable("this connection to the node has been left"))
+    def end(self, error: ClientError) -> None:
+        """The connection is left, or gone for good."""
+        self._outbox.fail(error)
         self.wake()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -21,9 +20,7 @@ from .handover import Arrival, Batch, Handover
 from .journal import Journal
 from .received import Received
 
-log = logging.getLogger(__name__)
-
-CHECKPOINT_EVERY = 16       # messages that a loop gets at once, if they are there, before others have their turn
+CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
 
 
 class Ear:
@@ -43,19 +40,18 @@ class Readings:
         ear: Callable[[PublicKey], Ear],
         problem: Callable[[str], None],
         wall_s: Callable[[], float],
-        journal: Journal | None,
         *,
         verify: bool,
     ) -> None:
         self._ear = ear
         self._problem = problem
         self._wall_s = wall_s
-        self._journal = journal
         self._verify = verify
         self._lot = trio.lowlevel.ParkingLot()
         self._ended: ClientError | None = None
         self._is_over = False
-        self.handover: Handover         # given by the node, which wires both
+        self.journal: Journal | None = None
+        self.handover: Handover  # given by the node, which wires both
 
     def wake(self) -> None:
         self._lot.unpark_all()
@@ -77,8 +73,8 @@ class Readings:
         """The app has handled it: into the journal, if there is one, then settled."""
         if one.done:
             return
-        if self._journal is not None:
-            await self._journal.remember(one.id, expiry_s(one.header.expiry_min), self._wall_s())
+        if self.journal is not None:
+            await self.journal.remember(one.id, expiry_s(one.header.expiry_min), self._wall_s())
         self.handover.done(one)
 
     # -- opening -------------------------------------------------------------------------------------------
@@ -87,14 +83,16 @@ class Readings:
         """What the app gets to see; None if that is nothing, which has been reported."""
         wire = one.wire
         if self._verify and not verify_message(wire):
-            return self._report(one, "its signature does not fit")
+            self._report(one, "its signature does not fit")
+            return None
         message = open_message(wire)
         if isinstance(message, Unicast):
             return self._unicast(message, one)
         try:
             return self._multicast(message, one)
         except (Malformed, SealError) as error:
-            return self._report(one, f"its body cannot be opened: {error}")
+            self._report(one, f"its body cannot be opened: {error}")
+            return None
 
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
         source = message.source

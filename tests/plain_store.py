@@ -30,9 +30,9 @@ class Disk:
 
     parcels: dict[int, Parcel] = field(default_factory=dict)
     owed: dict[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
-    kept: dict[int, int] = field(default_factory=dict)                # first -> since when
-    ids: dict[tuple[int, bytes], int] = field(default_factory=dict)   # (expiry, id) -> arrival
-    due: dict[int, int] = field(default_factory=dict)                 # first -> look again at
+    kept: dict[int, int] = field(default_factory=dict)  # first -> since when
+    ids: dict[tuple[int, bytes], int] = field(default_factory=dict)  # (expiry, id) -> arrival
+    due: dict[int, int] = field(default_factory=dict)  # first -> look again at
     groups: dict[tuple[bytes, bytes], Subscription] = field(default_factory=dict)
     routes: dict[bytes, Route] = field(default_factory=dict)
     locals: dict[bytes, None] = field(default_factory=dict)

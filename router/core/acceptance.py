@@ -394,6 +394,7 @@ class Acceptance:
             desk.changes.events.append(
                 ev.Outward(now.wall_ns, now.mono_ns, "refused", recipient, link.id, whole, reason, 0, 0, 0)
             )
+            self._delivery.miss(recipient, parcel, 0, parcel.count, reason)
         if link.outcomes:
             state = "queued" if parcel.stored else "unconfirmed"
             what = tuple(RecipientOutcome(PublicKey(one), state) for one in parcel.recipients)

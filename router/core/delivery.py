@@ -44,12 +44,15 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryLimits:
-    """Back-off after a refusal that says *later*, and how many publishers' messages are followed to their end."""
+    """Back-off after a refusal that says *later*; how many parcels are followed to their end for their publishers; how
+    many recipients, with how many groups and reasons each, are remembered as having missed something."""
 
     retry_s_min: float = 1.0
     retry_s_max: float = 300.0
     watched_max: int = 10_000
     in_flight_recheck_s: int = 30
+    missed_max: int = 10_000
+    missed_kinds_max: int = 64
 
 
 class Delivery:
@@ -65,6 +68,7 @@ class Delivery:
         self._limits = limits
         self._gave_up = gave_up
         self._watched: dict[int, Link] = {}         # first arrival of a parcel -> the app that follows it
+        self._missed: dict[bytes, dict[tuple[bytes | None, Reason], words.Missed]] = {}
         self._wanting: dict[bytes, None] = {}       # recipients to fetch for at the end of this cycle, in order
 
     # -- handing over ---------------------------------------------------------------------------------------
@@ -143,6 +147,10 @@ class Delivery:
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
         self._wanting.clear()
+        for recipient in [one for one in self._missed if self._links.to(one) is not None]:
+            link = self._links.to(recipient)
+            assert link is not None
+            self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient).values()]
 
     # -- links come and go ----------------------------------------------------------------------------------
 
@@ -239,6 +247,8 @@ class Delivery:
         self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop))
         self._outward(state, recipient, link, ((parcel.first + start, count),), reason, now, duration_ns)
         self._follow(parcel, start, stop, recipient, state, reason)
+        if state == "expired" and reason is not None:
+            self.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
             for index in range(start, stop):
                 self._gave_up(parcel, index, state, reason, now)
@@ -279,6 +289,20 @@ class Delivery:
         for parcel, start, stop in owed:
             self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
         self._queues.forget_if_empty(recipient)
+
+    def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
+        """Some of what was for this recipient it will never get; it is told when it is there. Beyond `missed_max`
+        recipients only the log knows."""
+        if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
+            return
+        group = None if parcel.kind == UNICAST else PublicKey(parcel.signer)
+        missed = self._missed.setdefault(recipient, {})
+        first, last = MessageId(parcel.id(start)), MessageId(parcel.id(stop - 1))
+        known = missed.get((group, reason))
+        if known is not None:
+            missed[group, reason] = words.Missed(group, known.count + stop - start, known.first, last, reason)
+        elif len(missed) < self._limits.missed_kinds_max:
+            missed[group, reason] = words.Missed(group, stop - start, first, last, reason)
 
     # -- telling what became of messages ---------------------------------------------------------------------
 

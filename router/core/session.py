@@ -232,10 +232,10 @@ class Session:
                 return self._heard_proof(signature)
             case link.Goodbye(reason, text):
                 return Ended(reason_from(reason), clean(text or ""))
-        for_apps = isinstance(item, link.Outcome | link.Missed | link.Redelivered)
+        for_apps = isinstance(item, link.Outcome | link.Redelivered)
         if for_apps and self._is_router:
             raise RemoteProtocolError(Reason.MALFORMED, f"{type(item).__name__} is said to apps, not to a router")
-        if not for_apps and not self._allowance.take(1, now):
+        if not for_apps and not isinstance(item, link.Missed) and not self._allowance.take(1, now):
             raise RemoteProtocolError(Reason.RATE_LIMITED, "too many link items a second")
         return Heard(item)
 

@@ -1,0 +1,191 @@
+"""The papers say what the program says: generated parts, reasons, readings and paths are those of the tree.
+
+`python tests/test_docs.py` writes the generated parts again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from router import config
+from router.config_text import toml_value
+from router.core import link
+from router.core.machine import mermaid
+from router.core.reasons import Reason
+from router.core.session import PROVEN, PROVING
+
+ROOT = Path(__file__).parents[1]
+PAPERS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", *(f"docs/{one.name}" for one in (ROOT / "docs").glob("*.md")))
+
+
+def paper(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+# -- generated parts ----------------------------------------------------------------------------------------
+
+
+def settings() -> Iterator[tuple[str, str, str, str]]:
+    """(section, name, default, sentence) of every setting, as the sample configuration tells them."""
+    section = ""
+    for block in config.sample().split("\n\n"):
+        lines = block.strip().splitlines()
+        if heading := next((one for one in lines if re.fullmatch(r"#?\[+\w+\]+", one)), None):
+            section = heading.strip("#[]")
+            continue
+        said = " ".join(one.removeprefix("# ") for one in lines if one.startswith("# "))
+        for line in lines:
+            if found := re.fullmatch(r"#?(\w+) = (.*?)(?:  # (.*))?", line):
+                yield section, found[1], found[3] or found[2], said
+
+
+def settings_read() -> set[tuple[str, str]]:
+    """(section, name) of every setting that some code reads, as `config.limits.hello_s` or through a local name."""
+    sections = {section for section, *_ in settings()}
+    found = set[tuple[str, str]]()
+    for path in (ROOT / "router").rglob("*.py"):
+        if not path.name.startswith("config"):
+            found |= set(_read_in(ast.parse(path.read_text()), sections))
+    return found
+
+
+def _read_in(tree: ast.Module, sections: set[str]) -> Iterator[tuple[str, str]]:
+    names = dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            pairs = [(node.targets[0], node.value)]
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(node.targets[0].elts, node.value.elts, strict=True))
+            for target, value in pairs:
+                if isinstance(target, ast.Name) and isinstance(value, ast.Attribute) and value.attr in sections:
+                    names[target.id] = value.attr
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            yield node.value.attr, node.attr
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+            yield names[node.value.id], node.attr
+
+
+def settings_table() -> str:
+    read, before, lines = settings_read(), "", list[str]()
+    for section, name, default, said in settings():
+        if section != before:
+            before = section
+            brackets = f"[[{section}]]" if section in ("local", "peers") else f"[{section}]"
+            lines += ["", f"**`{brackets}`**", "", "| setting | default | meaning |", "|---|---|---|"]
+        waits = section not in ("local", "peers") and (section, name) not in read
+        lines.append(f"| `{name}`{' ¹' if waits else ''} | {_cell(default)} | {_cell(said)} |")
+    return "\n".join(lines).strip() + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def diagram(text: str) -> str:
+    return f"```mermaid\n{text}```\n"
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "proven": ("docs/link.md", lambda: diagram(mermaid(PROVEN))),
+    "proving": ("docs/link.md", lambda: diagram(mermaid(PROVING))),
+    "settings": ("docs/operators.md", settings_table),
+}
+
+
+def with_parts(text: str, name: str) -> str:
+    """The paper with its generated part made anew."""
+    opening, closing = f"<!-- generated: {name} -->\n", "<!-- end -->"
+    before, found, rest = text.partition(opening)
+    assert found, f"the mark {opening.strip()} is missing"
+    return before + opening + PARTS[name][1]() + closing + rest.partition(closing)[2]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_generated_parts_are_up_to_date(name: str) -> None:
+    text = paper(PARTS[name][0])
+    assert text == with_parts(text, name), "run: python tests/test_docs.py"
+
+
+def write_parts() -> None:
+    for name, (file, _) in PARTS.items():
+        (ROOT / file).write_text(with_parts(paper(file), name))
+
+
+# -- what is written by hand --------------------------------------------------------------------------------
+
+
+def table_rows(text: str, columns: int) -> list[list[str]]:
+    rows = [one.strip().strip("|").split(" | ") for one in text.splitlines() if one.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows if len(row) == columns]
+
+
+def test_the_reasons_are_those_of_the_code() -> None:
+    text = paper("docs/operators.md").partition("## Reasons\n")[2].partition("\n## ")[0]
+    said = [(word.strip("`"), kind, sentence) for word, kind, sentence, _ in table_rows(text, 4)[1:]]
+    assert said == [(one.word, "later" if one.later else "final", one.sentence) for one in Reason]
+
+
+def test_the_link_items_are_those_of_the_code() -> None:
+    said = dict(re.findall(r"^\| `\[(\d+),[^`]*` \| (\w+) \|", paper("docs/link.md"), re.MULTILINE))
+    assert {int(number): name for number, name in said.items()} == {k: row[0] for k, row in link._READERS.items()}
+
+
+READINGS = [
+    *(f"A{n}" for n in range(1, 14)), *(f"B{n}" for n in range(1, 9)), *(f"C{n}" for n in (*range(1, 21), 22, 23)),
+    *(f"D{n}" for n in (1, 2, 3, *range(5, 12))), *(f"E{n}" for n in range(1, 9)),
+]  # fmt: skip
+
+
+def test_every_reading_has_its_row() -> None:
+    rows = re.findall(r"^\| (?:R-)?([A-E]\d+) \|.*\| (built|partly|planned|refused)\b", paper("docs/specification.md"), re.M)
+    assert [number for number, _ in rows] == READINGS
+
+
+def test_readings_that_the_code_names_are_known() -> None:
+    for path in (ROOT / "router").rglob("*.py"):
+        for number in re.findall(r"\bR-([A-E]\d+)", path.read_text()):
+            assert number in READINGS, f"{path}: R-{number}"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_file_that_a_paper_names_is_there(name: str) -> None:
+    text = paper(name)
+    paths = re.findall(r"`((?:router|transports|services|cddl|tests|docs|requirements)/[\w./*-]*)`", text)
+    paths += re.findall(r"`((?:core/)?\w+\.py)`", text)
+    missing = [one for one in paths if not any(_found(one))]
+    assert not missing, missing
+
+
+def _found(path: str) -> Iterator[Path]:
+    for base in ("", "router/", "router/core/", "tests/"):
+        yield from ROOT.glob(base + path.rstrip("/"))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    for target, mark in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", paper(name)):
+        file = (ROOT / name).parent / target if target else ROOT / name
+        assert file.exists(), target
+        headings = {_slug(one) for one in re.findall(r"^#+ (.*)$", file.read_text(), re.M)} if mark else {""}
+        assert mark in headings, f"{target}#{mark}"
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_sample_settings_have_the_defaults_that_the_table_says() -> None:
+    live = tomllib.loads(re.sub(r"(?m)^#(?=\[|\w+ = )", "", config.sample().replace('"ADDRESS"', '"x"')))
+    assert ("limits", "hello_s") in {(section, name) for section, name, *_ in settings()}
+    assert toml_value(live["limits"]["hello_s"]) == "10.0"
+
+
+if __name__ == "__main__":
+    write_parts()
