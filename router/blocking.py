@@ -13,12 +13,13 @@ here take `timeout_s` and raise `TimeoutError`; a loop's `next(timeout_s)` retur
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Generic, Literal, TypeVar, Unpack, overload
 
 import trio
 
@@ -30,77 +31,21 @@ from .core.control import Report
 from .core.crypto import MessageId, PublicKey
 from .core.link import Missed, RecipientOutcome
 from .feed import Feed
-from .handover import Batch
 from .outcomes import Outcomes
+from .portal import Loop, Portal
 from .publishing import OnRefused
 from .received import Message, Received
+from .signing_on import Options
 
 T = TypeVar("T")
 
 
-def connect_blocking(**settings: Any) -> BlockingNode:
+def connect_blocking(**settings: Unpack[Options]) -> BlockingNode:
     """Sign on to a node: `with router.connect_blocking() as node`. Takes what `router.connect` takes.
 
     What is given to be called (`on_problem`) is called in the connection's thread.
     """
     return BlockingNode(settings)
-
-
-class Portal:
-    """The way into the connection's thread."""
-
-    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
-        self._token = token
-
-    def run(self, act: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
-        """Run it there and wait for its result; `TimeoutError` after `timeout_s`."""
-
-        async def timed() -> T:
-            if timeout_s is None:
-                return await act()
-            with trio.fail_after(timeout_s):
-                return await act()
-
-        try:
-            return trio.from_thread.run(timed, trio_token=self._token)
-        except trio.RunFinishedError:
-            raise NodeUnavailable("this connection to the node has been left; connect again") from None
-        except trio.TooSlowError:
-            raise TimeoutError(f"not done within {timeout_s:g} s") from None
-
-    def do(self, act: Callable[[], T]) -> T:
-        """The same for something that does not wait."""
-        try:
-            return trio.from_thread.run_sync(act, trio_token=self._token)
-        except trio.RunFinishedError:
-            raise NodeUnavailable("this connection to the node has been left; connect again") from None
-
-
-class Loop(Iterator[T]):
-    """A `for` loop over what an `async for` loop gives."""
-
-    def __init__(self, portal: Portal, source: AsyncIterator[T]) -> None:
-        self._portal = portal
-        self._source = source
-
-    def __next__(self) -> T:
-        found = self.next()
-        if found is None:
-            raise StopIteration
-        return found
-
-    def next(self, timeout_s: float | None = None) -> T | None:
-        """The next one; None if there will be no more, or none came within `timeout_s`."""
-        try:
-            return self._portal.run(self._next, timeout_s)
-        except TimeoutError:
-            return None
-
-    async def _next(self) -> T | None:
-        try:
-            return await anext(self._source)
-        except StopAsyncIteration:
-            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +68,11 @@ class _Messages(AsyncIterator[BlockingReceived]):
 
     async def __anext__(self) -> BlockingReceived:
         received = await anext(self._source)
-        said = (getattr(received, one.name) for one in fields(Message))
-        return BlockingReceived(*said, _settle=partial(self._portal.run, received.settle))
+        one, settle = received, partial(self._portal.run, received.settle)
+        return BlockingReceived(
+            one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
+            one.redelivered, settle,
+        )  # fmt: skip
 
 
 class BlockingFeed(Generic[T]):
@@ -253,10 +201,15 @@ class BlockingGroup:
         wait: bool = False,
         timeout_s: float | None = None,
     ) -> MessageId | BlockingOutcomes:
-        said = partial(self._group.publish, body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
+        def told() -> Awaitable[Outcomes]:
+            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw, wait=True)
+
+        def taken() -> Awaitable[MessageId]:
+            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
+
         if wait:
-            return BlockingOutcomes(self._portal, self._portal.run(partial(said, wait=True), timeout_s))
-        return self._portal.run(partial(said, wait=False), timeout_s)
+            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
+        return self._portal.run(taken, timeout_s)
 
     def publisher(
         self,
@@ -294,7 +247,7 @@ class BlockingNode:
     _node: Node
     _portal: Portal
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: Options) -> None:
         self._settings = settings
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._live, name="router client", daemon=True)
@@ -328,7 +281,7 @@ class BlockingNode:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread.is_alive():
+        with suppress(NodeUnavailable):  # the thread has ended by itself
             self._portal.do(self._stop.set)
         self._thread.join()
         if self._failure is not None and error is None:
@@ -418,18 +371,20 @@ class BlockingNode:
         wait: bool = False,
         timeout_s: float | None = None,
     ) -> MessageId | BlockingOutcomes:
-        said = partial(self._node.send, address, body, ttl_s=ttl_s, expiry_min=expiry_min)
+        def told() -> Awaitable[Outcomes]:
+            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min, wait=True)
+
+        def taken() -> Awaitable[MessageId]:
+            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min)
+
         if wait:
-            return BlockingOutcomes(self._portal, self._portal.run(partial(said, wait=True), timeout_s))
-        return self._portal.run(partial(said, wait=False), timeout_s)
+            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
+        return self._portal.run(taken, timeout_s)
 
     def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         return self._portal.run(partial(self._node.ask, word, argument, timeout_s=timeout_s))
 
     # -- bulk ----------------------------------------------------------------------------------------------
-
-    def batches(self) -> Loop[Batch]:
-        return Loop(self._portal, self._node.batches())
 
     def send_frames(self, frames: Sequence[bytes], *, timeout_s: float | None = None) -> int:
         return self._portal.run(partial(self._node.send_frames, frames), timeout_s)

@@ -20,12 +20,15 @@ from router.core.link import LogHead
 from router.core.machine import RemoteProtocolError
 from router.core.parcel import Parcel
 from router.core.reasons import Reason
-from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, St, Up
+from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.transport import Buffer, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
+PARTS_MAX = 65_536
+BUSY_S = 0.005
+SILENCES_MAX = 3
 
 
 class Clock(Protocol):
@@ -100,18 +103,23 @@ class InFlight:
 class Outlet:
     """Where one link's outgoing bytes collect until its writer takes them, in order.
 
-    It cannot grow beyond the window the neighbour announced, plus link items, which the session limits.
+    Messages cannot be more than the window the neighbour announced. Link items can: a neighbour that sends and never
+    reads is cut off at `PARTS_MAX`.
     """
 
-    def __init__(self, number: int, session: Session, where: str) -> None:
+    def __init__(self, number: int, session: Session, where: str, goodbye_s: float) -> None:
         self.number = number
         self.where = where
-        self._session = session
-        self._parts: list[Buffer] = list(session.output())
-        self._wake = trio.Event()
-        self._wake.set()
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False                    # no message since the message router last looked
+        self.scope = trio.CancelScope()         # of the writer
+        self._goodbye_s = goodbye_s
+        self._session = session
+        self._parts: list[Buffer] = list(session.output())
+        self._is_writing = False
+        self._wake = trio.Event()
+        self._wake.set()
+        self._written = trio.Event()
 
     def __repr__(self) -> str:
         return f"<outlet {self.number} to {self.where}: {len(self._parts)} parts wait>"
@@ -121,6 +129,9 @@ class Outlet:
         self._parts += self._session.output()
         if self._parts:
             self._wake.set()
+        if len(self._parts) > PARTS_MAX and self.closing is None:
+            self.closing = Reason.WINDOW_EXCEEDED, "it sends and does not read"
+            self.scope.cancel()
 
     def settle(self, n: int, refusals: Sequence[Refusal]) -> None:
         self._session.settle(n, refusals)
@@ -141,18 +152,33 @@ class Outlet:
         self._wake.set()
 
     def close(self, reason: Reason, text: str) -> None:
-        """Say goodbye; what is settled meanwhile is still told, then the connection ends."""
+        """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
         if self.closing is None:
             self.closing = reason, text
             self._session.goodbye(reason, text)
             self.flush_session()
             self._wake.set()
+            self.scope.deadline = trio.current_time() + self._goodbye_s
 
-    async def take(self) -> list[Buffer]:
-        await self._wake.wait()
-        self._wake = trio.Event()
-        parts, self._parts = self._parts, []
-        return parts
+    async def write_to(self, stream: Stream) -> None:
+        """Write until closed and everything is out."""
+        with self.scope:
+            while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
+                await self._wake.wait()
+                self._wake = trio.Event()
+                parts, self._parts = self._parts, []
+                if parts:
+                    self._is_writing = True
+                    await stream.send_parts(parts)
+                    self._is_writing = False
+                self._written.set()
+
+    async def all_settled(self) -> None:
+        """Until everything the neighbour sent is settled, and that is written; for its goodbye."""
+        with trio.move_on_after(self._goodbye_s):
+            while self._is_writing or self._parts or self._session.incoming.settled < self._session.incoming.received:
+                self._written = trio.Event()
+                await self._written.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +195,7 @@ class Connection:
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
         tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
-        log_head: Callable[[], LogHead | None],
+        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(
@@ -181,9 +207,10 @@ class Connection:
         self._clock = clock
         self._limits = limits
         self._log_head = log_head
+        self._is_busy = is_busy
         self._heard = trio.Event()
         self.is_up = False
-        self.outlet = Outlet(number, self._session, stream.where)
+        self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s)
 
     async def run(self) -> str:
         """Returns why the connection ended, for people."""
@@ -226,7 +253,9 @@ class Connection:
     async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
         mono_ns = self._clock.mono_ns()
         self._heard.set()
-        number = self.outlet.number
+        number, settled, ended = self.outlet.number, 0, None
+        while self._is_busy():
+            await trio.sleep(BUSY_S)
         for event in self._session.receive(data, mono_ns / 1e9):
             match event:
                 case Messages():
@@ -235,7 +264,7 @@ class Connection:
                     await self._in_flight.take(arrived.size)
                     self._tell(arrived)
                 case SettledUpTo(n):
-                    self._tell(Settled(number, n))
+                    settled = n                 # cumulative: the last of a read says it all
                 case RefusedAt(k, reason, text):
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
@@ -245,9 +274,13 @@ class Connection:
                 case Heard(item):
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
-                    return f"the other end said goodbye: {text or reason.sentence}"
+                    ended = f"the other end said goodbye: {text or reason.sentence}"
+        if settled:
+            self._tell(Settled(number, settled))
         self.outlet.flush_session()
-        return None
+        if ended is not None:
+            await self.outlet.all_settled()
+        return ended
 
     def _hear(self, item: link.Item, mono_ns: int) -> None:
         wall_ns = self._clock.wall_ns()
@@ -261,36 +294,21 @@ class Connection:
     # -- writing -------------------------------------------------------------------------------------------
 
     async def _write(self, scope: trio.CancelScope) -> None:
-        """After our goodbye the other end has a moment to take what is said; then the connection ends."""
-        outlet = self.outlet
-        while outlet.closing is None:
-            parts = await outlet.take()
-            if parts:
-                await self._stream.send_parts(parts)
-        with trio.move_on_after(self._limits.goodbye_s):
-            await self._stream.send_parts(await outlet.take())
+        await self.outlet.write_to(self._stream)
         scope.cancel()
 
     async def _last_words(self, reason: Reason, text: str) -> None:
         """A protocol error of the peer's: tell it why, if it still listens."""
         self.outlet.close(reason, text)
-        with trio.move_on_after(self._limits.goodbye_s):
-            await trio.sleep_forever()          # the writer ends the connection when it has written the goodbye
+        await trio.sleep_forever()              # the writer ends the connection when it has written the goodbye
 
     async def _keep_alive(self) -> None:
-        """Ping when nothing has come for a while; a peer silent for three times that long is gone."""
+        """Ping whoever has been silent for a while; still silent three times later, it is gone."""
         silent = 0
-        while True:
+        while silent < SILENCES_MAX:
             self._heard = trio.Event()
-            with trio.move_on_after(self._limits.ping_s):
-                await self._heard.wait()
-                silent = 0
-                await trio.sleep(self._limits.ping_s)
-            if self._heard.is_set():
-                silent = 0
-            else:
-                silent += 1
-            if self._session.machine.state is St.OPEN and not self.outlet.closing:
-                if silent >= 3:
-                    raise StreamBroken(f"nothing heard for {silent * self._limits.ping_s:g} s")
+            await trio.sleep(self._limits.ping_s)
+            silent = 0 if self._heard.is_set() else silent + 1
+            if silent and self._session.is_open:
                 self.outlet.say(link.Ping(self._clock.mono_ns()))
+        raise StreamBroken(f"nothing heard for {silent * self._limits.ping_s:g} s")

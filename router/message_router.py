@@ -75,6 +75,13 @@ class Reconfigured:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """Say goodbye to everybody, take what they still settle, write it all down; `done` is set then."""
+
+    done: trio.Event
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Answered with whether something is owed to this key."""
 
@@ -91,6 +98,7 @@ class CycleLimits:
     disk_free_bytes_min: int = 256 << 20
     idle_close_s: float = 300.0
     clock_step_s_max: float = 3600.0
+    drain_s: float = 5.0
 
 
 class MessageRouter(TrioActor):
@@ -126,9 +134,12 @@ class MessageRouter(TrioActor):
         self._tick_due = True
         self._last = self.now()
         self._clock_doubted = False
+        self._is_draining = False
+        self._cycled = trio.Event()
         self._lapsed_at_s = self._looked_at_s = self._last.mono_s
 
     def on_start(self) -> None:
+        self.router.note("start", (("arrival", self.router.next_arrival),), self._last)
         self.nursery.start_soon(self._verifiers.run)
         self.nursery.start_soon(self._run_cycles)
         self.nursery.start_soon(self._tick)
@@ -138,6 +149,8 @@ class MessageRouter(TrioActor):
         match message:
             case Arrived():
                 self._examine(message)
+            case Drain(done):
+                self.nursery.start_soon(self._drain, done)
             case Waiting(key):
                 queue = self.router.queues.by_recipient.get(key)
                 return queue is not None and queue.total.messages > 0
@@ -183,12 +196,27 @@ class MessageRouter(TrioActor):
             self._tick_due = True
             self._work.set()
 
+    async def _drain(self, done: trio.Event) -> None:
+        self._is_draining = True
+        for outlet in self.outlets.values():
+            outlet.close(Reason.SHUTDOWN, "the node stops")
+        with trio.move_on_after(self._limits.drain_s):
+            while self.outlets:
+                await self._cycled.wait()
+        self.router.note("stop", (), self.now())
+        self._work.set()
+        while self._told or self._jobs or self.router.has_decided:
+            await self._cycled.wait()
+        done.set()
+
     # -- cycles --------------------------------------------------------------------------------------------
 
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
             await self._cycle()
+            cycled, self._cycled = self._cycled, trio.Event()
+            cycled.set()
             if not (self._told or self._jobs or self._clears or self._tick_due):
                 self._work = trio.Event()
 
@@ -213,6 +241,8 @@ class MessageRouter(TrioActor):
         match message:
             case Opened(outlet, key, owner, dialled, hello):
                 self.outlets[outlet.number] = outlet
+                if self._is_draining:
+                    outlet.close(Reason.SHUTDOWN, "the node stops")
                 self.router.link_up(outlet.number, key, owner, hello, now, dialled=dialled)
             case Closed(number, _):
                 self.router.link_down(number, now)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -34,15 +34,18 @@ from router.core.session import Offer
 from router.eventlog import Limits as LogLimits
 from router.eventlog import Segments
 from router.home import Home
+from router.inbox import TrioInbox
 from router.inquiries import Inquiries
 from router.logbook import Logbook
-from router.message_router import CycleLimits, MessageRouter, Waiting
+from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
 from router.store import Store, StoreLimits
 from router.supervisor import BackOff
 from router.transport import Stream
 
 log = logging.getLogger(__name__)
+
+INBOX_BUSY = 20_000
 
 
 class SystemClock:
@@ -174,7 +177,7 @@ class Node:
                 router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
                 CycleLimits(
                     config.store.commit_messages_max, config.store.commit_bytes_max, config.store.disk_free_bytes_min,
-                    config.link.idle_close_s, config.limits.clock_step_s_max,
+                    config.link.idle_close_s, config.limits.clock_step_s_max, config.link.goodbye_s,
                 ),
                 pool.want, self._home.store_path,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),
@@ -188,6 +191,9 @@ class Node:
                       node.messages, node.bytes)
             )  # fmt: skip
             await self._stopping.wait()
+            drained = trio.Event()
+            self._router_ref.tell(Drain(drained))
+            await drained.wait()
             connections.cancel_scope.cancel()
 
     def _urls(self) -> tuple[str, ...]:
@@ -255,14 +261,20 @@ class Node:
             limits=ConnectionLimits(
                 config.limits.hello_s, config.link.ping_s, config.limits.link_items_per_s, config.link.goodbye_s
             ),
-            log_head=self._log_head,
+            log_head=self._log_head, is_busy=self._is_busy,
         )  # fmt: skip
-        text = await connection.run()
-        log.info("%s: %s", stream.where, text)
+        try:
+            log.info("%s: %s", stream.where, await connection.run())
+        except* Exception:                       # what one neighbour brings must not end the node
+            log.exception("%s: a fault of this program ended the connection", stream.where)
 
     def _tell(self, message: Told) -> None:
         if self._router_ref.is_alive():
             self._router_ref.tell(message)
+
+    def _is_busy(self) -> bool:
+        """Readers wait while so much is told and not yet taken."""
+        return len(cast(TrioInbox, self._router_ref.actor_inbox)) > INBOX_BUSY
 
     def _log_head(self) -> LogHead | None:
         return self._logbook.head()

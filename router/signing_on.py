@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from . import keyring
 from .client_errors import ClientError
@@ -49,6 +49,26 @@ class Settings:
     wall_s: Callable[[], float] = time.time
     entropy: Callable[[int], bytes] = os.urandom
     random: Callable[[], float] = chance.random
+
+
+class Options(TypedDict, total=False):
+    """The same by name, as `router.connect` takes them."""
+
+    key: SigningKey | None
+    as_name: str | None
+    home: str | os.PathLike[str] | None
+    url: str | None
+    expect: PublicKey | str | None
+    when_down: WhenDown
+    patience_s: float
+    journal: str | os.PathLike[str] | None
+    outcomes: bool
+    window_messages: int
+    window_bytes: int
+    causes: int
+    verify: bool
+    on_problem: Callable[[str], None] | None
+    random: Callable[[], float]
 
 
 class SignOn:

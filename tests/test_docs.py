@@ -42,7 +42,7 @@ def settings() -> Iterator[tuple[str, str, str, str]]:
         said = " ".join(one.removeprefix("# ") for one in lines if one.startswith("# "))
         for line in lines:
             if found := re.fullmatch(r"#?(\w+) = (.*?)(?:  # (.*))?", line):
-                yield section, found[1], found[3] or found[2], said
+                yield section, found[1], f"`{found[2]}`" + (f" ({found[3]})" if found[3] else ""), said
 
 
 def settings_read() -> set[tuple[str, str]]:

@@ -57,6 +57,7 @@ class World:
         self.apps: list[App] = []
         self.cables: list[Cable] = []
         self._groups: dict[str, SigningKey] = {}
+        self._returning: set[Node] = set()
         self._open_store = open_store
 
     def __repr__(self) -> str:
@@ -172,6 +173,10 @@ class World:
         if cable.keep or cable.both:
             self.time.after(0.5, lambda: self._connect(cable, dialler))
 
+    def _is_up(self, cable: Cable) -> bool:
+        one, other = cable.one, cable.other
+        return one.router.links.to(other.address) is not None and other.router.links.to(one.address) is not None
+
     @staticmethod
     def _is_connected(node: Node, other: Node) -> bool:
         return any(port.session.peer == other.address for port in node.ports.values())
@@ -197,7 +202,13 @@ class World:
         """kill -9; back after so long, or by `node.start()`."""
         node.crash()
         if back_s is not None:
-            self.time.after(back_s, lambda: None if node.alive else node.start())
+            self._returning.add(node)
+            self.time.after(back_s, lambda: self._return(node))
+
+    def _return(self, node: Node) -> None:
+        self._returning.discard(node)
+        if not node.alive:
+            node.start()
 
     # -- running it ------------------------------------------------------------------------------------------
 
@@ -220,6 +231,10 @@ class World:
 
     def _why_not(self) -> list[str]:
         moving = [repr(app) for app in self.apps if not app.is_quiet]
+        moving += [f"{node.name} will come back" for node in self._returning]
+        for cable in self.cables:
+            if cable.keep and cable.whole and cable.one.alive and cable.other.alive and not self._is_up(cable):
+                moving.append(f"{cable!r} will be dialled")
         for node in self.nodes:
             if not node.alive:
                 continue

@@ -137,7 +137,7 @@ class Node:
         self._told: list[Callable[[], None]] = []
         self._opening: set[int] = set()
         self._jobs: list[Job] = []
-        self._verified_at = 0.0
+        self._verified_ns = 0
         self._clears: list[Clear] = []
         self._tick_due = True
         self._busy = self._planned = False
@@ -164,13 +164,16 @@ class Node:
         self.ports = {}
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.time.after(seconds, self._in_this_life(call))
+
+    def _in_this_life(self, call: Callable[[], None]) -> Callable[[], None]:
         life = self.lives
 
         def unless_dead() -> None:
             if self.alive and life == self.lives:
                 call()
 
-        self.time.after(seconds, unless_dead)
+        return unless_dead
 
     def reconfigure(self, neighbours: Iterable[Neighbour]) -> None:
         self.neighbours = {one.key: one for one in neighbours}
@@ -222,9 +225,9 @@ class Node:
             return
         job = self.router.examine(arrived, self.time.now())
         if job is not None:
-            now_s = self.time.now().mono_s
-            self._verified_at = max(self._verified_at, now_s + self.time.random.random() * 0.01)
-            self._later(self._verified_at - now_s, lambda: self._verify(job))
+            ready_ns = self.time.mono_ns + self.time.random.randrange(10_000_000)
+            self._verified_ns = max(self._verified_ns, ready_ns)
+            self.time.at(self._verified_ns, self._in_this_life(lambda: self._verify(job)))
 
     def _verify(self, job: Job) -> None:
         job.valid = verdicts(job.arrived.data, job.positions, 0)
@@ -249,7 +252,7 @@ class Node:
 
     @property
     def is_idle(self) -> bool:
-        verifying = self._verified_at > self.time.now().mono_s
+        verifying = self._verified_ns >= self.time.mono_ns
         return not (verifying or self._busy or self._told or self._jobs or self._clears)
 
     def _cycle(self) -> None:
@@ -345,7 +348,7 @@ class Node:
         queues = self.router.queues
         assert (queues.node.messages, queues.node.bytes) == (found.held_messages, found.held_bytes), self.name
         assert self.router._acceptance.index_entries == found.index_entries, self.name
-        assert self.router._acceptance.next_arrival == found.next_arrival, self.name
+        assert self.router._acceptance.next_arrival >= found.next_arrival, self.name
         owed: dict[bytes, tuple[int, int]] = {}
         shares: dict[tuple[bytes, bytes], int] = {}
         for recipient, signer, neighbour, messages, size in found.backlog:

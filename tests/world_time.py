@@ -29,8 +29,12 @@ class Time:
         return Now(self.mono_ns + self.wall_ahead_ns, self.mono_ns)
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
+        self.at(self.mono_ns + int(seconds * 1e9), call)
+
+    def at(self, mono_ns: int, call: Callable[[], None]) -> None:
+        """What was put off to the same nanosecond happens in the order of the calls."""
         self._count += 1
-        heapq.heappush(self._todo, (self.mono_ns + int(seconds * 1e9), self._count, call))
+        heapq.heappush(self._todo, (mono_ns, self._count, call))
 
     def run(self, seconds: float) -> None:
         end_ns = self.mono_ns + int(seconds * 1e9)
@@ -100,7 +104,7 @@ class Wire:
                     other.open = False
                     other.gone()
 
-        time.after((sender._last_ns - time.mono_ns) / 1e9, arrive)
+        time.at(sender._last_ns, arrive)
 
     def cut(self) -> None:
         """Everything under way is lost, and each end finds out when it does."""

@@ -50,6 +50,8 @@ def _judged(error: Exception) -> tuple[Exit, str]:
             return error.code, str(error)
         case click.Abort():
             return Exit.INTERRUPTED, ""
+        case BrokenPipeError():  # whoever read our output has gone
+            return Exit.FAILED, ""
         case click.exceptions.NoArgsIsHelpError():
             return Exit.USAGE, error.format_message()
         case click.UsageError():
@@ -69,18 +71,23 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Errors that say in a sentence what happened, and the code each ends with."""
+    from router.client_errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.config_text import ConfigError
     from router.core.application import SealError
     from router.core.text import BadText
     from router.eventlog import LogNotWritten
     from router.home import HomeError
+    from router.journal import JournalError
     from router.keyring import KeyringError
     from router.store import StoreError
     from router.transport import InvalidUrl, ListenFailed
 
     return (
-        ((ConfigError, BadText, KeyringError, InvalidUrl), Exit.USAGE),
-        ((HomeError, StoreError, ListenFailed, LogNotWritten, SealError), Exit.FAILED),
+        ((NodeUnavailable,), Exit.NO_NODE),
+        ((Refused, JoinRefused), Exit.REFUSED),
+        ((NotAnswered,), Exit.TIMED_OUT),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError), Exit.USAGE),
+        ((HomeError, StoreError, ListenFailed, JournalError, LogNotWritten, SealError), Exit.FAILED),
     )
 
 

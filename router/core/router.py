@@ -17,7 +17,7 @@ from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
 from .delivery import Delivery, DeliveryLimits, Due, Owed
-from .effects import Close, Decision, Desk, Effect, Now
+from .effects import Close, Decision, Desk, Dial, Effect, Now
 from .groups import Groups, Subscription
 from .inquiry import Answer
 from .intake import Arrived
@@ -131,6 +131,7 @@ class Router:
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.behind, queue.again = True, queue.total.messages
+            self._desk.effects.append(Dial(recipient))
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
         fleeting = [one.subscriber for one in recovered.subscriptions if not one.durable]
@@ -343,8 +344,21 @@ class Router:
             fields = (("destination", route.destination), ("neighbour", route.neighbour))
             self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
 
+    @property
+    def next_arrival(self) -> int:
+        return self._acceptance.next_arrival
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._desk)
+
+    def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
+        """Write a state event of the node itself."""
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
     def clock_stepped(self, by_s: int, now: Now) -> None:
-        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "clock_step", (("by_s", by_s),)))
+        self.note("clock_step", (("by_s", by_s),), now)
 
     def lapse(self, now: Now) -> None:
         """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""

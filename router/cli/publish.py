@@ -1,0 +1,145 @@
+"""`router pub` and `router send`: messages out, and their ids when they are in custody."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+import trio
+
+from router.cli.bodies import bodies
+from router.cli.command import Command, invocation, json_option
+from router.cli.names import Names
+from router.cli.tally import Tally
+from router.client import Node, connect
+from router.client_group import Group
+from router.core.crypto import PublicKey
+from router.core.lifetime import UINT32_MAX
+from router.outcomes import Outcomes
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+IN_FLIGHT = 1000
+WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Posting:
+    """What the command line says about sending. `whole`: standard input is one message."""
+
+    bodies: tuple[str, ...]
+    ttl_s: int
+    expiry_min: int
+    as_name: str | None
+    queue: bool
+    wait_s: float | None
+    as_json: bool
+    raw: bool = False
+
+    def each(self) -> AsyncIterator[bytes]:
+        return bodies(self.bodies, whole=self.raw)
+
+    def connect(self) -> Node:
+        return connect(
+            home=invocation().home, as_name=self.as_name, when_down="queue" if self.queue else "raise",
+            outcomes=self.wait_s is not None,
+        )  # fmt: skip
+
+
+def _options(command: Function) -> Function:
+    for option in (
+        click.option("--ttl", type=click.IntRange(0, UINT32_MAX), metavar="S", help="Seconds it may wait at each router for those who are away; 0: only who is there."),
+        click.option("--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until it is void everywhere."),
+        click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name."),
+        click.option("--queue", is_flag=True, help="While the node is down, wait for it instead of failing."),
+        click.option("--wait", is_flag=True, help="Show what becomes of it, recipient by recipient."),
+        click.option("--timeout", type=click.FloatRange(0), metavar="S", help=f"How long --wait waits.  [default: {WAIT_S:g}]"),
+        json_option,
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _posting(
+    bodies: tuple[str, ...], ttl: int | None, expiry: int | None, as_name: str | None, queue: bool, wait: bool,
+    timeout: float | None, as_json: bool, raw: bool = False,
+) -> Posting:  # fmt: skip
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout is how long --wait waits; give --wait too.")
+    usual = invocation().config().defaults
+    wait_s = (WAIT_S if timeout is None else timeout) if wait else None
+    return Posting(
+        bodies, usual.ttl_s if ttl is None else ttl, usual.expiry_min if expiry is None else expiry, as_name, queue,
+        wait_s, as_json, raw,
+    )  # fmt: skip
+
+
+@click.command(cls=Command)
+@click.argument("group")
+@click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
+@click.option(
+    "--raw", is_flag=True, help="Send bodies as they are, not sealed; standard input is one message."
+)
+@_options
+def pub(group: str, **given: Any) -> None:
+    """Publish to a GROUP: its name, its key, or its link.
+
+    Each BODY is a message; without one, or with -, each line of standard input is. Prints the id of each when the
+    router has it in custody. Exit code 4: some were refused.
+    """
+    posting = _posting(**given)
+    trio.run(_publish, group, posting)
+
+
+@click.command(cls=Command)
+@click.argument("address")
+@click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
+@_options
+def send(address: str, **given: Any) -> None:
+    """Send to an ADDRESS: the name of a neighbour or kept key, addr1… text, or hex. As `router pub` otherwise."""
+    posting = _posting(**given)
+    to = Names(invocation().home, invocation().config()).address(address)
+    trio.run(_send, to, posting)
+
+
+async def _publish(name: str, posting: Posting) -> None:
+    tally = Tally(posting.as_json)
+    async with posting.connect() as node:
+        group = node.group(name, raw=posting.raw)
+        if posting.wait_s is None:
+            await _stream(group, posting, tally)
+        else:
+            publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
+            await _one_by_one(publish, posting, tally)
+    tally.finish()
+
+
+async def _send(to: PublicKey, posting: Posting) -> None:
+    tally = Tally(posting.as_json)
+    async with posting.connect() as node:
+        send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
+        await _one_by_one(send, posting, tally)
+    tally.finish()
+
+
+async def _stream(group: Group, posting: Posting, tally: Tally) -> None:
+    """Many on their way at once; ids are printed as custody is taken."""
+    publisher = group.publisher(
+        IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
+        on_custody=tally.taken, on_refused=tally.failed,
+    )  # fmt: skip
+    async with publisher:
+        async for body in posting.each():
+            await publisher.publish(body)
+
+
+async def _one_by_one(hand_in: Callable[..., Awaitable[Any]], posting: Posting, tally: Tally) -> None:
+    async for body in posting.each():
+        with tally.hearing():
+            if posting.wait_s is None:
+                tally.taken(await hand_in(body))
+            else:
+                outcomes: Outcomes = await hand_in(body, wait=True)
+                tally.followed(outcomes.id, await outcomes.final(posting.wait_s), outcomes.complete)

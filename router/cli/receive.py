@@ -1,0 +1,157 @@
+"""`router sub` and `router recv`: messages in, one a line, each printed before it is settled."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import trio
+
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import is_terminal, note, say_json
+from router.client import Node, connect
+from router.core.text import clean, key_text
+from router.reading import Messages
+from router.received import Received
+
+log = logging.getLogger(__name__)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Listening:
+    """What the command line says about receiving."""
+
+    count: int | None
+    timeout_s: float | None
+    as_name: str | None
+    journal: str | None
+    as_json: bool
+
+    def connect(self) -> Node:
+        return connect(home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note)
+
+
+def _options(command: Function) -> Function:
+    for option in (
+        click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages."),
+        click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so long, with exit code 5."),
+        click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name; what comes while you are away waits for you."),
+        click.option("--journal", type=click.Path(dir_okay=False), metavar="PATH", help="Remember there what was printed, and never print it twice."),
+        json_option,
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _listening(
+    count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool
+) -> Listening:
+    return Listening(count, timeout, as_name, journal, as_json)
+
+
+@click.command(cls=Command)
+@click.argument("group")
+@click.option("--raw", is_flag=True, help="Print bodies as they are, not opened.")
+@_options
+def sub(group: str, raw: bool, **given: Any) -> None:
+    """Join a GROUP (its name, its key, or its link) and print its messages, one a line, until Ctrl-C.
+
+    A message is settled once its line is out; one that was printed but not settled comes again.
+    """
+    trio.run(_until_signal, _subscribe, group, raw, _listening(**given))
+
+
+@click.command(cls=Command)
+@_options
+def recv(**given: Any) -> None:
+    """Print what is sent to your address, one message a line, until Ctrl-C.
+
+    With --as NAME that is the address of the kept key, else one that lives as long as this command.
+    """
+    trio.run(_until_signal, _receive, _listening(**given))
+
+
+async def _subscribe(name: str, raw: bool, listening: Listening) -> None:
+    async with listening.connect() as node:
+        group = await node.join(name, raw=raw)
+        log.info("joined %s", key_text("group", group.key))
+        await _print_all(group.messages(), listening)
+
+
+async def _receive(listening: Listening) -> None:
+    async with listening.connect() as node:
+        if listening.as_name is None or is_terminal():
+            note(f"listening as {key_text('addr', node.key)}")
+        await _print_all(node.unicasts(), listening)
+
+
+async def _print_all(messages: Messages, listening: Listening) -> None:
+    left = listening.count
+    with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
+        async for message in messages:
+            _print(message, listening.as_json)
+            if left is not None:
+                left -= 1
+                if not left:
+                    await message.settle()
+                    return
+    if scope.cancelled_caught:
+        got = (
+            ""
+            if listening.count is None
+            else f"; {(listening.count or 0) - (left or 0)} of {listening.count} came"
+        )
+        raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{got}")
+
+
+async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
+    """Ctrl-C and SIGTERM end listening in good order, and are no failure."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+        await listen(*args)
+        nursery.cancel_scope.cancel()
+
+
+async def _cancel_on_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+# -- a line --------------------------------------------------------------------------------------------------
+
+
+def _print(message: Received, as_json: bool) -> None:
+    if as_json:
+        say_json(_record(message))
+        return
+    stdout = click.get_binary_stream("stdout")
+    stdout.write((_for_terminal(message.body) if stdout.isatty() else message.body) + b"\n")
+    stdout.flush()
+
+
+def _record(message: Received) -> dict[str, Any]:
+    """The contract's keys; the body as text if it is text."""
+    where = {"group": message.group} if message.group else {"source": message.source}
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return {
+        "id": message.id, **where, "size": len(message.body), **body, "sender": message.sender, "seq": message.seq,
+        "received_at": message.received_at, "redelivered": message.redelivered,
+    }  # fmt: skip
+
+
+def _for_terminal(body: bytes) -> bytes:
+    """No control characters of somebody else's reach the terminal; one message stays one line."""
+    text = body.decode(errors="backslashreplace").replace("\n", " ⏎ ").replace("\t", "    ")
+    return clean(text, len(text.encode())).encode()
