@@ -169,18 +169,17 @@ class Node:
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise NodeUnavailable(self._link.end.text)
         except BaseException:
-            await self._leave_off()
+            await self._sign_off()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._link.close()
-        await self._leave_off()
+        await self._sign_off()
 
-    async def _leave_off(self) -> None:
-        self._link.is_closed = True
+    async def _sign_off(self) -> None:
+        await self._link.close()
         left = NodeUnavailable("this connection to the node has been left; connect again")
         self._publishing.end(left)
         self._end_loops(None)

@@ -113,10 +113,11 @@ class Group:
         expiry_min: int = EXPIRY_MIN,
         raw: bool | None = None,
         on_refused: Callable[[ClientError], None] | None = None,
+        on_custody: Callable[[MessageId], None] | None = None,
     ) -> Publisher:
         """Publish many, with `in_flight` at most not yet in custody. See `Publisher`."""
         compose = partial(self._compose, lifetime=Lifetime(ttl_s, expiry_min), raw=raw)
-        return Publisher(self._publishing, compose, in_flight, on_refused)
+        return Publisher(self._publishing, compose, in_flight, on_refused, on_custody)
 
     async def publish_many(
         self,
@@ -148,7 +149,7 @@ class Publisher:
     waits while `in_flight` are not yet in custody. Leaving the block waits for all of them.
 
     A message that fails raises at the next `publish` or at the end of the block, the first one of several; with
-    `on_refused` each is told to that instead, and publishing goes on.
+    `on_refused` each is told to that instead, and publishing goes on. `on_custody` hears the id of each that is taken.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Publisher:
         compose: Callable[[bytes], Callable[[], Composed]],
         in_flight: int,
         on_refused: Callable[[ClientError], None] | None,
+        on_custody: Callable[[MessageId], None] | None,
     ) -> None:
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; at least 1 message must be allowed")
@@ -164,6 +166,7 @@ class Publisher:
         self._compose = compose
         self._most = in_flight
         self._on_refused = on_refused
+        self._on_custody = on_custody
         self._lot = trio.lowlevel.ParkingLot()
         self._error: ClientError | None = None
         self.in_flight = 0
@@ -189,6 +192,8 @@ class Publisher:
         self.in_flight -= 1
         if posted.error is None:
             self.settled += 1
+            if self._on_custody is not None:
+                self._on_custody(posted.id)
         elif self._on_refused is not None:
             self._on_refused(posted.error)
         elif self._error is None:

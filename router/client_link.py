@@ -100,6 +100,7 @@ class ClientLink:
         self._goodbye: tuple[Reason, str] | None = None
         self._said_goodbye = trio.Event()
         self._tried = trio.Event()
+        self._scope = trio.CancelScope(shield=True)
         self.router: PublicKey | None = dialling.expect
         self.is_up = False
         self.is_closed = False
@@ -118,18 +119,28 @@ class ClientLink:
         await self._tried.wait()
 
     async def close(self) -> None:
-        """Say what is settled and goodbye, in a moment; also when cancelled."""
+        """Say what is settled and goodbye, in a moment, and end; also when cancelled."""
         self.is_closed = True
-        if not self.is_up:
-            return
-        self._goodbye = Reason.LEFT, "the app signs off"
-        self.wake()
-        with trio.move_on_after(CLOSE_S, shield=True):
-            await self._said_goodbye.wait()
+        if self.is_up:
+            self._goodbye = Reason.LEFT, "the app signs off"
+            self.wake()
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await self._said_goodbye.wait()
+        self._scope.cancel()
 
     # -- one connection after the other --------------------------------------------------------------------
 
     async def run(self) -> None:
+        """Only `close` ends this, so that a cancelled app can still say what it has handled."""
+        try:
+            with self._scope:
+                await self._keep_connected()
+        finally:
+            self.is_up, self._outgoing = False, None
+            if self.is_closed:
+                self.end = End("left")
+
+    async def _keep_connected(self) -> None:
         attempt = 0
         lost_s = trio.current_time()
         while not self.is_closed:

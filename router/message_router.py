@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 LAPSE_S = 60.0
+SETTLINGS_WAIT_S = 0.005
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
 
@@ -129,6 +130,7 @@ class MessageRouter(TrioActor):
         self._jobs: list[Job] = []
         self._clears: list[Clear] = []
         self._work = trio.Event()
+        self._urgent = trio.Event()
         self._idle = trio.Event()
         self.counts = ev.Counts()
         self._tick_due = True
@@ -159,6 +161,8 @@ class MessageRouter(TrioActor):
             case _:
                 self._told.append(message)
                 self._work.set()
+                if not isinstance(message, Settled):
+                    self._urgent.set()
         return None
 
     def clear(self, recipient: bytes) -> None:
@@ -189,6 +193,7 @@ class MessageRouter(TrioActor):
     def _verified(self, jobs: list[Job]) -> None:
         self._jobs += jobs
         self._work.set()
+        self._urgent.set()
 
     async def _tick(self) -> None:
         while True:
@@ -214,6 +219,10 @@ class MessageRouter(TrioActor):
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
+            if self._verifiers.is_busy:         # settlings alone are worth no commit when messages are about to come
+                with trio.move_on_after(SETTLINGS_WAIT_S):
+                    await self._urgent.wait()
+            self._urgent = trio.Event()
             await self._cycle()
             cycled, self._cycled = self._cycled, trio.Event()
             cycled.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import random
@@ -151,6 +152,7 @@ class Node:
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
             )  # fmt: skip
             self._in_flight = InFlight(config.limits.in_flight_bytes_max)
+            _calm_collector()
             async with actor_system() as nursery:
                 await self._run_actors(router, store, nursery, on_ready)
 
@@ -282,6 +284,13 @@ class Node:
     async def _waiting(self, key: bytes) -> bool:
         from_router: Awaitable[bool] = self._router_ref.ask(Waiting(key), block=False)
         return await from_router
+
+
+def _calm_collector() -> None:
+    """What exists now stays, and batches are many short-lived values without cycles: look for cycles less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 async def _listening(

@@ -61,6 +61,11 @@ class Verifiers:
     def __repr__(self) -> str:
         return f"<{self.count} verifiers, {len(self._order)} jobs under way>"
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages will be released before long."""
+        return bool(self._order)
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(self.count):

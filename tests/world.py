@@ -120,11 +120,12 @@ class World:
         durable: bool = True,
         habits: Habits | None = None,
         key: SigningKey | None = None,
+        owner: bool = True,
     ) -> App:
-        """On the node's owner-only socket."""
+        """On the node's owner-only socket; `owner` False: at a door that anybody may come to."""
         name = name or f"app {len(self.apps)}"
         app = App(
-            self.time, name, key or self.key(), node.address, lambda app: self._connect_app(app, node),
+            self.time, name, key or self.key(), node.address, lambda app: self._connect_app(app, node, owner),
             durable=durable, habits=habits or Habits(),
         )  # fmt: skip
         self.apps.append(app)
@@ -133,13 +134,13 @@ class World:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def _connect_app(self, app: App, node: Node) -> tuple[Session, End] | None:
+    def _connect_app(self, app: App, node: Node, owner: bool) -> tuple[Session, End] | None:
         if not node.alive:
             return None
         wire = Wire(self.time, 0.001)
         session = Session(app.offer(), app.key, dialler=True, peer=None, expect=node.address)
         end = wire.end(lambda data: app.hear(end, data), lambda: app.gone(end))
-        port = node.port(dialled=False, peer=None, owner=True)
+        port = node.port(dialled=False, peer=None, owner=owner)
         port.end = wire.end(port.hear, port.gone)
         end.send(b"".join(session.output()))
         port.flush()

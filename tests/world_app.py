@@ -264,7 +264,7 @@ class App:
     # -- what goes out ---------------------------------------------------------------------------------------
 
     def _body(self, size: int) -> bytes:
-        return self.time.random.randbytes(size)
+        return self.time.random.randbytes(max(8, size))
 
     def _put(self, wire: bytes, lasting: bool) -> bytes:
         identity = bytes(message_id(wire))

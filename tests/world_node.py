@@ -13,10 +13,11 @@ from router.core.acceptance import Job
 from router.core.codec import frame
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import Due, Owed
-from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inquire, Say, Settle, Tell
+from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inquire, Pulled, Say, Settle, Tell
 from router.core.events import Event, decode_events
 from router.core.intake import Arrived, read_messages
 from router.core.machine import RemoteProtocolError
+from router.core.parcel import Parcel
 from router.core.rights import Directory, Neighbour
 from router.core.router import Clear, Limits, Recovered, Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
@@ -36,6 +37,7 @@ class AnyStore(Protocol):
         group: bytes | None = None, before: int | None = None,
     ) -> tuple[list[Owed], bool]: ...  # fmt: skip
     def due(self, wall_s: int) -> list[Due]: ...
+    def message(self, identity: bytes) -> tuple[Parcel, int] | None: ...
     def close(self) -> None: ...
 
 
@@ -319,8 +321,13 @@ class Node:
                     self._carry_out(self.router.take_effects())
                 case Dial(key):
                     self.dial(key)
-                case Inquire():
-                    pass
+                case Pulled(number, group, message):
+                    if found := self.store.message(message):
+                        self.router.pulled(number, group, *found, now)
+                        self._carry_out(self.router.take_effects())
+                case Inquire(number, _):
+                    self.router.answer(number, b"{}", now)
+                    self._carry_out(self.router.take_effects())
                 case Settle() | Hand() | Tell() | Say() | Close() if effect.link in self.ports:
                     self._speak(self.ports[effect.link], effect)
 

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import click
 
 from router.cli.command import Group, Invocation
-from router.cli.exits import Exit, report
+from router.cli.exits import Exit, innermost, report
+
+_PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
 
 
 class Entry(NamedTuple):
@@ -68,7 +70,7 @@ class Root(Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if not isinstance(error, click.ClickException) and ctx.ensure_object(Invocation).verbose:
+            if not isinstance(innermost(error), _PLAIN) and ctx.ensure_object(Invocation).verbose:
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             raise
 

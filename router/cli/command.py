@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +13,8 @@ import click
 if TYPE_CHECKING:
     from router.config import Config
     from router.home import Home
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,6 +71,11 @@ class Command(click.Command):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self.params += _everywhere()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        level = logging.INFO if invocation().verbose else logging.WARNING
+        logging.basicConfig(level=level, format=LOG_FORMAT, stream=sys.stderr)
+        return super().invoke(ctx)
 
 
 class Group(click.Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from enum import IntEnum
 from pathlib import Path
@@ -50,7 +51,8 @@ def _judged(error: Exception) -> tuple[Exit, str]:
             return error.code, str(error)
         case click.Abort():
             return Exit.INTERRUPTED, ""
-        case BrokenPipeError():  # whoever read our output has gone
+        case BrokenPipeError():
+            _leave_output()
             return Exit.FAILED, ""
         case click.exceptions.NoArgsIsHelpError():
             return Exit.USAGE, error.format_message()
@@ -60,6 +62,11 @@ def _judged(error: Exception) -> tuple[Exit, str]:
         case click.ClickException():
             return Exit(error.exit_code), error.format_message()
     return _known(error) or _unknown(error)
+
+
+def _leave_output() -> None:
+    """Whoever read our output has gone: what is still buffered goes nowhere, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _known(error: Exception) -> tuple[Exit, str] | None:

@@ -30,9 +30,7 @@ def new(name: str, as_json: bool) -> None:
     """Make a group and print its link, which is a secret of its members."""
     home = invocation().home
     if name in keyring.groups(home):
-        raise Failure(
-            Exit.USAGE, f'there is a group "{name}" already; `router group share {name}` prints its link'
-        )
+        raise Failure(Exit.USAGE, f'there is a group "{name}" already; `router group share {name}` prints its link')
     link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), name)
     keyring.add_group(home, name, link)
     _print_link(name, link, as_json)
@@ -44,12 +42,7 @@ def list_groups(as_json: bool) -> None:
     """The groups kept here."""
     known = keyring.groups(invocation().home)
     if as_json:
-        say_json(
-            [
-                {"name": name, "group": link.group, "send": link.seed is not None}
-                for name, link in known.items()
-            ]
-        )
+        say_json([{"name": name, "group": link.group, "send": link.seed is not None} for name, link in known.items()])
         return
     rows = [
         (name, key_text("group", link.group), "read only" if link.seed is None else "send")

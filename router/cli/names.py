@@ -35,9 +35,7 @@ class Names:
                 raise
             said = f'"{clean(text, 60)}" is no name known here and no address'
             known = ", ".join(sorted(self.addresses)) or "none yet"
-            raise Failure(
-                Exit.USAGE, f"{said}; names are: {known}; an address is addr1… or 64 hex digits"
-            ) from None
+            raise Failure(Exit.USAGE, f"{said}; names are: {known}; an address is addr1… or 64 hex digits") from None
 
     def of_address(self, hex_key: str) -> str:
         """The name, or ""."""

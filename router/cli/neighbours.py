@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from router import config as configuration
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
-from router.cli.exits import Exit, Failure
+from router.cli.exits import Failure
 from router.cli.names import Names
 from router.cli.output import columns, note, say, say_json
 from router.cli.urls import check_url
+from router.client_errors import NodeUnavailable
 from router.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.core.text import key_text
 
@@ -101,9 +102,7 @@ def _live() -> dict[str, dict[str, Any]] | None:
     """What the running node says of its neighbours, by key; None if none runs."""
     try:
         return {one["address"]: one for one in ask_peers(invocation().home)}
-    except Failure as failure:
-        if failure.code is not Exit.NO_NODE:
-            raise
+    except NodeUnavailable:
         return None
 
 
@@ -126,18 +125,16 @@ def _change(change: PeerChange) -> None:
     configuration.edit_peers(home.config_path, change)
     try:
         ask(home, "reload")
+    except NodeUnavailable:
+        return
     except Failure as failure:
-        if failure.code is not Exit.NO_NODE:
-            raise Failure(
-                failure.code, f"{home.config_path} is changed, but the running node is not: {failure}"
-            ) from None
+        said = f"{home.config_path} is changed, but the running node is not: {failure}"
+        raise Failure(failure.code, said) from None
 
 
 def _grants(text: str) -> tuple[Grant, ...]:
     found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     for one in found:
         if one not in GRANTS:
-            raise click.BadParameter(
-                f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint="--grant"
-            )
+            raise click.BadParameter(f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint="--grant")
     return cast(tuple[Grant, ...], found)

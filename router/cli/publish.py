@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -38,8 +39,8 @@ class Posting:
     as_json: bool
     raw: bool = False
 
-    def each(self) -> AsyncIterator[bytes]:
-        return bodies(self.bodies, whole=self.raw)
+    def each(self) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
+        return aclosing(bodies(self.bodies, whole=self.raw))
 
     def connect(self) -> Node:
         return connect(
@@ -48,16 +49,21 @@ class Posting:
         )  # fmt: skip
 
 
+_TTL = click.option(
+    "--ttl", type=click.IntRange(0, UINT32_MAX), metavar="S",
+    help="Seconds it may wait at each router for those who are away; 0: only for who is there.",
+)  # fmt: skip
+_EXPIRY = click.option("--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until it is void everywhere.")
+_AS = click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name.")
+_QUEUE = click.option("--queue", is_flag=True, help="While the node is down, wait for it instead of failing.")
+_WAIT = click.option("--wait", is_flag=True, help="Show what becomes of it, recipient by recipient.")
+_TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(0), metavar="S", help=f"How long --wait waits.  [default: {WAIT_S:g}]"
+)
+
+
 def _options(command: Function) -> Function:
-    for option in (
-        click.option("--ttl", type=click.IntRange(0, UINT32_MAX), metavar="S", help="Seconds it may wait at each router for those who are away; 0: only who is there."),
-        click.option("--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until it is void everywhere."),
-        click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name."),
-        click.option("--queue", is_flag=True, help="While the node is down, wait for it instead of failing."),
-        click.option("--wait", is_flag=True, help="Show what becomes of it, recipient by recipient."),
-        click.option("--timeout", type=click.FloatRange(0), metavar="S", help=f"How long --wait waits.  [default: {WAIT_S:g}]"),
-        json_option,
-    ):  # fmt: skip
+    for option in (_TTL, _EXPIRY, _AS, _QUEUE, _WAIT, _TIMEOUT, json_option):
         command = option(command)
     return command
 
@@ -79,9 +85,7 @@ def _posting(
 @click.command(cls=Command)
 @click.argument("group")
 @click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
-@click.option(
-    "--raw", is_flag=True, help="Send bodies as they are, not sealed; standard input is one message."
-)
+@click.option("--raw", is_flag=True, help="Send bodies as they are, not sealed; standard input is one message.")
 @_options
 def pub(group: str, **given: Any) -> None:
     """Publish to a GROUP: its name, its key, or its link.
@@ -130,16 +134,17 @@ async def _stream(group: Group, posting: Posting, tally: Tally) -> None:
         IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
         on_custody=tally.taken, on_refused=tally.failed,
     )  # fmt: skip
-    async with publisher:
-        async for body in posting.each():
+    async with publisher, posting.each() as bodies:
+        async for body in bodies:
             await publisher.publish(body)
 
 
 async def _one_by_one(hand_in: Callable[..., Awaitable[Any]], posting: Posting, tally: Tally) -> None:
-    async for body in posting.each():
-        with tally.hearing():
-            if posting.wait_s is None:
-                tally.taken(await hand_in(body))
-            else:
-                outcomes: Outcomes = await hand_in(body, wait=True)
-                tally.followed(outcomes.id, await outcomes.final(posting.wait_s), outcomes.complete)
+    async with posting.each() as bodies:
+        async for body in bodies:
+            with tally.hearing():
+                if posting.wait_s is None:
+                    tally.taken(await hand_in(body))
+                else:
+                    outcomes: Outcomes = await hand_in(body, wait=True)
+                    tally.followed(outcomes.id, await outcomes.final(posting.wait_s), outcomes.complete)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ import trio
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import is_terminal, note, say_json
+from router.cli.output import note, say_json
 from router.client import Node, connect
 from router.core.text import clean, key_text
 from router.reading import Messages
@@ -39,14 +40,22 @@ class Listening:
         return connect(home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note)
 
 
+_COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages.")
+_TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so long, with exit code 5."
+)
+_AS = click.option(
+    "--as", "as_name", metavar="NAME",
+    help="Sign on with the kept key of that name; what comes while you are away waits for you.",
+)  # fmt: skip
+_JOURNAL = click.option(
+    "--journal", type=click.Path(dir_okay=False), metavar="PATH",
+    help="Remember there what was printed, and never print it twice.",
+)  # fmt: skip
+
+
 def _options(command: Function) -> Function:
-    for option in (
-        click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages."),
-        click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so long, with exit code 5."),
-        click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name; what comes while you are away waits for you."),
-        click.option("--journal", type=click.Path(dir_okay=False), metavar="PATH", help="Remember there what was printed, and never print it twice."),
-        json_option,
-    ):  # fmt: skip
+    for option in (_COUNT, _TIMEOUT, _AS, _JOURNAL, json_option):
         command = option(command)
     return command
 
@@ -88,8 +97,7 @@ async def _subscribe(name: str, raw: bool, listening: Listening) -> None:
 
 async def _receive(listening: Listening) -> None:
     async with listening.connect() as node:
-        if listening.as_name is None or is_terminal():
-            note(f"listening as {key_text('addr', node.key)}")
+        note(f"listening as {key_text('addr', node.key)}")
         await _print_all(node.unicasts(), listening)
 
 
@@ -104,11 +112,7 @@ async def _print_all(messages: Messages, listening: Listening) -> None:
                     await message.settle()
                     return
     if scope.cancelled_caught:
-        got = (
-            ""
-            if listening.count is None
-            else f"; {(listening.count or 0) - (left or 0)} of {listening.count} came"
-        )
+        got = "" if listening.count is None else f"; {(listening.count or 0) - (left or 0)} of {listening.count} came"
         raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{got}")
 
 
@@ -133,7 +137,7 @@ def _print(message: Received, as_json: bool) -> None:
     if as_json:
         say_json(_record(message))
         return
-    stdout = click.get_binary_stream("stdout")
+    stdout = sys.stdout.buffer
     stdout.write((_for_terminal(message.body) if stdout.isatty() else message.body) + b"\n")
     stdout.flush()
 

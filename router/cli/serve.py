@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 
 import click
 import trio
@@ -21,8 +20,6 @@ from router.core.text import key_text
 from router.home import Home
 from router.node import Node, Ready
 
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
-
 log = logging.getLogger(__name__)
 
 
@@ -33,9 +30,7 @@ log = logging.getLogger(__name__)
     metavar="URL",
     help="tls://HOST:PORT or unix://PATH; instead of what the configuration says. Repeatable.",
 )
-@click.option(
-    "--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core."
-)
+@click.option("--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core.")
 @click.option(
     "--set",
     "settings",
@@ -59,9 +54,6 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     config = load()
     for url in config.node.listen:
         check_url(url)
-    logging.basicConfig(
-        level=logging.INFO if invocation().verbose else logging.WARNING, format=LOG_FORMAT, stream=sys.stderr
-    )
     trio.run(_serve, Node(home, config, load), home, as_json)
 
 

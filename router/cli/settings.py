@@ -47,9 +47,7 @@ def show(prefix: str, as_json: bool) -> None:
     if not rows:
         raise Failure(Exit.USAGE, f'no setting begins with "{prefix}"; `router config show` lists all')
     if as_json:
-        say_json(
-            [{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows]
-        )
+        say_json([{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows])
     else:
         columns(("SETTING", "VALUE", "FROM"), [(one.name, _value(one.value), one.origin) for one in rows], "")
 
@@ -61,9 +59,7 @@ def overrides(pairs: tuple[str, ...]) -> dict[str, object]:
         name, equals, text = pair.partition("=")
         section, dot, key = name.strip().partition(".")
         if not (equals and dot and section and key):
-            raise click.BadParameter(
-                f'"{pair}" is not section.name=value, like link.ping_s=10', param_hint="--set"
-            )
+            raise click.BadParameter(f'"{pair}" is not section.name=value, like link.ping_s=10', param_hint="--set")
         found[name.strip()] = _read(text.strip())
     return found
 

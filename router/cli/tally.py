@@ -37,20 +37,13 @@ class Tally:
         """It is in custody, and this is known of its recipients."""
         self._messages += 1
         self._unfinished += not complete
-        rows = [
-            {"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)}
-            for one in recipients
-        ]
+        rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
         if self._as_json:
             say_json({"id": id, "custody": True, "recipients": rows})
             return
         say(key_text("msg", id))
         for one in recipients:
-            whom = (
-                f"{one.recipient} recipients"
-                if isinstance(one.recipient, int)
-                else key_text("addr", one.recipient)
-            )
+            whom = f"{one.recipient} recipients" if isinstance(one.recipient, int) else key_text("addr", one.recipient)
             say(f"  {whom}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}")
 
     def failed(self, error: ClientError) -> None:
@@ -78,13 +71,9 @@ class Tally:
             raise self._failure
         if self._refused:
             many = self._messages > 1
-            raise Failure(
-                Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else ""
-            )
+            raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
         if self._unfinished:
-            said = (
-                f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
-            )
+            said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
             raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")
 
 

@@ -63,9 +63,7 @@ def peers(as_json: bool) -> None:
         )
         for one in found
     ]  # fmt: skip
-    columns(
-        ("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE"), rows, "nobody is connected"
-    )
+    columns(("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE"), rows, "nobody is connected")
 
 
 @click.group(cls=Group, invoke_without_command=True)

@@ -137,13 +137,9 @@ class Acceptance:
                 plan = self._plan(which, link, wall_s)
             if plan.__class__ is Reason:
                 job.refusals.append((k, plan, ""))
-            elif plan.__class__ is ForUs:       # control is never a duplicate: doing it twice is harmless (R-C4)
-                fresh.append(row)
-                positions.extend((start, end, signer_at))
-                self._unwrap(job, row, now)
-            elif identity in seen:
-                job.known.append(row)
-            elif not seen.begin(identity):
+            elif plan.__class__ is not ForUs and identity in seen:
+                job.known.append(row)           # control is never a duplicate: doing it twice is harmless (R-C4)
+            elif plan.__class__ is not ForUs and not seen.begin(identity):
                 job.copies.append(row)
             elif not link.allowance.take(1, now.mono_s):
                 seen.refuse(identity, Reason.RATE_LIMITED, "")
@@ -151,6 +147,8 @@ class Acceptance:
             else:
                 fresh.append(row)
                 positions.extend((start, end, signer_at))
+                if plan.__class__ is ForUs:
+                    self._unwrap(job, row, now)
         return job
 
     def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
@@ -229,8 +227,8 @@ class Acceptance:
         for job in batch.jobs:
             valid, forged = job.valid, 0
             for at, row in enumerate(job.fresh):
-                if row.k == forged:             # what a forged carrier carries goes with it
-                    self._seen.refuse(row.id, Reason.BAD_SIGNATURE, "")
+                if row.k == forged:             # what a forged carrier carries goes with it; true copies come again
+                    self._seen.refuse(row.id, Reason.RATE_LIMITED, "a forged copy came first; send it again")
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     forged = row.k

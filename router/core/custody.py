@@ -40,11 +40,11 @@ class Outgoing:
         """How many messages and bytes may be sent now."""
         return self.window_messages - self.in_flight, self.window_bytes - self.bytes_in_flight
 
-    @property
-    def has_room_for_control(self) -> bool:
+    def takes_control(self, size: int) -> bool:
         """Whether a message of our own may go, beyond the window by the slack that the receiver grants."""
-        messages, size = self.room()
-        return messages + CONTROL_SLACK_MESSAGES > 0 and size + CONTROL_SLACK_BYTES > 0
+        messages, room = self.room()
+        fits = messages + CONTROL_SLACK_MESSAGES > 0 and size <= room + CONTROL_SLACK_BYTES
+        return fits or not self.in_flight
 
     def fits(self, ends: Sequence[int], at: int = 0) -> int:
         """How many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""

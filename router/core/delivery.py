@@ -69,6 +69,7 @@ class Delivery:
         self._gave_up = gave_up
         self._watched: dict[int, Link] = {}         # first arrival of a parcel -> the app that follows it
         self._missed: dict[bytes, dict[tuple[bytes | None, Reason], words.Missed]] = {}
+        self._to_tell: dict[bytes, None] = {}       # those of them to look at in this cycle: they may be here
         self._wanting: dict[bytes, None] = {}       # recipients to fetch for at the end of this cycle, in order
 
     # -- handing over ---------------------------------------------------------------------------------------
@@ -147,10 +148,11 @@ class Delivery:
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
         self._wanting.clear()
-        for recipient in [one for one in self._missed if self._links.to(one) is not None]:
+        for recipient in self._to_tell:
             link = self._links.to(recipient)
-            assert link is not None
-            self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient).values()]
+            if link is not None:
+                self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient, {}).values()]
+        self._to_tell.clear()
 
     # -- links come and go ----------------------------------------------------------------------------------
 
@@ -165,6 +167,7 @@ class Delivery:
             self._desk.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
+        self._to_tell[link.key] = None
         queue = self._queues.by_recipient.get(link.key)
         if queue is not None and queue.total.messages:
             queue.behind, queue.position = True, 0
@@ -295,6 +298,7 @@ class Delivery:
         recipients only the log knows."""
         if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
             return
+        self._to_tell[recipient] = None
         group = None if parcel.kind == UNICAST else PublicKey(parcel.signer)
         missed = self._missed.setdefault(recipient, {})
         first, last = MessageId(parcel.id(start)), MessageId(parcel.id(stop - 1))

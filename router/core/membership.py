@@ -91,12 +91,12 @@ class Membership:
         A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
         repeated by whoever misses the answer.
         """
-        if not link.outgoing.has_room_for_control:
-            return
         expiry = expiry_min(now.wall_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
         body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
+        if not link.outgoing.takes_control(len(wire)):
+            return
         n = link.outgoing.send(1, len(wire))
         link.flights.append(Flight(n, None, 0, 1))
         self._desk.effects.append(Tell(link.id, wire))

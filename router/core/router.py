@@ -17,7 +17,7 @@ from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
 from .delivery import Delivery, DeliveryLimits, Due, Owed
-from .effects import Close, Decision, Desk, Dial, Effect, Now
+from .effects import Close, Decision, Desk, Effect, Now
 from .groups import Groups, Subscription
 from .inquiry import Answer
 from .intake import Arrived
@@ -131,7 +131,6 @@ class Router:
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.behind, queue.again = True, queue.total.messages
-            self._desk.effects.append(Dial(recipient))
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
         fleeting = [one.subscriber for one in recovered.subscriptions if not one.durable]

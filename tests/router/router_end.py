@@ -56,7 +56,7 @@ class RouterEnd:
         self.join_answer: bool | None = True
         self.holding = False
         self.count_outcomes = False
-        self.heard: list[list[bytes]] = []          # by connection: the messages in order, control included
+        self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
         self.hellos: list[link.Hello] = []
         self.goodbyes: list[tuple[Reason, str]] = []
         self.items: list[link.Item] = []
@@ -122,7 +122,7 @@ class RouterLink:
         self.app: PublicKey
         self.outgoing: Outgoing
         self._held: list[tuple[int, list[bytes]]] = []
-        self._flights: deque[bool] = deque()            # from the queue, or the router's own word
+        self._flights: deque[bool] = deque()  # from the queue, or the router's own word
         self._parts: list[bytes] = []
         self._wake = trio.Event()
         offer = Offer(

@@ -31,9 +31,7 @@ from router.transport import ListenFailed
         (PermissionError(13, "Permission denied", "x"), 1, "x: Permission denied\n"),
     ],
 )
-def test_an_error_is_a_sentence(
-    error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_a_sentence(error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(error) == code
     assert capsys.readouterr().err == said
 

@@ -1,0 +1,52 @@
+"""The app on edge B, and the one on the core: joins the group, and writes each message's number into a book.
+
+The number and the message's id are committed in one SQLite transaction: a message that is handed over again, because
+this app died before it could say that it was done, is known by its id and not written again. On standard output, each
+a JSON line: `{"received": N, "again": M}` at the start and after every message.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+
+import router
+
+
+class Book:
+    """What this app does with messages; one SQLite file."""
+
+    def __init__(self, path: str) -> None:
+        self._database = sqlite3.connect(path)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("CREATE TABLE IF NOT EXISTS handled (id BLOB PRIMARY KEY)")
+        self._database.execute("CREATE TABLE IF NOT EXISTS book (place INTEGER PRIMARY KEY, number INTEGER)")
+        self.received = int(self._database.execute("SELECT count(*) FROM book").fetchone()[0])
+        self.again = 0
+
+    def write(self, id: bytes, number: int) -> None:
+        with self._database as transaction:
+            if transaction.execute("INSERT OR IGNORE INTO handled VALUES (?)", (id,)).rowcount == 0:
+                self.again += 1
+                return
+            transaction.execute("INSERT INTO book (number) VALUES (?)", (number,))
+        self.received += 1
+
+
+def tell(book: Book) -> None:
+    print(json.dumps({"received": book.received, "again": book.again}), flush=True)
+
+
+def listen(home: str, name: str, path: str) -> None:
+    book = Book(path)
+    with router.connect_blocking(home=home, as_name="listener", when_down="queue") as node:
+        group = node.join(name)
+        tell(book)
+        for message in group:
+            book.write(message.id, int(message.body.split()[0]))
+            tell(book)
+
+
+if __name__ == "__main__":
+    listen(*sys.argv[1:4])

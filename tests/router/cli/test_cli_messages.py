@@ -1,0 +1,230 @@
+"""`pub`, `sub`, `send`, `recv` at a running node: ids, lines, JSON, and every exit code."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+
+from router.cli.bodies import BODY_BYTES_MAX, _check
+from router.cli.exits import Failure
+from router.core.crypto import SigningKey
+from router.core.text import key_text, parse_key
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def group(at_node: Run) -> str:
+    """A group of its own, which "bob", who is away, has joined."""
+    name = f"group{next(NUMBERS)}"
+    assert at_node("group", "new", name).exit_code == 0
+    assert at_node("sub", name, "--as", "bob", "--timeout", "0.3").exit_code == 5
+    return name
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@contextmanager
+def listening(node: RunningNode, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """A `sub` or `recv` in a process of its own, which has joined."""
+    command = [*ROUTER, "--home", str(node.home), *args, "--verbose"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "joined" in line or "listening as" in line:
+                break
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_was_published_is_printed_a_line_each(at_node: Run, group: str) -> None:
+    published = at_node("pub", group, "one", "two words")
+    assert published.exit_code == 0, published.stderr
+    assert [len(parse_key(line, "msg")) for line in published.stdout.splitlines()] == [32, 32]
+    printed = at_node("sub", group, "--as", "bob", "--count", "2", "--timeout", "10")
+    assert (printed.exit_code, printed.stdout) == (0, "one\ntwo words\n")
+
+
+def test_json_has_the_contract_s_keys(at_node: Run, group: str) -> None:
+    published = records(at_node("pub", group, "-", "--json", stdin=b"hello\n" + b"\xff\x00").stdout)
+    assert [one["custody"] for one in published] == [True, True]
+    result = at_node("sub", group, "--as", "bob", "--count", "2", "--timeout", "10", "--json")
+    first, second = records(result.stdout)
+    assert [first["id"], second["id"]] == [one["id"] for one in published]
+    assert (first["body"], first["size"], first["seq"]) == ("hello", 5, 0)
+    assert base64.b64decode(second["body_base64"]) == b"\xff\x00"
+    assert second["size"] == 2
+    assert len(bytes.fromhex(first["group"])) == len(bytes.fromhex(first["sender"])) == 32
+    assert first["received_at"] > 1_700_000_000
+
+
+def test_standard_input_is_one_message_a_line(at_node: Run, group: str) -> None:
+    lines = [f"line {number}" for number in range(300)]
+    published = at_node("pub", group, stdin="\n".join(lines) + "\n")
+    assert len(set(published.stdout.splitlines())) == 300
+    printed = at_node("sub", group, "--as", "bob", "--count", "300", "--timeout", "10")
+    assert printed.stdout.splitlines() == lines
+
+
+def test_raw_is_all_of_standard_input_as_it_is(at_node: Run, group: str) -> None:
+    assert at_node("pub", group, "--raw", stdin="two\nlines\n").exit_code == 0
+    [found] = records(at_node("sub", group, "--raw", "--as", "bob", "--count", "1", "--timeout", "10", "--json").stdout)
+    assert (found["body"], found["sender"]) == ("two\nlines\n", None)
+
+
+def test_as_signs_on_with_a_kept_key(at_node: Run, group: str, node: RunningNode) -> None:
+    at_node("pub", group, "mine", "--as", "alice")
+    [found] = records(at_node("sub", group, "--as", "bob", "--count", "1", "--timeout", "9", "--json").stdout)
+    assert (node.home / "keys/alice.key").exists()
+    other = at_node("pub", group, "again", "--as", "alice", "--json")
+    assert other.exit_code == 0
+    [again] = records(at_node("sub", group, "--as", "bob", "--count", "1", "--timeout", "9", "--json").stdout)
+    assert (again["sender"], again["seq"]) == (found["sender"], found["seq"] + 1)
+
+
+def test_what_waits_is_in_the_queue_until_it_is_dropped(at_node: Run, group: str) -> None:
+    at_node("pub", group, "one", "two")
+    [row] = json.loads(at_node("queue", "--json").stdout)
+    assert row.keys() >= {"recipient", "messages", "bytes", "oldest_s", "limit_messages", "limit_bytes"}
+    assert (row["name"], row["messages"]) == ("bob", 2)
+    assert "bob" in at_node("queue").stdout
+    assert "2 messages dropped" in at_node("queue", "drop", "bob").stdout
+    assert json.loads(at_node("queue", "--json").stdout) == []
+    assert group in at_node("groups").stdout
+
+
+def test_wait_shows_each_recipient(at_node: Run, group: str) -> None:
+    result = at_node("pub", group, "hello", "--wait", "--timeout", "0.3", "--json")
+    assert result.exit_code == 5
+    [found] = records(result.stdout)
+    assert [one["state"] for one in found["recipients"]] == ["queued"]
+    assert "have not reached all their recipients" in result.stderr
+    at_node("queue", "drop", "bob")
+
+
+def test_a_unicast_is_delivered(at_node: Run, node: RunningNode) -> None:
+    with listening(node, "recv", "--as", "carol", "--count", "1", "--timeout", "20", "--json") as process:
+        sent = at_node("send", "carol", "hello", "--wait", "--json")
+        assert sent.exit_code == 0, sent.stderr
+        [found] = records(process.communicate(timeout=15)[0])
+    [told] = records(sent.stdout)
+    assert told["recipients"][0]["state"] == "delivered"
+    assert (found["id"], found["body"]) == (told["id"], "hello")
+    assert found["source"] == found["sender"]
+
+
+def test_sub_ends_cleanly_on_ctrl_c(at_node: Run, node: RunningNode, group: str) -> None:
+    with listening(node, "sub", group) as process:
+        at_node("pub", group, "hello")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hello\n"  # printed at once, though it is a pipe
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=15)
+        assert process.returncode == 0
+    at_node("queue", "drop", "bob")
+
+
+def test_a_journal_prints_nothing_twice(at_node: Run, group: str, tmp_path: Path) -> None:
+    journal = str(tmp_path / "journal")
+    at_node("pub", group, "one")
+    args = ("sub", group, "--as", "bob", "--journal", journal, "--count", "1", "--timeout")
+    assert at_node(*args, "10").stdout == "one\n"
+    assert at_node(*args, "0.3").exit_code == 5
+    assert (tmp_path / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [(("--ttl", "0"), "recipient-offline-ttl0"), (("--expiry", "20000"), "expiry-too-far")],
+)
+def test_refused_is_code_4_with_the_reason(at_node: Run, group: str, args: tuple[str, ...], reason: str) -> None:
+    result = at_node("pub", group, "hello", "--json", *args)
+    assert result.exit_code == 4, result.stderr
+    [found] = records(result.stdout)
+    assert (found["custody"], found["reason"]) == (False, reason)
+    assert reason in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_many_refused_are_summed_up(at_node: Run) -> None:
+    at_node("group", "new", "nobody")
+    result = at_node("pub", "nobody", "one", "two")
+    assert result.exit_code == 4
+    assert result.stderr.count("no-subscribers") == 2
+    assert result.stderr.splitlines()[-1] == "2 of 2 messages were refused"
+
+
+def test_a_unicast_to_nobody_is_refused(at_node: Run) -> None:
+    result = at_node("send", SigningKey(b"n" * 32).public.hex(), "hello")
+    assert result.exit_code == 4
+    assert "no-route" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("pub", "nogroup", "x"), 'there is no group "nogroup"'),
+        (("pub", "group0", "x", "--ttl", "-1"), "--ttl"),
+        (("pub", "group0", "x", "--timeout", "1"), "give --wait too"),
+        (("pub", "group0", "x", "--as", "node"), "router's own key"),
+        (("pub", key_text("addr", SigningKey(b"a" * 32).public), "x"), "it is an address"),
+        (("pub", key_text("group", SigningKey(b"a" * 32).public), "x"), "for reading only"),
+        (("sub",), "Missing argument"),
+        (("sub", "group0", "--count", "0"), "--count"),
+        (("send", "nobody", "x"), "no name known here"),
+    ],
+)
+def test_wrong_usage(at_node: Run, args: tuple[str, ...], said: str) -> None:
+    result = at_node(*args)
+    assert result.exit_code == 2, result.stderr
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+def test_a_read_only_member_cannot_publish(at_node: Run, router: Run, group: str) -> None:
+    link = at_node("group", "share", group, "--read-only").stdout.strip()
+    result = at_node("pub", link, "hello")
+    assert result.exit_code == 2
+    assert "for reading only" in result.stderr
+
+
+@pytest.mark.parametrize("args", [("pub", "g", "x"), ("sub", "g"), ("recv",)])
+def test_without_a_node_it_is_code_3(router: Run, args: tuple[str, ...]) -> None:
+    router("group", "new", "g")
+    result = router(*args)
+    assert result.exit_code == 3
+    assert "router serve" in result.stderr
+
+
+def test_queue_waits_for_the_node(router: Run, home: Path) -> None:
+    router("group", "new", "g")
+    process, _ = start_node(home, "--verifiers", "0")
+    assert router("sub", "g", "--as", "bob", "--timeout", "0.3").exit_code == 5
+    assert stop_node(process) == 0
+    command = [*ROUTER, "--home", str(home), "pub", "g", "patience", "--queue"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+        process, _ = start_node(home, "--verifiers", "0")
+        assert waiting.communicate(timeout=20)[0].startswith("msg1")
+    assert waiting.returncode == 0
+    assert router("sub", "g", "--as", "bob", "--count", "1", "--timeout", "9").stdout == "patience\n"
+    assert stop_node(process) == 0
+
+
+def test_a_body_has_a_limit() -> None:
+    _check(bytes(BODY_BYTES_MAX))
+    with pytest.raises(Failure, match="more than 64 MiB"):
+        _check(bytes(BODY_BYTES_MAX + 1))
