@@ -71,7 +71,11 @@ class Dialling:
 
 
 class ClientLink:
-    """Runs until there is no hope (`final`) or `close`. `hear` gets what is not for the loops."""
+    """Runs until there is no hope (`final`) or `close`. `hear` gets what is not for the loops.
+
+    `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither
+    up nor away.
+    """
 
     def __init__(
         self,
@@ -103,6 +107,7 @@ class ClientLink:
         self._scope = trio.CancelScope(shield=True)
         self.router: PublicKey | None = dialling.expect
         self.is_up = False
+        self.is_away = True
         self.is_closed = False
         self.end = End("no connection has been tried")
 
@@ -146,6 +151,7 @@ class ClientLink:
         while not self.is_closed:
             self.end = await self._connect()
             now_s = trio.current_time()
+            self.is_away = not self.is_up
             if self.is_up:
                 attempt, lost_s = 0, now_s
                 log.info("%s: %s", self._dialling.url, self.end.text)
@@ -308,7 +314,7 @@ class ClientLink:
         return None
 
     def _come_up(self, router: PublicKey, hello: link.Hello) -> None:
-        self.router, self.is_up = router, True
+        self.router, self.is_up, self.is_away = router, True, False
         self._outgoing = Outgoing(hello.window_messages, hello.window_bytes)
         self._outbox.restart(hello.frame_bytes_max)
         self._handover.begin(router)

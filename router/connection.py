@@ -112,6 +112,7 @@ class Outlet:
         self.where = where
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False                    # no message since the message router last looked
+        self.silences = 0                       # so often it looked in vain for any sign of life
         self.scope = trio.CancelScope()         # of the writer
         self._goodbye_s = goodbye_s
         self._session = session
@@ -160,6 +161,15 @@ class Outlet:
             self._wake.set()
             self.scope.deadline = trio.current_time() + self._goodbye_s
 
+    def look(self, mono_ns: int) -> None:
+        """Called every `ping_s` seconds: ping whoever has been silent since; silent three times, it is gone."""
+        if self.silences >= SILENCES_MAX:
+            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
+            self.scope.cancel()
+        elif self.silences:
+            self.say(link.Ping(mono_ns))
+        self.silences += 1
+
     async def write_to(self, stream: Stream) -> None:
         """Write until closed and everything is out."""
         with self.scope:
@@ -184,7 +194,6 @@ class Outlet:
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     hello_s: float = 10.0
-    ping_s: float = 30.0
     link_items_per_s: float = 10.0
     goodbye_s: float = 5.0
 
@@ -208,7 +217,6 @@ class Connection:
         self._limits = limits
         self._log_head = log_head
         self._is_busy = is_busy
-        self._heard = trio.Event()
         self.is_up = False
         self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s)
 
@@ -218,7 +226,6 @@ class Connection:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write, nursery.cancel_scope)
-                nursery.start_soon(self._keep_alive)
                 text = await self._read()
                 nursery.cancel_scope.cancel()
             if self.outlet.closing is not None:
@@ -252,7 +259,7 @@ class Connection:
 
     async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
         mono_ns = self._clock.mono_ns()
-        self._heard.set()
+        self.outlet.silences = 0
         number, settled, ended = self.outlet.number, 0, None
         while self._is_busy():
             await trio.sleep(BUSY_S)
@@ -301,14 +308,3 @@ class Connection:
         """A protocol error of the peer's: tell it why, if it still listens."""
         self.outlet.close(reason, text)
         await trio.sleep_forever()              # the writer ends the connection when it has written the goodbye
-
-    async def _keep_alive(self) -> None:
-        """Ping whoever has been silent for a while; still silent three times later, it is gone."""
-        silent = 0
-        while silent < SILENCES_MAX:
-            self._heard = trio.Event()
-            await trio.sleep(self._limits.ping_s)
-            silent = 0 if self._heard.is_set() else silent + 1
-            if silent and self._session.is_open:
-                self.outlet.say(link.Ping(self._clock.mono_ns()))
-        raise StreamBroken(f"nothing heard for {silent * self._limits.ping_s:g} s")

@@ -100,6 +100,7 @@ class CycleLimits:
     idle_close_s: float = 300.0
     clock_step_s_max: float = 3600.0
     drain_s: float = 5.0
+    ping_s: float = 30.0
 
 
 class MessageRouter(TrioActor):
@@ -138,7 +139,7 @@ class MessageRouter(TrioActor):
         self._clock_doubted = False
         self._is_draining = False
         self._cycled = trio.Event()
-        self._lapsed_at_s = self._looked_at_s = self._last.mono_s
+        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = self._last.mono_s
 
     def on_start(self) -> None:
         self.router.note("start", (("arrival", self.router.next_arrival),), self._last)
@@ -310,6 +311,10 @@ class MessageRouter(TrioActor):
         if now.mono_s - self._lapsed_at_s > LAPSE_S:
             self._lapsed_at_s = now.mono_s
             self.router.lapse(now)
+        if now.mono_s - self._pinged_at_s > self._limits.ping_s:
+            self._pinged_at_s = now.mono_s
+            for outlet in self.outlets.values():
+                outlet.look(now.mono_ns)
         if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
             self._looked_at_s = now.mono_s
             self._close_idle()

@@ -180,6 +180,7 @@ class Node:
                 CycleLimits(
                     config.store.commit_messages_max, config.store.commit_bytes_max, config.store.disk_free_bytes_min,
                     config.link.idle_close_s, config.limits.clock_step_s_max, config.link.goodbye_s,
+                    config.link.ping_s,
                 ),
                 pool.want, self._home.store_path,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),
@@ -261,7 +262,7 @@ class Node:
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
             limits=ConnectionLimits(
-                config.limits.hello_s, config.link.ping_s, config.limits.link_items_per_s, config.link.goodbye_s
+                config.limits.hello_s, config.limits.link_items_per_s, config.link.goodbye_s
             ),
             log_head=self._log_head, is_busy=self._is_busy,
         )  # fmt: skip

@@ -111,7 +111,7 @@ class Publishing:
             raise NodeUnavailable("this connection to the node has been left; connect again")
         if link.end.final:
             raise NodeUnavailable(link.end.text)
-        if not link.is_up and not self._waits:
+        if link.is_away and not self._waits:
             advice = 'publish again when it is back, or connect with when_down="queue"'
             raise NodeUnavailable(f"the node is away: {link.end.text}; {advice}")
 

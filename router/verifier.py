@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import socket
 from array import array
+from contextlib import suppress
 
 from nacl import bindings
 from nacl.exceptions import BadSignatureError
@@ -46,16 +47,16 @@ def serve(sock: socket.socket) -> None:
     head_bytes = 4 * HEAD_WORDS
     while len(raw := stream.read(head_bytes)) == head_bytes:
         size, count, base = array(WORD, raw)
-        positions = array(WORD, stream.read(4 * ROW_WORDS * count))
+        positions = stream.read(4 * ROW_WORDS * count)
         frames = stream.read(size)
         if len(frames) < size:
             return
-        sock.sendall(verdicts(frames, positions, base))
+        sock.sendall(verdicts(frames, array(WORD, positions), base))
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)      # Ctrl-C is for the node, which then closes the socket
-    with socket.socket(fileno=0) as sock:
+    with socket.socket(fileno=0) as sock, suppress(ConnectionError):  # a killed node resets instead of closing
         serve(sock)
 
 

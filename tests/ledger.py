@@ -17,6 +17,7 @@ class Ledger:
     """One node's log, read. A pair is (arrival number, recipient)."""
 
     ids: dict[int, bytes] = field(default_factory=dict)  # arrival -> id
+    destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> of a unicast
     ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
     handed: dict[tuple[int, bytes], int] = field(default_factory=lambda: defaultdict(int))
     turned: list[Turned] = field(default_factory=list)
@@ -62,8 +63,11 @@ def _enter(ledger: Ledger, event: Event) -> None:
             for at in range(span(event)):
                 assert event.first + at not in ledger.ids, "an arrival number was given twice"
                 ledger.ids[event.first + at] = event.ids[at * 32 : at * 32 + 32]
+                ledger.destinations[event.ids[at * 32 : at * 32 + 32]] = event.destination
                 for recipient in event.recipients:
                     ledger.ends[event.first + at, recipient] = []
+        case Outward(event="pulled"):
+            pass  # answers a question, and is owed to nobody
         case Outward():
             ledger.ranges += len(event.ranges)
             for pair in ((at, event.recipient) for first, count in event.ranges for at in range(first, first + count)):

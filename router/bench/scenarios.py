@@ -20,6 +20,9 @@ ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
 
 
+WARM_LINKS = 100
+
+
 @dataclass
 class Bench:
     """What all scenarios share: where to work, the yardstick, the messages, and the node's flags."""
@@ -176,16 +179,18 @@ def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
 
 
 def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
-    """Open links and say nothing: KiB of the node's memory for each."""
-    rig = bench.rig(transport, [], **{"node.accept": "anyone", "limits.strangers_connections_max": str(links + 1)})
-    client = None
+    """Open links and say nothing: KiB of the node's memory for each, after a hundred others have warmed it up."""
+    most = str(links + WARM_LINKS + 1)
+    rig = bench.rig(transport, [], **{"node.accept": "anyone", "limits.strangers_connections_max": most})
+    clients: list[Client] = []
     try:
-        before = rig.memory_mib()
-        client = Client.start(rig.order("idle", keys(1)[0], bench.traffic, links=links))
-        client.ready()
+        for count in (WARM_LINKS, links):
+            before = rig.memory_mib()
+            clients.append(Client.start(rig.order("idle", keys(1)[0], bench.traffic, links=count)))
+            clients[-1].ready()
         after = rig.memory_mib()
     finally:
-        if client is not None:
+        for client in clients:
             client.end()
         rig.stop()
     return {"transport": transport, "links": links, "kib_per_link": (after - before) * 1024 / links}

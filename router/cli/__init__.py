@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -49,12 +48,11 @@ class Root(Group):
     """Finds subcommands in `COMMANDS`, and ends with the contract's exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name, entry in COMMANDS.items() if _is_here(entry.place)]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = self.list_commands(ctx)
-        if cmd_name not in known:
-            near = get_close_matches(cmd_name, known, n=1)
+        if cmd_name not in COMMANDS:
+            near = get_close_matches(cmd_name, COMMANDS, n=1)
             said = f'there is no command "{cmd_name}"'
             raise click.UsageError(f'{said}; did you mean "{near[0]}"?' if near else f"{said}.", ctx)
         found: click.Command = resolve_name(COMMANDS[cmd_name].place)
@@ -83,12 +81,6 @@ class Root(Group):
         except Exception as error:
             code = report(error)
         sys.exit(code if isinstance(code, int) else Exit.DONE)
-
-
-def _is_here(place: str) -> bool:
-    """Whether the file is part of this installation, without importing it."""
-    path = Path(__file__).parents[2].joinpath(*place.partition(":")[0].split("."))
-    return path.with_suffix(".py").exists() or path.is_dir()
 
 
 @click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})

@@ -58,7 +58,7 @@ def _judged(error: Exception) -> tuple[Exit, str]:
             return Exit.USAGE, error.format_message()
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "router"
-            return Exit.USAGE, f"{error.format_message()} `{where} --help` shows how."
+            return Exit.USAGE, f"{error.format_message().rstrip('.')}; `{where} --help` shows how"
         case click.ClickException():
             return Exit(error.exit_code), error.format_message()
     return _known(error) or _unknown(error)

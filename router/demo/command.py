@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,59 +15,65 @@ import trio
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
-from router.cli.output import columns, note, say, say_json, size_text
+from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.demo.cast import DemoFailed
 from router.demo.counts import Counts
 from router.demo.story import perform
 from router.demo.telling import Telling
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ALL_IS_WELL = "Everything that was acknowledged has arrived, once."
 
 
 @click.command(cls=Command)
 @click.option(
-    "--messages", default=1000, show_default=True, type=click.IntRange(10, 100_000),
-    help="How many are published while an edge is away.",
+    "--messages", default=1000, show_default=True, type=click.IntRange(10, 100_000), metavar="N",
+    help="How many are published while edge B is away.",
 )  # fmt: skip
-@click.option("--keep", is_flag=True, help="Keep the homes, books and logs of the nodes, and print where they are.")
+@click.option("--keep", is_flag=True, help="Keep the homes, the apps' books and what the nodes printed, and say where.")
 @json_option
 def demo(messages: int, keep: bool, as_json: bool) -> None:
-    """A core and two edges on this machine: nodes are killed while messages go through, and what arrives is counted.
+    """A core and two edges on this machine: nodes are killed in the midst of messages, and what arrived is counted.
 
     Nothing of your own node is touched. Exit code 0: everything that was acknowledged has arrived, once.
     """
+    with _directory(keep) as base:
+        counts = _play(base, messages, Telling(for_json=as_json))
+        failures = counts.failures()
+        if as_json:
+            say_json(_json(counts, failures))
+        else:
+            _print(counts)
+        if failures:
+            raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
+        if not as_json:
+            say("Everything that was acknowledged has arrived, once.")
+
+
+@contextmanager
+def _directory(keep: bool) -> Iterator[Path]:
     base = Path(tempfile.mkdtemp(prefix="router-demo-"))
-    telling = Telling(for_json=as_json)
+    try:
+        yield base
+    finally:
+        if keep:
+            note(f"kept in {base}; `router --home {base}/core serve` starts a node again")
+        else:
+            shutil.rmtree(base, ignore_errors=True)
+
+
+def _play(base: Path, messages: int, telling: Telling) -> Counts:
     try:
         with telling.watching():
-            counts = trio.run(_perform, base, messages, telling)
-    except (DemoFailed, ExceptionGroup) as error:
+            return trio.run(_perform, base, messages, telling)
+    except Exception as error:
         found = innermost(error)
         if not isinstance(found, DemoFailed):
             raise
-        raise Failure(Exit.FAILED, f"the demo failed: {found}{'' if keep else _ADVICE}") from None
-    finally:
-        if keep:
-            note(f"everything is in {base}")
-        else:
-            shutil.rmtree(base, ignore_errors=True)
-    failures = counts.failures()
-    if as_json:
-        say_json({**asdict(counts), "failures": failures, "ok": not failures})
-    else:
-        _print(counts)
-    if failures:
-        raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}{'' if keep else _ADVICE}")
-    if not as_json:
-        say(f"{ALL_IS_WELL} ({counts.seconds:.0f} s)")
-
-
-_ADVICE = "\nrun it again with --keep to look at homes and logs"
+        raise Failure(Exit.FAILED, f"the demo failed: {found}\n`router demo --keep` keeps homes and logs") from None
 
 
 async def _perform(base: Path, messages: int, telling: Telling) -> Counts:
-    """Ctrl-C, SIGTERM and a closed terminal end it; nobody is left behind."""
+    """Ctrl-C, SIGTERM and a closed terminal end it, and everybody in it."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch_signals, nursery.cancel_scope)
         counts = await perform(base, messages, telling)
@@ -74,22 +82,35 @@ async def _perform(base: Path, messages: int, telling: Telling) -> Counts:
     raise click.Abort
 
 
-async def _watch_signals(scope: trio.CancelScope) -> None:
+async def _watch_signals(everything: trio.CancelScope) -> None:
     with trio.open_signal_receiver(*SIGNALS) as signals:
         async for _ in signals:
-            scope.cancel()
-            return
+            everything.cancel()
+
+
+def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
+    return {
+        "ok": not failures, "failures": failures, "published": counts.published, "acknowledged": counts.acknowledged,
+        "lost": sum(one.lost for one in counts.heard), "doubled": sum(one.doubled for one in counts.heard),
+        "out_of_order": sum(one.out_of_order for one in counts.heard), "apps": [asdict(one) for one in counts.heard],
+        "acknowledged_without_core": counts.alone, "waited_for_b": counts.waited, "queued": counts.queued,
+        "core_disk": asdict(counts.disk), "tracebacks": counts.tracebacks, "seconds": counts.seconds,
+    }  # fmt: skip
 
 
 def _print(counts: Counts) -> None:
     rows = [
-        (one.where, counts.published, counts.acknowledged, one.received, one.lost, one.doubled, one.out_of_order)
-        for one in counts.heard
+        (one.where, counts.acknowledged, one.received, one.lost, one.doubled, one.out_of_order) for one in counts.heard
     ]
     say()
-    columns(("APP ON", "PUBLISHED", "ACKNOWLEDGED", "RECEIVED", "LOST", "DOUBLED", "OUT OF ORDER"), rows, "")
+    columns(("APP ON", "ACKNOWLEDGED", "RECEIVED", "LOST", "DOUBLED", "OUT OF ORDER"), rows, "")
     say()
-    disk, left = counts.disk, sum(counts.waiting.values())
-    again = sum(one.again for one in counts.heard)
-    say(f"Handed over again and recognised by the app: {again}. Left in queues: {left}.")
-    say(f"The core's disk ({size_text(disk.bytes)}) holds the group's address {disk.keys:,} times, its words {disk.words} times.")
+    disk = counts.disk
+    facts([
+        ("published", counts.published),
+        ("handed over again, known by id", sum(one.again for one in counts.heard)),
+        ("left in queues", sum(counts.queued.values())),
+        ("words found on the core's disk", f"{disk.words} ({size_text(disk.bytes)} searched, group found {disk.keys} times)"),
+        ("seconds", counts.seconds),
+    ])  # fmt: skip
+    say()

@@ -49,4 +49,4 @@ def listen(home: str, name: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    listen(*sys.argv[1:4])
+    listen(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -47,4 +47,4 @@ async def speak(home: str, name: str, marker: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(speak, *sys.argv[1:4])
+    trio.run(speak, sys.argv[1], sys.argv[2], sys.argv[3])

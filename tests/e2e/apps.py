@@ -1,0 +1,144 @@
+"""The apps of the kill rounds, each a process of its own that may be killed at any moment: `apps.py ROLE JSON`.
+
+`publish` keeps what it publishes in its own database until the router has it, and after every start hands in the same
+bytes again; standard input says up to which number. `keep` writes each message's effect and its id in one transaction,
+and only then lets go of the message.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import trio
+
+from router import Node, Reason, connect
+from router.core.codec import frame
+from router.core.crypto import SigningKey
+from router.core.lifetime import expiry_min
+from router.core.message import message_id, seal_multicast
+
+LIFE_S = 86_400
+PAUSE_S = 0.004
+PUBLISHED = """
+    CREATE TABLE IF NOT EXISTS published
+        (n INTEGER PRIMARY KEY, id BLOB UNIQUE, frame BLOB, acknowledged INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE IF NOT EXISTS refused (n INTEGER, reason TEXT);
+"""
+KEPT = """
+    CREATE TABLE IF NOT EXISTS effects (at INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER, id BLOB UNIQUE);
+    CREATE TABLE IF NOT EXISTS repeats (id BLOB, redelivered INTEGER);
+"""
+
+
+@dataclass
+class App:
+    """What an app is told when it is started. Seeds are hex; `home` is that of its node."""
+
+    home: str
+    seed: str
+    group_seed: str
+    database: str
+
+    def command(self, role: str) -> Sequence[str]:
+        return sys.executable, __file__, role, json.dumps(asdict(self))
+
+    @property
+    def group(self) -> SigningKey:
+        return SigningKey(bytes.fromhex(self.group_seed))
+
+    def connect(self) -> Node:
+        return connect(home=self.home, key=SigningKey(bytes.fromhex(self.seed)), when_down="queue")
+
+    def open(self, schema: str) -> sqlite3.Connection:
+        """A killed process loses nothing of it; a power cut might."""
+        database = sqlite3.connect(self.database, isolation_level=None, timeout=30)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = OFF")
+        database.executescript(schema)
+        return database
+
+
+class Publisher:
+    """Hands in what the database holds, in its order; numbers count from 1."""
+
+    def __init__(self, app: App) -> None:
+        self._group = app.group
+        self._database = app.open(PUBLISHED)
+        self._handed_in: list[int] = []
+
+    async def run(self, node: Node) -> None:
+        node.on_refused(self._refused)
+        question = "SELECT n, frame FROM published WHERE NOT acknowledged ORDER BY n"
+        for n, again in self._database.execute(question).fetchall():
+            await self._hand_in(node, n, again)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._acknowledge, node)
+            print("ready", flush=True)
+            async for words in trio.lowlevel.FdStream(0):
+                await self._publish(node, int(words.split()[-1]))
+            nursery.cancel_scope.cancel()
+
+    async def _publish(self, node: Node, last: int) -> None:
+        (so_far,) = self._database.execute("SELECT coalesce(max(n), 0) FROM published").fetchone()
+        for n in range(so_far + 1, last + 1):
+            expiry = expiry_min(time.time() + LIFE_S)
+            wire = seal_multicast(self._group, str(n).encode(), ttl_s=LIFE_S, expiry_min=expiry)
+            row = (n, message_id(wire), frame(wire))
+            self._database.execute("INSERT INTO published (n, id, frame) VALUES (?, ?, ?)", row)
+            await self._hand_in(node, n, row[2])
+            if random.random() < 0.5:  # in bursts
+                await trio.sleep(random.random() * PAUSE_S)
+
+    async def _hand_in(self, node: Node, n: int, one: bytes) -> None:
+        self._handed_in.append(n)
+        await node.send_frames([one])
+
+    async def _acknowledge(self, node: Node) -> None:
+        while True:
+            count = node.settled_count
+            await node.settled(count + 1)
+            rows = [(n,) for n in self._handed_in[count : node.settled_count]]
+            self._database.executemany("UPDATE published SET acknowledged = 1 WHERE n = ?", rows)
+
+    def _refused(self, number: int, reason: Reason, text: str) -> None:
+        row = (self._handed_in[number - 1], f"{reason.word} {text}")
+        self._database.execute("INSERT INTO refused VALUES (?, ?)", row)
+
+
+async def keep(app: App, node: Node) -> None:
+    database = app.open(KEPT)
+    group = await node.join(app.group.public)
+    print("ready", flush=True)
+    async for message in group:
+        database.execute("BEGIN IMMEDIATE")
+        if database.execute("SELECT 1 FROM effects WHERE id = ?", (message.id,)).fetchone():
+            database.execute("INSERT INTO repeats VALUES (?, ?)", (message.id, message.redelivered))
+        else:
+            database.execute("INSERT INTO effects (n, id) VALUES (?, ?)", (int(message.body), message.id))
+        database.execute("COMMIT")
+        await trio.sleep(random.random() * PAUSE_S)  # done, and not yet settled: here a kill makes it come again
+
+
+def read(database: Path, question: str) -> list[tuple[int, ...]]:
+    """For the test: what an app has written so far."""
+    connection = sqlite3.connect(database, timeout=30)
+    try:
+        return connection.execute(question).fetchall()
+    finally:
+        connection.close()
+
+
+async def run(role: str, app: App) -> None:
+    async with app.connect() as node:
+        await (Publisher(app).run(node) if role == "publish" else keep(app, node))
+
+
+if __name__ == "__main__":
+    trio.run(run, sys.argv[1], App(**json.loads(sys.argv[2])))
