@@ -51,7 +51,7 @@ check: .venv/dev.stamp
 # pytest's code 5 says that no test was collected.
 long: .venv/dev.stamp trio-typing
 	@$(VENV)/python -m pytest -q -m long || [ $$? -eq 5 ]
-	@$(VENV)/router bench --report $(REPORT)
+	@$(VENV)/router bench --goals --report $(REPORT)
 
 # The public modules as those see them who still have trio-typing, whose stubs hide trio's own types.
 trio-typing: .venv-trio-typing/stamp

@@ -2,8 +2,8 @@
 
     async with router.connect() as node:
         group = await node.join("family")
-        await group.publish(b"hello")
-        async for message in group:
+        await group.publish(b"hello")               # to all others in the group
+        async for message in group:                  # from all others in the group
             print(message.sender, message.body)
 
 What an app may rely on:

@@ -52,10 +52,10 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     listen: Annotated[tuple[Url, ...], about(
         "Where to listen besides the owner's socket, unix:router.sock in the home, which is always there. "
         "Empty: an edge node nowhere else, a core node at tls://127.0.0.1:4100 too.")] = ()
-    advertise: Annotated[tuple[Url, ...], about(
-        "Where others reach this node, for links and advertisements. Empty: where it listens.")] = ()
     accept: Annotated[Literal["", "known", "anyone"], about(
         'Whether strangers may connect. Empty: "known" on an edge node, "anyone" on a core node.')] = ""
+    join_open: Annotated[bool, about(
+        "Whether anyone who may connect may join groups here, not only local apps and clients.")] = False
     services: Annotated[tuple[ServiceSpec, ...], about("Services to run, by module: services.echo.")] = ()
     services_public: Annotated[tuple[Name, ...], about(
         "Those of them, by name (echo), that strangers may send to.")] = ()
@@ -85,7 +85,6 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Groups with subscribers on this node; a JOIN of a further one fails.")] = 100_000
     local_services_max: Annotated[int, span(1, 1_000_000,
         "Local keys recorded from the owner's socket; a further one stays unrecorded and unqueued.")] = 1000
-    invitations_max: Annotated[int, span(1, 1_000_000, "Open invitations; a further one is not made.")] = 1000
     lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A message whose expiry lies further ahead is refused, expiry-too-far.")] = 7 * DAY_S
     ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = 7 * DAY_S
@@ -98,10 +97,6 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "A learned route yields to another once its neighbour has been down so long.")] = 60
     routes_max: Annotated[int, span(1, 10**8, "Learned routes; a further one is not learned.")] = 100_000
     routes_per_neighbour_max: Annotated[int, span(1, 10**8, "The same through one neighbour.")] = 10_000
-    pulls_max: Annotated[int, span(1, 10_000,
-        "PULLs awaiting an answer; while full, missing messages are not asked for.")] = 16
-    pull_peers_max: Annotated[int, span(1, 100, "Neighbours asked for one missing message.")] = 3
-    pull_delay_s: Annotated[float, span(0, HOUR_S, "A missing message may come by itself so long.")] = 2.0
     pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = 10.0
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings and other link items taken from a neighbour; more closes the link.")] = 10.0
@@ -113,8 +108,6 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Connections of all strangers together; a further one is closed.")] = 64
     strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
     strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
-    strangers_share_percent: Annotated[int, span(0, 100,
-        "Share of the node's queue bytes that all strangers together may fill.")] = 1
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A clock that jumps further ahead expires nothing until a neighbour or the operator confirms it.",
         )] = HOUR_S
@@ -169,8 +162,6 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = 8 * MIB
     segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = HOUR_S
-    unsealed_bytes_max: Annotated[int, span(MIB, 64 * GIB,
-        "Events not yet in a segment; while full, the router slows down and loses none.")] = 256 * MIB
     keep_s: Annotated[int, span(0, 3660 * DAY_S,
         "Older segments are pruned, their signed footers stay. 0: 7 days on an edge node, 30 on a core node.",
         )] = 0
@@ -186,7 +177,6 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     verifiers: Annotated[int, span(-1, 1024,
         "Processes that check signatures; 0: in the router itself; -1: one per core, none on a single core.",
         )] = -1
-    batch_bytes: Annotated[int, span(4 * KIB, 64 * MIB, "Bytes handed to a verifier at once.")] = 256 * KIB
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -212,7 +202,6 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = DAY_S
     expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = 1440
     seen_ids: Annotated[int, span(0, 16, "Recent ids named in each multicast, 34 bytes each.")] = 4
-    invite_s: Annotated[int, span(60, 366 * DAY_S, "How long an invitation may be redeemed.")] = 7 * DAY_S
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -18,7 +18,7 @@ import trio
 
 from router import keyring, service, transport
 from router.actor import actor_system
-from router.config import Config
+from router.config import Config, Limits
 from router.config_services import service_name
 from router.config_text import ConfigError
 from router.connection import Connection, ConnectionLimits, InFlight, Told
@@ -40,7 +40,7 @@ from router.inquiries import Inquiries
 from router.logbook import Logbook
 from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
-from router.store import Store, StoreLimits
+from router.store import Beginning, Store, StoreLimits
 from router.supervisor import BackOff
 from router.transport import Stream
 
@@ -82,7 +82,7 @@ def neighbours(config: Config) -> list[Neighbour]:
 
 def directory(config: Config, me: PublicKey) -> Directory:
     """Who this node knows, from its configuration."""
-    found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone")
+    found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone", join_open=config.node.join_open)
     found.replace_neighbours(neighbours(config))
     found.configured_locals = frozenset(bytes(one.address) for one in config.local)
     found.public = frozenset(bytes(one.address) for one in config.local if one.public)
@@ -99,8 +99,11 @@ def core_limits(config: Config) -> core.Limits:
             neighbour_messages_per_s=limits.messages_per_s_neighbour,
             source_messages_per_s=limits.messages_per_s_source,
         ),
-        delivery=DeliveryLimits(retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max),
-        membership=MembershipLimits(groups_per_client_max=limits.groups_per_client_max),
+        delivery=DeliveryLimits(
+            retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
+            outcomes_named=config.log.outcomes == "names",
+        ),
+        membership=MembershipLimits(limits.groups_per_client_max, limits.groups_max),
         queues=QueueLimits(
             queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
             queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
@@ -138,9 +141,11 @@ class Node:
             boot = secrets.token_bytes(16)
             store = Store(self._home.store_path, _store_limits(config), boot)
             held.callback(store.close)
-            recovered = store.recover(bytes(self._key.public))
             log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
             segments = Segments(self._home.log_path, self._key, log_limits)
+            sealed = segments.last_sealed()      # without its store a log goes on behind a gap, which it records
+            beginning = Beginning(secrets.token_bytes(8), time.time_ns() // 1000, sealed + 2 if sealed else 1)
+            recovered = store.recover(bytes(self._key.public), beginning)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
@@ -148,7 +153,7 @@ class Node:
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             router = core.Router(self._key, self._directory, core_limits(config), recovered, now)
             self._offer = Offer(
-                "router", boot[:8], config.store.durability == "synced", config.limits.window_messages,
+                "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
             )  # fmt: skip
             self._in_flight = InFlight(config.limits.in_flight_bytes_max)
@@ -236,7 +241,7 @@ class Node:
         serve = transport.load(transport.scheme_of(url)).listen
         return str(
             await nursery.start(_listening, serve, url, self._key, self._serve_accepted,
-                                self._config.limits.connections_max)
+                                self._config.limits)
         )  # fmt: skip
 
     async def _serve_accepted(self, stream: Stream) -> None:
@@ -296,12 +301,15 @@ def _calm_collector() -> None:
 
 async def _listening(
     serve: Callable[..., Awaitable[None]], url: str, key: SigningKey, handler: Callable[[Stream], Awaitable[None]],
-    connections_max: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+    limits: Limits, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     def refused(where: str, text: str) -> None:
         log.info("%s: %s", where, text)
 
-    await serve(url, key, handler, task_status=task_status, on_refused=refused, connections_max=connections_max)
+    more = {"handshakes_max_per_prefix": limits.handshakes_max_per_prefix} if url.startswith("tls:") else {}
+    await serve(
+        url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
+    )
 
 
 def _store_limits(config: Config) -> StoreLimits:

@@ -81,6 +81,15 @@ class StoreLimits:
     sweep_rows_max: int = 2_000
 
 
+class Beginning(NamedTuple):
+    """What a store made anew starts with: an epoch of its own, an arrival number and a sequence number that no earlier
+    store of this home can have reached."""
+
+    epoch: bytes = bytes(8)
+    arrival: int = 1
+    seq: int = 1
+
+
 class Applied(NamedTuple):
     """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten."""
 
@@ -126,19 +135,21 @@ class Store:
 
     # -- starting --------------------------------------------------------------------------------------------
 
-    def recover(self, router_key: bytes) -> Recovered:
+    def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
         """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        epoch, *numbers = beginning or Beginning()
+        self._state[:2] = numbers
         with self._env.begin() as txn:
             meta = txn.get(b"store", db=self._db["meta"])
             if meta is not None:
-                version, owner = cbor2.loads(meta)
+                version, owner, epoch = cbor2.loads(meta)
                 if version != VERSION:
                     raise StoreError(f"the store has format {version}, this program reads format {VERSION}")
                 if owner != router_key:
                     raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
                 self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
             recovered = Recovered(
-                next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
+                epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
                 index_entries=txn.stat(self._db["ids"])["entries"],
                 subscriptions=[read_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
                 routes=[Route(bytes(key), *cbor2.loads(value)) for key, value in txn.cursor(self._db["routes"])],
@@ -149,7 +160,7 @@ class Store:
             self._kept_bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
         if meta is None:
             with self._env.begin(write=True) as txn:
-                txn.put(b"store", cbor2.dumps([VERSION, router_key]), db=self._db["meta"])
+                txn.put(b"store", cbor2.dumps([VERSION, router_key, epoch]), db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
 

@@ -21,8 +21,9 @@ from router.core.codec import frame
 from router.core.control import Join, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.custody import Outgoing
+from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.lifetime import expiry_min
-from router.core.message import seal_unicast
+from router.core.message import open_message, seal_unicast, without_via
 from router.core.session import Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 
 READ_BYTES = 256 * 1024
@@ -91,6 +92,22 @@ class Wire:
         await self.settle_all()
 
 
+    async def emptied(self) -> None:
+        """Ask the node again and again until it keeps nothing for anybody."""
+        while True:
+            body = encode_inquiry(Inquiry("status", os.urandom(4).hex()))
+            expiry = expiry_min(time.time() + 3600)
+            await self.send(frame(seal_unicast(self._key, self.router, body, ttl_s=0, expiry_min=expiry)), 1)
+            found: list[Messages] = []
+            while not found:
+                found = await self.receive()
+            await self.settle_all()
+            _, data, spans = found[-1]
+            answer = decode_inquiry(open_message(without_via(data[spans[-1][1] : spans[-1][2]])).body)
+            if isinstance(answer, Answer) and json.loads(answer.text)["queue"]["messages"] == 0:
+                return
+
+
 @dataclass
 class Order:
     """What one client process is to do; travels as JSON."""
@@ -113,7 +130,7 @@ class Order:
     join: bool = True
     window_messages: int = 4096
     window_bytes: int = 8 << 20
-    idle_s: float = 0.0
+    until_empty: bool = False
     links: int = 1
 
 
@@ -182,6 +199,8 @@ async def subscribe(order: Order) -> dict[str, Any]:
             if order.rate_per_s:
                 times.extend([now] * len(spans))
         await wire.settle_all()
+    if order.until_empty:
+        await wire.emptied()
     ended = time.monotonic()
     return {
         "began": began, "ended": ended, "got": got, "doubled": doubled, "out_of_order": out_of_order,

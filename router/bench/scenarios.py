@@ -160,7 +160,7 @@ def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
         rig.start()
         start_s = time.perf_counter() - began_start
         reader = Client.start(
-            rig.order("subscribe", subscriber, bench.traffic, count=count, durable=True, join=False)
+            rig.order("subscribe", subscriber, bench.traffic, count=count, durable=True, join=False, until_empty=True)
         )
         running.append(reader)
         reader.ready()

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from . import events as ev
 from .codec import Malformed
-from .crypto import MessageId, PublicKey
+from .crypto import MessageId
 from .delivery import Delivery
 from .effects import Desk, Now, Say, Settle
 from .intake import Arrived, Refusal, Row, carried
 from .lifetime import deadline_s, expiry_min, expiry_s
-from .link import Outcome, RecipientOutcome
+from .link import Outcome
 from .links import Link, Links
 from .message import UNICAST
 from .parcel import U32, Parcel
@@ -395,8 +395,9 @@ class Acceptance:
             self._delivery.miss(recipient, parcel, 0, parcel.count, reason)
         if link.outcomes:
             state = "queued" if parcel.stored else "unconfirmed"
-            what = tuple(RecipientOutcome(PublicKey(one), state) for one in parcel.recipients)
-            what += tuple(RecipientOutcome(PublicKey(one), "refused", reason) for one, reason in left_out)
+            what = self._delivery.outcome(parcel.recipients, state)
+            for one, reason in left_out:
+                what += self._delivery.outcome((one,), "refused", reason)
             desk.effects += [Say(link.id, Outcome(MessageId(parcel.id(at)), what)) for at in range(parcel.count)]
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:

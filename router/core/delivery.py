@@ -51,6 +51,7 @@ class DeliveryLimits:
     retry_s_max: float = 300.0
     watched_max: int = 10_000
     in_flight_recheck_s: int = 30
+    outcomes_named: bool = True
     missed_max: int = 10_000
     missed_kinds_max: int = 64
 
@@ -315,13 +316,21 @@ class Delivery:
             del self._watched[next(iter(self._watched))]
         self._watched[parcel.first] = origin
 
+    def outcome(
+        self, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
+    ) -> tuple[words.RecipientOutcome, ...]:
+        """For a publisher: by name, or only how many where the configuration says so."""
+        if self._limits.outcomes_named:
+            return tuple(words.RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
+        return (words.RecipientOutcome(len(recipients), state, reason),) if recipients else ()
+
     def _follow(
         self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
     ) -> None:
         origin = self._watched.get(parcel.first)
         if origin is None or not origin.up:
             return
-        what = (words.RecipientOutcome(PublicKey(recipient), state, reason),)
+        what = self.outcome((recipient,), state, reason)
         for index in range(start, stop):
             self._desk.effects.append(Say(origin.id, words.Outcome(MessageId(parcel.id(index)), what)))
 

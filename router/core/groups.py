@@ -30,6 +30,9 @@ class Groups:
     def __iter__(self) -> Iterator[Subscription]:
         return (one for members in self._members.values() for one in members.values())
 
+    def __len__(self) -> int:
+        return len(self._members)
+
     def members(self, group: bytes) -> tuple[bytes, ...]:
         return tuple(self._members.get(group, ()))
 

@@ -25,6 +25,7 @@ JOIN_AGAIN_S = 5
 @dataclass(frozen=True, slots=True)
 class MembershipLimits:
     groups_per_client_max: int = 1000
+    groups_max: int = 100_000
 
 
 class Membership:
@@ -104,7 +105,9 @@ class Membership:
     def _may_join(self, link: Link, group: bytes) -> bool:
         allowed = link.standing is Standing.LOCAL or JOIN in self._directory.grants(link.key) or self._directory.join_open
         joined = self._groups.joined_by(link.key)
-        return allowed and (group in joined or len(joined) < self._limits.groups_per_client_max)
+        room = len(joined) < self._limits.groups_per_client_max
+        known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
+        return allowed and (group in joined or (room and known))
 
     def _join(self, link: Link, group: PublicKey, local: bool, now: Now) -> bool:
         if not self._may_join(link, group):

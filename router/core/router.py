@@ -70,6 +70,7 @@ class Backlog(NamedTuple):
 class Recovered:
     """What the store holds when the node starts."""
 
+    epoch: bytes = bytes(8)
     next_arrival: int = 1
     index_entries: int = 0
     held_messages: int = 0

@@ -110,7 +110,7 @@ def _print(counts: Counts) -> None:
         ("published", counts.published),
         ("handed over again, known by id", sum(one.again for one in counts.heard)),
         ("left in queues", sum(counts.queued.values())),
-        ("words found on the core's disk", f"{disk.words} ({size_text(disk.bytes)} searched, group found {disk.keys} times)"),
+        ("words found on the core's disk", f"{disk.words} ({size_text(disk.bytes)} searched, with {disk.keys} group keys)"),
         ("seconds", counts.seconds),
     ])  # fmt: skip
     say()

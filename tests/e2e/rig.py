@@ -27,7 +27,7 @@ from router.home import Home
 
 READY_S = 30.0
 ENDED_S = 30.0
-STATE_S = 30.0
+STATE_S = 10.0
 POLL_S = 0.01
 ROUTER = (sys.executable, "-m", "router")
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections

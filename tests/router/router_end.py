@@ -55,6 +55,7 @@ class RouterEnd:
         self.refuse: Callable[[Multicast | Unicast], Reason | None] = lambda message: None
         self.join_answer: bool | None = True
         self.holding = False
+        self.answers_pings = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
         self.hellos: list[link.Hello] = []
@@ -169,11 +170,16 @@ class RouterLink:
                         self._hear_settled(n)
                     case RefusedAt() | Heard():
                         if isinstance(event, Heard):
-                            self.router.items.append(event.item)
+                            self._hear_item(event.item)
                     case Ended(reason, text):
                         self.router.goodbyes.append((reason, text))
                         return
             self._wake.set()
+
+    def _hear_item(self, item: link.Item) -> None:
+        self.router.items.append(item)
+        if isinstance(item, link.Ping) and self.router.answers_pings:
+            self.say(link.Pong(item.t0, item.t0, item.t0))
 
     def _come_up(self, app: PublicKey, hello: link.Hello) -> None:
         router = self.router

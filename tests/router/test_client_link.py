@@ -22,7 +22,7 @@ from router.core.reasons import Reason
 
 
 @pytest.fixture
-async def end(nursery: trio.Nursery, autojump_clock: MockClock) -> RouterEnd:
+async def end(nursery: trio.Nursery) -> RouterEnd:
     made = RouterEnd()
     await nursery.start(made.run)
     return made
@@ -33,7 +33,9 @@ async def publish_all(node: Node, bodies: list[bytes], ids: list[MessageId]) -> 
         ids += [await publisher.publish(body) for body in bodies]
 
 
-async def test_unsettled_messages_are_sent_again_in_order_and_byte_for_byte(end: RouterEnd) -> None:
+async def test_unsettled_messages_are_sent_again_in_order_and_byte_for_byte(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
     bodies, ids = [b"%d" % number for number in range(5)], list[MessageId]()
     async with sign_on(end) as bob, sign_on(end, b"n") as node:
         await bob.join(OPEN)
@@ -52,7 +54,7 @@ async def test_unsettled_messages_are_sent_again_in_order_and_byte_for_byte(end:
         assert [one.body for one in await take(await bob.join(OPEN), 5)] == bodies
 
 
-async def test_duplicates_are_settled_not_delivered_twice(end: RouterEnd) -> None:
+async def test_duplicates_are_settled_not_delivered_twice(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, b"b") as bob, sign_on(end, b"n") as node:
         his = await bob.join(OPEN)
         theirs = end.link_to(node.key)
@@ -67,7 +69,7 @@ async def test_duplicates_are_settled_not_delivered_twice(end: RouterEnd) -> Non
         assert [one.body for one in await take(his, 2)] == [b"once", b"twice"]
 
 
-async def test_a_lost_connection_shows_no_message_twice(end: RouterEnd) -> None:
+async def test_a_lost_connection_shows_no_message_twice(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, b"n") as node:
         group = await node.join(OPEN)
         for wire in raw_wires(4):
@@ -86,7 +88,9 @@ async def test_a_lost_connection_shows_no_message_twice(end: RouterEnd) -> None:
         assert [open_message(wire).body for wire in end.queues[node.key].wires] == [b"up again"]
 
 
-async def test_what_was_handled_while_the_node_was_away_is_settled_when_it_is_back(end: RouterEnd) -> None:
+async def test_what_was_handled_while_the_node_was_away_is_settled_when_it_is_back(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
     async with sign_on(end, b"n") as node:
         group = await node.join(OPEN)
         for wire in raw_wires(3):
@@ -100,7 +104,7 @@ async def test_what_was_handled_while_the_node_was_away_is_settled_when_it_is_ba
         assert not end.queues[node.key].wires
 
 
-async def test_messages_of_two_lost_connections_do_not_pile_up(end: RouterEnd) -> None:
+async def test_messages_of_two_lost_connections_do_not_pile_up(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, window_messages=4) as node:  # a throwaway key: nothing comes again
         group = await node.join(OPEN)
         for _ in range(3):
@@ -114,7 +118,7 @@ async def test_messages_of_two_lost_connections_do_not_pile_up(end: RouterEnd) -
         assert node.problems.total == 2 and "4 messages" in node.problems.unread()[0]
 
 
-async def test_an_app_that_died_sees_what_it_had_not_settled_again(end: RouterEnd) -> None:
+async def test_an_app_that_died_sees_what_it_had_not_settled_again(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, b"n") as node:
         group = await node.join(OPEN)
         for wire in raw_wires(4):
@@ -128,7 +132,7 @@ async def test_an_app_that_died_sees_what_it_had_not_settled_again(end: RouterEn
         assert [(one.body, one.redelivered) for one in await take(node, 1)] == [(b"4", False)]
 
 
-async def test_groups_are_joined_again(end: RouterEnd) -> None:
+async def test_groups_are_joined_again(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         group = await node.join(OPEN)
         await node.join(FAMILY)
@@ -141,7 +145,7 @@ async def test_groups_are_joined_again(end: RouterEnd) -> None:
         assert node.key in end.members[FAMILY.group]
 
 
-async def test_a_group_refused_at_a_later_connection_is_a_problem(end: RouterEnd) -> None:
+async def test_a_group_refused_at_a_later_connection_is_a_problem(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         await node.join(OPEN)
         end.join_answer = False
@@ -149,7 +153,7 @@ async def test_a_group_refused_at_a_later_connection_is_a_problem(end: RouterEnd
         assert "refused to let this app join" in await anext(node.problems)
 
 
-async def test_a_join_survives_a_lost_connection(end: RouterEnd) -> None:
+async def test_a_join_survives_a_lost_connection(end: RouterEnd, autojump_clock: MockClock) -> None:
     end.join_answer = None
     async with sign_on(end) as node, trio.open_nursery() as nursery:
         nursery.start_soon(node.join, OPEN)
@@ -170,7 +174,7 @@ async def test_no_node_in_the_home(tmp_path: Path) -> None:
             raise AssertionError
 
 
-async def test_publishing_while_the_node_is_away_raises(end: RouterEnd) -> None:
+async def test_publishing_while_the_node_is_away_raises(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         end.stop()
         await trio.sleep(1)
@@ -182,7 +186,7 @@ async def test_publishing_while_the_node_is_away_raises(end: RouterEnd) -> None:
             await node.ask("status")
 
 
-async def test_what_was_under_way_waits_only_so_long(end: RouterEnd) -> None:
+async def test_what_was_under_way_waits_only_so_long(end: RouterEnd, autojump_clock: MockClock) -> None:
     end.holding = True
     async with sign_on(end, patience_s=30) as node:
         began = trio.current_time()
@@ -229,7 +233,7 @@ async def test_waiting_may_be_cancelled_and_leaves_no_trace(nursery: trio.Nurser
         assert (message.body, message.seq, message.deps) == (b"first", 0, ())
 
 
-async def test_a_node_that_was_replaced_does_not_fight(end: RouterEnd) -> None:
+async def test_a_node_that_was_replaced_does_not_fight(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, b"n") as first:
         group = await first.join(OPEN)
         async with sign_on(end, b"n"):
@@ -243,7 +247,7 @@ async def test_a_node_that_was_replaced_does_not_fight(end: RouterEnd) -> None:
             assert [one async for one in first.reports] == []
 
 
-async def test_the_router_must_be_who_is_expected(end: RouterEnd) -> None:
+async def test_the_router_must_be_who_is_expected(end: RouterEnd, autojump_clock: MockClock) -> None:
     with pytest.raises(NodeUnavailable, match="expected"):
         async with sign_on(end, expect=SigningKey(b"x" * 32).public):
             raise AssertionError
@@ -263,15 +267,19 @@ async def test_a_node_that_never_answers(nursery: trio.Nursery, autojump_clock: 
             raise AssertionError
 
 
-async def test_a_silent_node_is_pinged_and_then_given_up(end: RouterEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_node_is_pinged_and_then_given_up(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         await trio.sleep(70)
+        assert len(end.items) == 2 and len(end.hellos) == 1
+        end.items.clear()
+        end.answers_pings = False
+        await trio.sleep(70)
         assert [type(one) for one in end.items] == [link.Ping, link.Ping]
-        await trio.sleep(30)
+        await trio.sleep(20)
         assert len(end.hellos) == 2 and node.is_up
 
 
-async def test_a_node_that_breaks_the_protocol_is_told(end: RouterEnd) -> None:
+async def test_a_node_that_breaks_the_protocol_is_told(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         await wait_all_tasks_blocked()
         end.link_to(node.key).say(link.Settled(7))
@@ -303,7 +311,7 @@ def router_connect_failed() -> Exception:
     return ConnectFailed(Reason.CONNECT_FAILED, "nobody there")
 
 
-async def test_outcomes_end_with_the_connection(end: RouterEnd) -> None:
+async def test_outcomes_end_with_the_connection(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end, b"b") as bob, sign_on(end, outcomes=True) as node:
         await bob.join(OPEN)
         outcomes = await node.group(OPEN).publish(b"x", wait=True)
@@ -319,7 +327,7 @@ async def test_outcomes_end_with_the_connection(end: RouterEnd) -> None:
         assert finals == [[link.RecipientOutcome(bob.key, "queued")]] and not outcomes.complete
 
 
-async def test_the_window_of_the_router_is_kept(end: RouterEnd, nursery: trio.Nursery) -> None:
+async def test_the_window_of_the_router_is_kept(end: RouterEnd, autojump_clock: MockClock) -> None:
     end.window = (4, 8 << 20)
     async with sign_on(end) as bob, sign_on(end) as node:
         await bob.join(OPEN)
@@ -332,7 +340,7 @@ async def test_the_window_of_the_router_is_kept(end: RouterEnd, nursery: trio.Nu
         assert len(end.bodies(-1)) == 10
 
 
-async def test_in_flight_never_exceeds_what_a_session_allows(end: RouterEnd) -> None:
+async def test_in_flight_never_exceeds_what_a_session_allows(end: RouterEnd, autojump_clock: MockClock) -> None:
     """The node's window check is the judge: many large messages, small window, several cuts."""
     end.window = (16, 64 << 10)
     async with sign_on(end, b"b", window_messages=8, window_bytes=32 << 10) as bob, sign_on(end, b"n") as node:
