@@ -124,7 +124,7 @@ class Node:
         self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
         self._readings = Readings(self._ear, self._problem, settings.wall_s, verify=settings.verify)
         handover = Handover(
-            settings.window_messages, known=self._known, problem=self._problem,
+            settings.window_messages, durable=sign_on.durable, known=self._known, problem=self._problem,
             wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
         )  # fmt: skip
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)

@@ -137,18 +137,20 @@ class Waiting:
 
 
 class Handover:
-    """`known` looks ids up in the app's journal; `problem` hears what nobody can be given; the two wakes are called
+    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears what nobody can be given; the two wakes are called
     when there is something to ask for, and something to tell the node."""
 
     def __init__(
         self,
         window_messages: int,
         *,
+        durable: bool,
         known: Callable[[Sequence[MessageId]], Collection[MessageId]],
         problem: Callable[[str], None],
         wake_loops: Callable[[], None],
         wake_link: Callable[[], None],
     ) -> None:
+        self._durable = durable
         self._known = known
         self._problem = problem
         self._wake_loops = wake_loops
@@ -179,8 +181,10 @@ class Handover:
         """A new connection, on which messages are counted from 1 again.
 
         What waits stays for the loops, but nothing that is two connections old: so a link that is lost again and
-        again fills no memory.
+        again fills no memory. The node hands it over again to a key that is kept; with a throwaway key it is gone.
         """
+        if self._waiting:
+            self._parse()  # what is a copy is not stale
         stale = [one for one in self._waiting if one.link < self._link]
         lost = len(stale)
         for one in stale:
@@ -188,7 +192,7 @@ class Handover:
             self._recent.pop(one.id, None)
         while self._batches and self._batches[0].link < self._link:
             lost += self._batches.popleft().count
-        if lost:
+        if lost and not self._durable:
             self._problem(f"{lost} messages that no loop had asked for are gone with their connection")
         self._link += 1
         self._router = router

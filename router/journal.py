@@ -46,7 +46,7 @@ class Journal:
         self._lot = trio.lowlevel.ParkingLot()
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
-            self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1)
+            self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from None
         try:

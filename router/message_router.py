@@ -39,7 +39,8 @@ from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Clear, Router
 from router.inquiries import Inquiries
-from router.store import MapFull, Store
+from router.store import Store
+from router.store_terms import MapFull
 from router.verify import Verifiers
 
 log = logging.getLogger(__name__)

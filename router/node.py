@@ -40,7 +40,8 @@ from router.inquiries import Inquiries
 from router.logbook import Logbook
 from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
-from router.store import Beginning, Store, StoreLimits
+from router.store import Store
+from router.store_terms import Beginning, StoreLimits
 from router.supervisor import BackOff
 from router.transport import Stream
 

@@ -30,6 +30,8 @@ from router.supervisor import BackOff, Supervisor
 
 KEY_PREFIX = "service-"
 
+__all__ = ["Received", "Service", "UnknownService", "key_of", "load_class", "run", "supervise"]
+
 
 class UnknownService(Exception):
     """A service that is named cannot be loaded; the text says why and what to do."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from router.received import Received
-from router.service import Service
+from router.service import Received, Service
 
 
 class Echo(Service):

@@ -26,7 +26,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
-BY_NAME = re.compile(r"router/(cli\w*|node|transport)\.py|(tests|examples)/.*")  # may find modules by name
+BY_NAME = re.compile(r"router/(cli\w*|node|service|transport)\.py|(tests|examples)/.*")  # may find modules by name
 LATE = re.compile(
     r"(router/cli|tests/|examples/).*|.*:_?load\w*"
 )  # file:function that may import when called

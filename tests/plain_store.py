@@ -21,7 +21,7 @@ from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.store import Applied, StoreLimits
+from router.store_terms import Applied, StoreLimits
 
 
 @dataclass

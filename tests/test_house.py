@@ -26,7 +26,7 @@ FORBIDDEN = [
     ("layers", "router/node.py", "from transports.tls import dial"),
     ("layers", "transports/tls.py", "from router.node import Node"),
     ("layers", "transports/tls.py", "from transports import unix"),
-    ("layers", "services/web.py", "from router.store import Store"),
+    ("layers", "services/web.py", "from router.store import Store"), 
     ("layers", "services/capd/cache.py", "from services.dmq import pool"),
     ("layers", "spark_analytics/gold.py", "import pandas"),
     ("layers", "spark_analytics/gold.py", "from router.core import events"),
@@ -53,7 +53,7 @@ ALLOWED = [
     ),
     (
         "router/node.py",
-        "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store",
+        "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store", 
     ),
     ("router/cli.py", "def bench():\n    import rich"),
     (

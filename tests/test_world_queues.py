@@ -18,7 +18,7 @@ from router.core.reasons import Reason
 from router.core.rights import Neighbour
 from router.core.router import Limits
 from router.core.routes import Route
-from router.store import StoreLimits
+from router.store_terms import StoreLimits
 
 ALL = "join store relay"
 STALLS = Habits(settle_s=None)

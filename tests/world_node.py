@@ -21,7 +21,7 @@ from router.core.parcel import Parcel
 from router.core.rights import Directory, Neighbour
 from router.core.router import Clear, Limits, Recovered, Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.store import Applied, StoreLimits
+from router.store_terms import Applied, StoreLimits
 from router.verifier import verdicts
 
 

@@ -86,7 +86,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.home import HomeError
     from router.journal import JournalError
     from router.keyring import KeyringError
-    from router.store import StoreError
+    from router.store_terms import StoreError
     from router.transport import InvalidUrl, ListenFailed
 
     return (

@@ -7,7 +7,6 @@ parcel when they are accepted. Its bytes are the received frames, unchanged; arr
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -86,16 +85,3 @@ class Parcel:
 def head_bytes(raw: bytes) -> int:
     """The length of the byte string head that `raw` begins with."""
     return {0x58: 2, 0x59: 3, 0x5A: 5}.get(raw[0], 1)
-
-
-def ranges_without(start: int, stop: int, holes: Sequence[int]) -> list[tuple[int, int]]:
-    """start..stop-1 as runs that avoid the sorted `holes`."""
-    runs = []
-    for hole in holes:
-        if start <= hole < stop:
-            if start < hole:
-                runs.append((start, hole))
-            start = hole + 1
-    if start < stop:
-        runs.append((start, stop))
-    return runs

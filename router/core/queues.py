@@ -63,7 +63,6 @@ class Queue:
     again: int = 0
     retry_at: float = 0.0
     backoff_s: float = 0.0
-    oldest_s: int = 0
 
     def __repr__(self) -> str:
         return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"

@@ -152,6 +152,11 @@ class Session:
         self._their_hello = b""
         self._output: list[bytes] = [frame(self._our_hello)]
 
+    def __repr__(self) -> str:
+        whom = f"with {self.peer.hex()[:8]}" if self.peer else "with nobody proven"
+        taken = self.incoming
+        return f"<session {whom} in {self.machine.state.value}: {taken.received} messages taken, {taken.settled} settled>"
+
     @property
     def is_open(self) -> bool:
         return self.machine.state is St.OPEN and not self._said_goodbye
@@ -220,7 +225,15 @@ class Session:
             item = link.decode_item(wire)
         except Malformed as error:
             raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
+        before = self.machine.state
         self.machine.step(Agency.RESPONDER, type(item))
+        try:
+            return self._heard(item, wire, now)
+        except RemoteProtocolError:
+            self.machine.state = before         # a refused step changes nothing
+            raise
+
+    def _heard(self, item: link.Item, wire: bytes, now: float) -> Event | None:
         match item:
             case link.Settled(n):
                 return SettledUpTo(n)

@@ -110,7 +110,8 @@ def _print(counts: Counts) -> None:
         ("published", counts.published),
         ("handed over again, known by id", sum(one.again for one in counts.heard)),
         ("left in queues", sum(counts.queued.values())),
-        ("words found on the core's disk", f"{disk.words} ({size_text(disk.bytes)} searched, with {disk.keys} group keys)"),
+        ("words found on the core's disk", disk.words),
+        ("searched there", f"{size_text(disk.bytes)}, which name the group {disk.keys} times"),
         ("seconds", counts.seconds),
     ])  # fmt: skip
     say()

@@ -101,11 +101,12 @@ class Publisher:
         await node.send_frames([one])
 
     async def _acknowledge(self, node: Node) -> None:
+        done = 0
         while True:
-            count = node.settled_count
-            await node.settled(count + 1)
-            rows = [(n,) for n in self._handed_in[count : node.settled_count]]
+            await node.settled(done + 1)
+            rows = [(n,) for n in self._handed_in[done : node.settled_count]]
             self._database.executemany("UPDATE published SET acknowledged = 1 WHERE n = ?", rows)
+            done += len(rows)
 
     def _refused(self, number: int, reason: Reason, text: str) -> None:
         row = (self._handed_in[number - 1], f"{reason.word} {text}")

@@ -18,7 +18,8 @@ from router.core.parcel import Parcel
 from router.core.router import Recovered
 from router.home import Home
 from router.logchain import read_segments
-from router.store import Store, StoreLimits
+from router.store import Store
+from router.store_terms import StoreLimits
 
 ALL = 1 << 40
 Pair = tuple[int, bytes]
@@ -87,7 +88,8 @@ def _read_store(disk: Disk, store: Store, router: PublicKey) -> None:
 
 
 def _check_counters(disk: Disk, recovered: Recovered) -> None:
-    assert recovered.next_arrival == max(disk.ledger.ids, default=0) + 1
+    last = max(disk.ledger.ids, default=recovered.next_arrival - 1)
+    assert recovered.next_arrival == last + 1, f"arrival {last} is the last, {recovered.next_arrival} the next"
     held = sum(parcel.count for parcel in disk.parcels.values())
     assert recovered.held_messages == held, f"{recovered.held_messages} messages are counted as held, {held} are"
     size = sum(len(parcel.blob) for parcel in disk.parcels.values())

@@ -120,6 +120,7 @@ class RouterLink:
         self.scope = trio.CancelScope()
         self.heard: list[bytes] = []
         self.settled = 0
+        self.hears_settled = True
         self.app: PublicKey
         self.outgoing: Outgoing
         self._held: list[tuple[int, list[bytes]]] = []
@@ -211,6 +212,8 @@ class RouterLink:
                 members.pop(self.app, None)
 
     def _hear_settled(self, n: int) -> None:
+        if not self.hears_settled:
+            return
         self.outgoing.settle(n)
         queue = self.router.queues.get(self.app)
         for _ in range(n - self.settled):

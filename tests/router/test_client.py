@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -376,7 +377,7 @@ async def test_a_publisher_keeps_a_bounded_number_in_flight(end: RouterEnd) -> N
     async with sign_on(end) as bob, sign_on(end) as node:
         await bob.join(OPEN)
         end.holding = True
-        async with trio.open_nursery() as nursery, node.group(OPEN).publisher(in_flight=3) as publisher:
+        async with node.group(OPEN).publisher(in_flight=3) as publisher, trio.open_nursery() as nursery:
 
             async def publish() -> None:
                 for number in range(5):
@@ -453,6 +454,47 @@ async def test_what_the_loop_asked_past_is_settled_at_the_end(end: RouterEnd) ->
         await take(group, 2)
     await wait_all_tasks_blocked()
     assert len(end.queues[node.key].wires) == 2
+
+
+async def test_with_a_journal_a_crash_shows_nothing_again(end: RouterEnd, tmp_path: Path) -> None:
+    """What the loop has moved on from is in the journal, even if the node never hears that it is settled."""
+    seen: list[tuple[bytes, bool]] = []
+    for run in range(3):
+        async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
+            group = await node.join(OPEN)
+            end.link_to(node.key).hears_settled = False
+            if not run:
+                for wire in raw_wires(5):
+                    end.publish(wire)
+            for message in await take(group, 2):
+                seen.append((message.body, message.redelivered))
+    expected = [(b"0", False), (b"1", False), (b"1", True), (b"2", True), (b"2", True), (b"3", True)]
+    assert seen == expected
+
+
+async def test_settling_by_hand_waits_for_the_journal(end: RouterEnd, tmp_path: Path) -> None:
+    for wanted in (b"0", b"1"):
+        async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
+            group = await node.join(OPEN)
+            end.link_to(node.key).hears_settled = False
+            if wanted == b"0":
+                for wire in raw_wires(2):
+                    end.publish(wire)
+            [message] = await take(group, 1)
+            await message.settle()
+            assert message.body == wanted
+
+
+async def test_a_journal_that_cannot_be_used(end: RouterEnd, tmp_path: Path) -> None:
+    with pytest.raises(router.JournalError, match="cannot be used"):
+        async with sign_on(end, journal=tmp_path / "missing" / "journal"):
+            raise AssertionError
+    async with sign_on(end, journal=tmp_path / "journal"):
+        with pytest.raises(router.JournalError, match="in use by another"):
+            async with sign_on(end, journal=tmp_path / "journal"):
+                raise AssertionError
+    async with sign_on(end, journal=tmp_path / "journal"):
+        pass
 
 
 async def test_bulk(end: RouterEnd) -> None:

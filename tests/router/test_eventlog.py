@@ -1,3 +1,5 @@
+"""Sealing and pruning on a real directory, with a crash before every step."""
+
 import json
 import resource
 import shutil

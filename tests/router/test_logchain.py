@@ -1,3 +1,5 @@
+"""Reading a log back: whole, cut, edited, pruned."""
+
 import os
 from collections.abc import Callable
 from pathlib import Path

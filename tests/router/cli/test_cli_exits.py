@@ -14,7 +14,7 @@ from router.cli.exits import Exit, Failure, report
 from router.config_text import ConfigError
 from router.core.text import BadText
 from router.home import HomeBusy
-from router.store import StoreError
+from router.store_terms import StoreError
 from router.transport import ListenFailed
 
 

@@ -1,3 +1,5 @@
+"""Events as values: what one takes, what the store's bytes hold, what counting them says."""
+
 from pathlib import Path
 from struct import pack
 

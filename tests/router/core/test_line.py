@@ -1,3 +1,5 @@
+"""The JSON lines of the log: each event once, every column as documented."""
+
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Segments: header, footer, chain, and every way to damage one."""
+
 import json
 from collections.abc import Callable
 from hashlib import sha256

@@ -1,0 +1,61 @@
+"""A chat: prints what the others in a group say, and says to them what is typed, line by line.
+
+    router group new friends        # once; `router group share friends` prints the link for the others
+    router serve                    # in a terminal of its own
+    python examples/chat.py friends Ann
+
+What is said while somebody is away waits for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+
+import trio
+
+import router
+
+
+async def chat(group_name: str, me: str) -> None:
+    async with router.connect(as_name=f"chat-{me}") as node:  # a kept key, so that we can be away
+        group = await node.join(group_name)
+        print(f"You are in {group_name} as {me}. Ctrl-D leaves.", flush=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen, group)
+            async for line in typed_lines():
+                await say(group, f"{me}: {line}")
+            nursery.cancel_scope.cancel()
+
+
+async def listen(group: router.Group) -> None:
+    async for message in group:  # asking for the next message settles this one
+        print(message.body.decode(errors="replace"), flush=True)
+
+
+async def say(group: router.Group, text: str) -> None:
+    try:
+        await group.publish(text.encode())  # returns when our node has it on disk
+    except (router.Refused, router.NodeUnavailable) as error:
+        print(f"not said: {error}", file=sys.stderr, flush=True)
+
+
+async def typed_lines() -> AsyncIterator[str]:
+    while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+        yield line.rstrip("\n")
+
+
+def main(group_name: str, me: str) -> None:
+    try:
+        trio.run(chat, group_name, me)
+    except (router.ClientError, router.HomeError, router.KeyringError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python examples/chat.py GROUP NAME")
+    try:
+        main(sys.argv[1], sys.argv[2])
+    except* KeyboardInterrupt:
+        pass

@@ -1,0 +1,41 @@
+"""A service in a process of its own: answers what is sent to its address, in capital letters.
+
+    router serve                                    # in a terminal of its own
+    python examples/service_in_own_process.py       # prints the service's address
+    router send ADDRESS "hello"
+
+The same class runs inside the node when `router.toml` names its module under `node.services`. If it fails it is
+started again, and what it had not finished comes again; what comes while it is away waits for it.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from router import service
+from router.core.text import key_text
+from router.home import Home
+from router.received import Received
+
+NAME = "shout"
+
+
+class Shout(service.Service):
+    """Answers to the sender. What is in capitals already needs no answer, so that two of these soon fall silent."""
+
+    async def on_message(self, message: Received) -> None:
+        answer = message.body.upper()
+        if message.source is not None and answer != message.body:
+            await self.node.send(message.source, answer)
+
+
+async def serve(home: Home) -> None:
+    print(key_text("addr", service.key_of(home, NAME).public), flush=True)
+    await service.run(Shout, NAME, home)
+
+
+if __name__ == "__main__":
+    try:
+        trio.run(serve, Home.chosen())
+    except* KeyboardInterrupt:
+        pass

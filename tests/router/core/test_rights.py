@@ -1,0 +1,48 @@
+"""Standings and grants: who a key is, by configuration, by the socket, or by nobody's word."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.core.rights import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+
+ME, APP, CLIENT, PEER, BLOCKED, UPLINK, NOBODY = (bytes((n,)) * 32 for n in range(7))
+
+
+def directory(strangers: bool = False) -> Directory:
+    found = Directory(ME, accept_strangers=strangers, locals={APP}, configured_locals=frozenset({APP}))
+    found.replace_neighbours([
+        Neighbour(CLIENT, "bakery", frozenset({JOIN, STORE, RELAY})), Neighbour(PEER, "corner"),
+        Neighbour(BLOCKED, grants=frozenset({JOIN}), uplink=True, blocked=True), Neighbour(UPLINK, uplink=True),
+    ])  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "owner", "strangers", "standing"),
+    [
+        (APP, False, False, Standing.LOCAL), (NOBODY, True, False, Standing.LOCAL),
+        (CLIENT, True, False, Standing.LOCAL), (CLIENT, False, False, Standing.CLIENT),
+        (PEER, False, False, Standing.PEER), (UPLINK, False, False, Standing.PEER),
+        (BLOCKED, False, True, None), (BLOCKED, True, True, None),
+        (NOBODY, False, True, Standing.STRANGER), (NOBODY, False, False, None),
+    ],
+)  # fmt: skip
+def test_every_key_has_its_standing(key: bytes, owner: bool, strangers: bool, standing: Standing | None) -> None:
+    assert directory(strangers).standing(key, owner) is standing
+
+
+def test_grants_names_and_uplinks() -> None:
+    known = directory()
+    assert known.grants(CLIENT) == {JOIN, STORE, RELAY} and known.grants(PEER) == known.grants(NOBODY) == frozenset()
+    assert known.name_of(CLIENT) == "bakery" and known.name_of(NOBODY) == ""
+    assert known.uplinks == (UPLINK,), "a blocked one is none"
+
+
+def test_local_keys_are_recorded_and_lapse_but_configured_ones_stay() -> None:
+    known = directory()
+    revision = known.revision
+    assert known.record_local(NOBODY) and not known.record_local(NOBODY) and known.revision == revision + 1
+    assert known.standing(NOBODY, False) is Standing.LOCAL
+    assert known.forget_local(NOBODY) and not known.forget_local(NOBODY) and not known.forget_local(APP)
+    assert known.revision == revision + 2 and known.locals == {APP}

@@ -1,0 +1,164 @@
+"""The same API from plain threads: results, loops, timeouts and errors come through."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from router_end import RouterEnd
+from test_client import FAMILY, OPEN, raw_wires
+
+import router
+from router import BlockingNode, NodeUnavailable, Refused
+from router.core import link
+from router.core.control import Report
+from router.core.crypto import MessageId, SigningKey
+from router.core.reasons import Reason
+
+
+class ThreadedEnd:
+    """A router's end in a thread of its own, on a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.end = RouterEnd(f"unix://{path}/s")
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._run,))
+
+    async def _run(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.end.run)
+            self._ready.set()
+
+    def __enter__(self) -> ThreadedEnd:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self.end.stop)
+        self._thread.join()
+
+    def run(self, act: object, *args: object) -> None:
+        trio.from_thread.run_sync(act, *args, trio_token=self._token)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node_end(tmp_path: Path) -> Iterator[ThreadedEnd]:
+    with ThreadedEnd(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def node(node_end: ThreadedEnd) -> Iterator[BlockingNode]:
+    with router.connect_blocking(url=node_end.end.url, outcomes=True) as made:
+        yield made
+
+
+def test_publish_and_read(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    with router.connect_blocking(url=node_end.end.url) as bob:
+        his = bob.join(FAMILY)
+        hers = node.group(FAMILY.text())
+        ids = [hers.publish(b"one"), *hers.publish_many([b"two", b"three"])]
+        with hers.publisher(in_flight=2) as publisher:
+            ids += [publisher.publish(b"%d" % number) for number in range(5)]
+        assert repr(publisher) == "<publisher: 5 settled, 0 of at most 2 in flight>"
+        got = []
+        for message in his:
+            got.append(message.id)
+            assert message.sender == node.key
+            message.settle()
+            if len(got) == len(ids):
+                break
+        assert got == ids
+        assert his.messages().next(timeout_s=0) is None
+        assert repr(his) == repr(bob._node.group(FAMILY))
+        his.leave()
+    assert repr(node).endswith("up>") and node.is_up and node.router == node_end.end.key.public
+
+
+def test_a_loop_over_everything_and_unicasts(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    group = node.join(OPEN)
+    for wire in raw_wires(2):
+        node_end.run(node_end.end.publish, wire)
+    everything = iter(node)
+    assert [next(everything).body, next(everything).body] == [b"0", b"1"]
+    id = node.send(node.key, b"to myself")
+    message = next(node.unicasts())
+    assert (message.id, message.source) == (id, node.key)
+    node.leave(group)
+
+
+def test_errors_come_through(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    node_end.end.refuse = lambda message: Reason.BLOCKED
+    with pytest.raises(Refused, match="blocked"):
+        node.send(node.key, b"x")
+    node_end.end.join_answer = False
+    with pytest.raises(router.JoinRefused):
+        node.join(OPEN)
+    with pytest.raises(NodeUnavailable, match="no node is listening"), router.connect_blocking(url="unix:///nowhere/s"):
+        raise AssertionError
+    with pytest.raises(router.ClientError, match="not both"), router.connect_blocking(key=OPEN, as_name="x"):
+        raise AssertionError
+
+
+def test_an_error_in_the_block_comes_out_as_it_is(node_end: ThreadedEnd) -> None:
+    with pytest.raises(KeyError), router.connect_blocking(url=node_end.end.url):
+        raise KeyError("mine")
+
+
+def test_timeouts(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    node_end.end.holding = True
+    with pytest.raises(TimeoutError, match=r"0\.01 s"):
+        node.send(node.key, b"x", timeout_s=0.01)
+    with pytest.raises(TimeoutError), node.group(OPEN).publisher(in_flight=1) as publisher:
+        publisher.publish(b"1")
+        publisher.publish(b"2", timeout_s=0.01)
+    with pytest.raises(TimeoutError):
+        publisher.flush(timeout_s=0.01)
+
+
+def test_outcomes(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    outcomes = node.send(SigningKey(b"x" * 32).public, b"x", wait=True)
+    assert not outcomes.complete and [one.state for one in outcomes.recipients] == ["queued"]
+    done = link.Outcome(outcomes.id, (link.RecipientOutcome(SigningKey(b"x" * 32).public, "delivered"),))
+    node_end.run(node_end.end.link_to(node.key).say, done)
+    assert [one.state for one in outcomes] == ["queued", "delivered"]
+    assert [one.state for one in outcomes.final(timeout_s=1)] == ["delivered"] and outcomes.complete
+    assert outcomes.id.hex()[:12] in repr(outcomes)
+    group = node.join(OPEN)
+    with router.connect_blocking(url=node_end.end.url) as bob:
+        bob.join(OPEN)
+        assert [one.state for one in group.publish(b"x", wait=True).recipients] == ["queued"]
+
+
+def test_feeds_and_bulk_and_questions(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    report = Report(MessageId(bytes(32)), node.key, "expired", Reason.TTL_EXPIRED, 1)
+    node_end.run(node_end.end.link_to(node.key).tell, report)
+    assert next(iter(node.reports)) == report
+    assert (len(node.problems), node.missed.total, node.problems.unread()) == (0, 0, [])
+    assert repr(node.problems) == "<feed: 0 unread of 0>"
+    refused: list[int] = []
+    node.on_refused(lambda number, reason, text: refused.append(number))
+    from router.core.codec import frame
+
+    assert node.send_frames([frame(wire) for wire in raw_wires(3)]) == 3
+    node.settled(3, timeout_s=5)
+    assert node.settled_count == 3 and refused == [1, 2, 3]
+    assert node.ask("status") == b'{"asked": "status "}'
+
+
+def test_after_the_block(node_end: ThreadedEnd) -> None:
+    with router.connect_blocking(url=node_end.end.url) as node:
+        group = node.join(OPEN)
+        loop = group.messages()
+        reader = threading.Thread(target=list, args=(loop,))
+        reader.start()
+    reader.join(10)
+    assert not reader.is_alive()
+    with pytest.raises(NodeUnavailable, match="left"):
+        group.publish(b"x")
+    assert repr(router.connect_blocking()) == "<node, not yet connected>"

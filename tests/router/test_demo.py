@@ -1,0 +1,99 @@
+"""The demo shows what it promises, leaves nothing behind, and would notice if something went wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from router.demo.counts import Counts, Disk, Heard, compare, search
+
+DEMO = (sys.executable, "-m", "router", "demo")
+AWAY = 300
+WELL = Heard("edge B", 3, 0, 0, 0, 0, 1)
+
+
+def environment(directory: Path) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(directory)}
+
+
+def processes(directory: Path) -> list[bytes]:
+    """The command lines that name the directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes())
+        except OSError:
+            continue  # It has just ended.
+    return [line for line in found if os.fsencode(directory) in line]
+
+
+def test_everything_arrives_once(tmp_path: Path) -> None:
+    command = (*DEMO, "--json", "--messages", str(AWAY))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=45, env=environment(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["ok"] and not found["failures"]
+    assert found["published"] == found["acknowledged"] == 100 + AWAY
+    assert (found["lost"], found["doubled"], found["out_of_order"]) == (0, 0, 0)
+    assert [(one["where"], one["received"]) for one in found["apps"]] == [
+        ("edge B", 100 + AWAY), ("the core", 100 + AWAY),
+    ]  # fmt: skip
+    assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] > 0
+    assert found["queued"] == {"edge A": 0, "the core": 0, "edge B": 0}
+    assert found["core_disk"]["words"] == 0 < found["core_disk"]["keys"]
+    assert not list(tmp_path.iterdir()) and not processes(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_all_of_it(number: signal.Signals, tmp_path: Path) -> None:
+    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+        assert process.stdout is not None
+        told = next(line for line in process.stdout if line.startswith("Edge B and its app are killed"))
+        assert "1,000" in told and processes(tmp_path)
+        process.send_signal(number)
+        assert process.wait(20) == 130
+    assert not list(tmp_path.iterdir()) and not processes(tmp_path)
+
+
+def test_what_is_in_order_is_no_failure() -> None:
+    assert compare("edge B", ["a", "b", "c"], ["c", "a", "b"], [1, 2, 3], 1) == WELL
+    assert WELL.failures() == []
+    assert Counts(3, 3, heard=[WELL], queued={"edge A": 0}, disk=Disk(9, 0, 1)).failures() == []
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "ids", "numbers", "wrong"),
+    [
+        ("abc", "ab", [1, 2], "1 messages lost"),
+        ("ab", "ab", [1, 2, 2], "1 messages doubled"),
+        ("abc", "abc", [2, 1, 3], "1 messages out of order"),
+        ("a", "ab", [1, 2], "1 messages received that were never acknowledged"),
+    ],
+)
+def test_what_an_app_lacks_or_has_too_much(acknowledged: str, ids: str, numbers: list[int], wrong: str) -> None:
+    assert compare("edge B", acknowledged, ids, numbers, 0).failures() == [f"the app on edge B has {wrong}"]
+
+
+def test_everything_else_that_would_be_wrong() -> None:
+    lost = replace(WELL, lost=2)
+    counts = Counts(5, 4, heard=[lost], queued={"edge A": 7, "edge B": 0}, disk=Disk(9, 3, 0), tracebacks=["edge B"])
+    said = "; ".join(counts.failures())
+    for words in (
+        "2 messages lost", "5 messages were published and 4 acknowledged", "7 messages are left in the queues of edge A",
+        "on the core's disk, 3 times", "did not even find the group's key", "edge B printed a traceback",
+    ):  # fmt: skip
+        assert words in said
+
+
+def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "data").write_bytes(b"..words..key..words")
+    (tmp_path / "data").write_bytes(b"key")
+    assert search([tmp_path], b"words", b"key") == Disk(22, 2, 2)

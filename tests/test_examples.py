@@ -1,0 +1,112 @@
+"""The examples do what they say, each as a process of its own on a real node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import router
+from router.core.text import parse_key
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+ROUTER = (sys.executable, "-m", "router")
+GROUP = "friends"
+WAIT_S = 20
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a running node that has a group."""
+    home = tmp_path_factory.mktemp("examples") / "home"
+    subprocess.run([*ROUTER, "--home", home, "group", "new", GROUP], check=True, stdout=subprocess.DEVNULL)
+    with running([*ROUTER, "--home", str(home), "serve", "--verifiers", "0", "--json"]) as node:
+        line(node)
+        yield home
+        node.terminate()
+        assert node.wait(WAIT_S) == 0
+
+
+@contextmanager
+def running(command: list[str], home: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A process, killed afterwards if it is still there."""
+    env = {**os.environ, "ROUTER_HOME": str(home)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def example(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip("\n")
+
+
+def type_in(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{text}\n")
+    process.stdin.flush()
+
+
+def test_a_chat_between_two(home: Path) -> None:
+    with ExitStack() as stack:
+        ann, bob = (stack.enter_context(running(example("chat", GROUP, name), home)) for name in ("Ann", "Bob"))
+        for one in (ann, bob):
+            assert line(one).startswith("You are in friends")
+        type_in(ann, "hello")
+        assert line(bob) == "Ann: hello"
+        type_in(bob, "hello yourself")
+        assert line(ann) == "Bob: hello yourself"
+        for one in (ann, bob):
+            assert one.communicate(timeout=WAIT_S)[0] == ""
+            assert one.returncode == 0
+
+
+def test_a_blocking_publisher(home: Path) -> None:
+    with router.connect_blocking(home=home) as node:
+        messages = iter(node.join(GROUP))
+        with running(example("blocking_publisher", GROUP), home) as publisher:
+            printed, _ = publisher.communicate("one\ntwo\nthree\n", timeout=WAIT_S)
+        received = [messages.next(WAIT_S) for _ in range(3)]
+        assert [one and one.body for one in received] == [b"one", b"two", b"three"]
+        assert [one and one.id.hex() for one in received] == printed.split()
+        assert publisher.returncode == 0
+
+
+def test_a_service_in_its_own_process(home: Path) -> None:
+    with running(example("service_in_own_process"), home) as shouting:
+        address = line(shouting)
+        with router.connect_blocking(home=home) as node:
+            node.send(address, b"hello")
+            answer = node.unicasts().next(WAIT_S)
+            assert answer is not None and answer.body == b"HELLO"
+            assert answer.source == parse_key(address, "addr")
+
+
+@pytest.mark.parametrize("name", ["chat", "service_in_own_process"])
+def test_ctrl_c_ends_them_quietly(name: str, home: Path) -> None:
+    command = example(name, *[GROUP, "Ann"] * (name == "chat"))
+    with running(command, home) as process:
+        assert line(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 0
+
+
+@pytest.mark.parametrize("name", ["chat", "blocking_publisher"])
+def test_without_a_node_they_say_so(name: str, tmp_path: Path) -> None:
+    command = example(name, GROUP, *["Ann"] * (name == "chat"))
+    env = {**os.environ, "ROUTER_HOME": str(tmp_path / "nowhere")}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=WAIT_S)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr and "router serve" in done.stderr
