@@ -17,11 +17,12 @@ from router.core.text import key_text
 from router.home import Home
 from router.received import Received
 
-NAME = "shout"
-
 
 class Shout(service.Service):
     """Answers to the sender. What is in capitals already needs no answer, so that two of these soon fall silent."""
+
+    async def on_connected(self) -> None:
+        print(key_text("addr", self.node.key), flush=True)
 
     async def on_message(self, message: Received) -> None:
         answer = message.body.upper()
@@ -29,13 +30,8 @@ class Shout(service.Service):
             await self.node.send(message.source, answer)
 
 
-async def serve(home: Home) -> None:
-    print(key_text("addr", service.key_of(home, NAME).public), flush=True)
-    await service.run(Shout, NAME, home)
-
-
 if __name__ == "__main__":
     try:
-        trio.run(serve, Home.chosen())
+        trio.run(service.run, Shout, "shout", Home.chosen())
     except* KeyboardInterrupt:
         pass

@@ -137,8 +137,8 @@ class Waiting:
 
 
 class Handover:
-    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears what nobody can be given; the two wakes are called
-    when there is something to ask for, and something to tell the node."""
+    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears of what nobody can be
+    given; the two wakes are called when there is something to ask for, and something to tell the node."""
 
     def __init__(
         self,

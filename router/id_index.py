@@ -25,6 +25,8 @@ class IdIndex:
     def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
         rows = []
         for parcel in parcels:
+            if not parcel.indexed:
+                continue
             ids, arrival = parcel.ids, parcel.first
             for at, expiry in enumerate(parcel.expiries):
                 rows.append((WORD.pack(expiry) + ids[at * 32 : at * 32 + 32], NUMBER.pack(arrival + at)))

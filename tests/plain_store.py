@@ -86,7 +86,7 @@ class PlainStore:
 
     def _put(self, disk: Disk, parcel: Parcel) -> None:
         disk.next_arrival = parcel.first + parcel.count
-        for at in range(parcel.count):
+        for at in range(parcel.count) if parcel.indexed else ():
             disk.ids[parcel.expiries[at], parcel.id(at)] = parcel.first + at
         if parcel.stored:
             disk.parcels[parcel.first] = parcel

@@ -22,7 +22,7 @@ from .intake import Arrived, Refusal, Row, carried
 from .lifetime import deadline_s, expiry_min, expiry_s
 from .link import Outcome
 from .links import Link, Links
-from .message import UNICAST
+from .message import MULTICAST, UNICAST
 from .parcel import U32, Parcel
 from .queues import UNLIMITED, Queues
 from .reasons import Reason
@@ -137,12 +137,15 @@ class Acceptance:
                 plan = self._plan(which, link, wall_s)
             if plan.__class__ is Reason:
                 job.refusals.append((k, plan, ""))
-            elif plan.__class__ is not ForUs and identity in seen:
+                continue
+            once = plan.__class__ is not ForUs and not _is_source_routed(link, row)
+            if once and identity in seen:
                 job.known.append(row)           # control is never a duplicate: doing it twice is harmless (R-C4)
-            elif plan.__class__ is not ForUs and not seen.begin(identity):
+            elif once and not seen.begin(identity):
                 job.copies.append(row)
             elif not link.allowance.take(1, now.mono_s):
-                seen.refuse(identity, Reason.RATE_LIMITED, "")
+                if once:
+                    seen.refuse(identity, Reason.RATE_LIMITED, "")
                 job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
             else:
                 fresh.append(row)
@@ -232,7 +235,7 @@ class Acceptance:
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     forged = row.k
-                elif row.id in on_disk:
+                elif row.id in on_disk and not _is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row.id)
                 elif source_rate and not self._may_send(row.signer, now):
@@ -265,7 +268,8 @@ class Acceptance:
         return allowance.take(1, now.mono_s)
 
     def _refuse(self, batch: Batch, row: Row, reason: Reason, text: str = "") -> None:
-        self._seen.refuse(row.id, reason, text)
+        if not _is_source_routed(batch.link, row):
+            self._seen.refuse(row.id, reason, text)
         batch.refusals.append((row.k, reason, text))
 
     def _accept(self, batch: Batch, run: Run, now: Now) -> None:
@@ -364,6 +368,7 @@ class Acceptance:
             neighbour=link.key, via=None if link.standing is Standing.LOCAL else link.key, recipients=recipients,
             at_s=wall_s, blob=run.blob(), ends=array(U32, accumulate([row.end - row.frame_at for row in rows])),
             ids=b"".join([row.id for row in rows]), ttls=ttls, expiries=expiries, deadlines=deadlines, stored=stored,
+            indexed=not _is_source_routed(link, first),
         )  # fmt: skip
         self.next_arrival += len(rows)
         return parcel
@@ -374,9 +379,9 @@ class Acceptance:
         """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
         desk = self._desk
         accept = self._seen.accept
-        for at in range(0, len(parcel.ids), 32):
+        for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
             accept(parcel.ids[at : at + 32])
-        self.index_entries += parcel.count
+        self.index_entries += parcel.count if parcel.indexed else 0
         if not parcel.stored:
             desk.changes.parcels.append(parcel)
         sizes = array(U32, [stop - start for start, stop in zip([0, *parcel.ends], parcel.ends, strict=False)])
@@ -434,3 +439,11 @@ class Acceptance:
                     now.wall_ns, now.mono_ns, "refused", link.key, link.id, reason, b"".join(ids), len(ids), None
                 )
             )
+
+
+def _is_source_routed(link: Link, row: Row) -> bool:
+    """A multicast that a local service sends on through a router it names (step 2 of the multicast algorithm, R-C6).
+
+    It stops there, before the duplicate check: the same message goes to one router after the other.
+    """
+    return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL

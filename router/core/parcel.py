@@ -24,7 +24,8 @@ class Parcel:
     """`count` messages from arrival number `first` on.
 
     `blob` holds their frames without VIA, message i ending at byte `ends[i]`; `ids` is count * 32 bytes; `deadlines`
-    are Unix seconds. `via` is the neighbour to name to local services, None for what a local service sent.
+    are Unix seconds. `via` is the neighbour to name to local services, None for what a local service sent. Not
+    `stored`: nothing but the ids is kept (ttl 0); not `indexed`: not even they.
     """
 
     first: int
@@ -42,6 +43,7 @@ class Parcel:
     expiries: array[int]
     deadlines: array[int]
     stored: bool = True
+    indexed: bool = True
     _local: tuple[bytes, array[int]] | None = field(default=None, repr=False, compare=False)
 
     @property

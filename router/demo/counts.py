@@ -28,9 +28,9 @@ class Heard:
     def failures(self) -> list[str]:
         counted = (
             (self.lost, "lost"), (self.doubled, "doubled"), (self.out_of_order, "out of order"),
-            (self.strange, "received that were never acknowledged"),
+            (self.strange, "that nobody acknowledged"),
         )  # fmt: skip
-        return [f"the app on {self.where} has {count} messages {what}" for count, what in counted if count]
+        return [f"the app on {self.where}: {count} {what}" for count, what in counted if count]
 
 
 def compare(

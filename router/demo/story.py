@@ -142,20 +142,21 @@ class Story:
         self._say(f"Edge B and its app are killed. A's app goes on with {self._messages:,} messages more.")
 
     async def _kill_core(self) -> None:
-        """Three quarters are ordered; when half of all are acknowledged, the core dies, and A is on its own."""
-        last = FIRST + self._messages * 3 // 4
-        half = FIRST + self._messages // 2
-        await self._order(FIRST + 1, last)
+        """While three quarters are on their way and half of all are acknowledged; then A is on its own for a while."""
+        half, most, alone = (FIRST + self._messages * eighths // 8 for eighths in (4, 6, 7))
+        await self._order(FIRST + 1, most)
         await self.speaker.until(f"publish {half} messages", lambda: len(self.speaker.taken) >= half)
         await self.core.kill()
         known = len(self.speaker.taken)
         self._say(f"When {known - FIRST:,} of these are acknowledged, the core is killed too, in the midst of them.")
-        await self._until_done(last)
-        self._counts.alone = last - known
+        await self._until_done(most)
+        await self._order(most + 1, alone)
+        await self._until_done(alone)
+        self._counts.alone = alone - known
         kept = await self.a.waiting()
         self._say(
-            f"A alone acknowledges {self._counts.alone:,} more. It keeps the {kept:,} messages that the core has not "
-            "confirmed on its disk."
+            f"A alone acknowledges {self._counts.alone:,} more. On its disk it keeps the {kept:,} messages that "
+            "the core has not confirmed."
         )
 
     async def _restart_core(self) -> None:

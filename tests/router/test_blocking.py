@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from app_samples import FAMILY, OPEN, raw_wires
 from router_end import RouterEnd
-from test_client import FAMILY, OPEN, raw_wires
 
 import router
 from router import BlockingNode, NodeUnavailable, Refused
 from router.core import link
+from router.core.codec import frame
 from router.core.control import Report
 from router.core.crypto import MessageId, SigningKey
 from router.core.reasons import Reason
@@ -136,6 +137,7 @@ def test_outcomes(node_end: ThreadedEnd, node: BlockingNode) -> None:
 
 
 def test_feeds_and_bulk_and_questions(node_end: ThreadedEnd, node: BlockingNode) -> None:
+    assert node.ask("status") == b'{"asked": "status "}'
     report = Report(MessageId(bytes(32)), node.key, "expired", Reason.TTL_EXPIRED, 1)
     node_end.run(node_end.end.link_to(node.key).tell, report)
     assert next(iter(node.reports)) == report
@@ -143,12 +145,9 @@ def test_feeds_and_bulk_and_questions(node_end: ThreadedEnd, node: BlockingNode)
     assert repr(node.problems) == "<feed: 0 unread of 0>"
     refused: list[int] = []
     node.on_refused(lambda number, reason, text: refused.append(number))
-    from router.core.codec import frame
-
     assert node.send_frames([frame(wire) for wire in raw_wires(3)]) == 3
     node.settled(3, timeout_s=5)
     assert node.settled_count == 3 and refused == [1, 2, 3]
-    assert node.ask("status") == b'{"asked": "status "}'
 
 
 def test_after_the_block(node_end: ThreadedEnd) -> None:

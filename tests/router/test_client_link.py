@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import trio
+from app_samples import FAMILY, OPEN, raw_wires, sign_on, take
 from router_end import RouterEnd
-from test_client import FAMILY, OPEN, raw_wires, sign_on, take
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import router
@@ -61,7 +61,7 @@ async def test_duplicates_are_settled_not_delivered_twice(end: RouterEnd, autoju
         theirs = end.link_to(node.key)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(node.group(OPEN).publish, b"once")
-            theirs.session.settle = lambda n, refusals=(): 0  # type: ignore[method-assign,assignment]
+            theirs.session.settle = lambda n, refusals=(): 0  # type: ignore[method-assign]
             await wait_all_tasks_blocked()  # accepted, but the settling never arrives
             assert len(end.accepted) == 1
             theirs.scope.cancel()

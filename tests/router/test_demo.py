@@ -45,7 +45,7 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     assert [(one["where"], one["received"]) for one in found["apps"]] == [
         ("edge B", 100 + AWAY), ("the core", 100 + AWAY),
     ]  # fmt: skip
-    assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] > 0
+    assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] >= AWAY // 8
     assert found["queued"] == {"edge A": 0, "the core": 0, "edge B": 0}
     assert found["core_disk"]["words"] == 0 < found["core_disk"]["keys"]
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
@@ -71,14 +71,14 @@ def test_what_is_in_order_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("acknowledged", "ids", "numbers", "wrong"),
     [
-        ("abc", "ab", [1, 2], "1 messages lost"),
-        ("ab", "ab", [1, 2, 2], "1 messages doubled"),
-        ("abc", "abc", [2, 1, 3], "1 messages out of order"),
-        ("a", "ab", [1, 2], "1 messages received that were never acknowledged"),
+        ("abc", "ab", [1, 2], "1 lost"),
+        ("ab", "ab", [1, 2, 2], "1 doubled"),
+        ("abc", "abc", [2, 1, 3], "1 out of order"),
+        ("a", "ab", [1, 2], "1 that nobody acknowledged"),
     ],
 )
 def test_what_an_app_lacks_or_has_too_much(acknowledged: str, ids: str, numbers: list[int], wrong: str) -> None:
-    assert compare("edge B", acknowledged, ids, numbers, 0).failures() == [f"the app on edge B has {wrong}"]
+    assert compare("edge B", acknowledged, ids, numbers, 0).failures() == [f"the app on edge B: {wrong}"]
 
 
 def test_everything_else_that_would_be_wrong() -> None:
@@ -86,7 +86,7 @@ def test_everything_else_that_would_be_wrong() -> None:
     counts = Counts(5, 4, heard=[lost], queued={"edge A": 7, "edge B": 0}, disk=Disk(9, 3, 0), tracebacks=["edge B"])
     said = "; ".join(counts.failures())
     for words in (
-        "2 messages lost", "5 messages were published and 4 acknowledged", "7 messages are left in the queues of edge A",
+        "edge B: 2 lost", "5 messages were published and 4 acknowledged", "7 messages are left in the queues of edge A",
         "on the core's disk, 3 times", "did not even find the group's key", "edge B printed a traceback",
     ):  # fmt: skip
         assert words in said

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_eventlog import BOOT, KEY, OTHER, open_log, outward, problems, seal_each
+from log_samples import BOOT, KEY, OTHER, open_log, outward, problems, seal_each
 
 from router.core.events import State, encode_events
 from router.core.segment import contradicts

@@ -139,7 +139,7 @@ def test_full() -> None:
     assert big.full
 
 
-Step = st.one_of(
+Step: st.SearchStrategy[tuple[str, list[int]]] = st.one_of(
     st.tuples(st.just("add"), st.lists(st.integers(0, 300), min_size=1, max_size=5)),
     st.tuples(st.just("take"), st.just([])),
     st.tuples(st.just("settle"), st.lists(st.integers(0, 5), min_size=1, max_size=1)),

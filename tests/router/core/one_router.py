@@ -1,0 +1,159 @@
+"""One router and its links as values: what is brought in, what comes out, cycle by cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from plain_store import Disk, PlainStore
+
+from router.core import link as words
+from router.core.acceptance import Job
+from router.core.codec import frame, split_frames
+from router.core.crypto import SigningKey
+from router.core.effects import Close, Dial, Effect, Fetch, Hand, Now, Say, Settle, Tell
+from router.core.events import Accepted, Event, Outward, State, Turned, decode_events
+from router.core.intake import Refusal, read_messages
+from router.core.rights import Directory, Neighbour
+from router.core.router import Limits, Router
+from router.core.session import Messages
+from router.store_limits import StoreLimits
+from router.verifier import verdicts
+
+WALL_S = 1_800_000_000
+ME = SigningKey(b"r" * 32)
+
+
+class OneRouter:
+    """`disk` given: a restart on it. `cycle` commits and carries out; the effects stay in `done` until asked for."""
+
+    def __init__(
+        self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
+        locals: Iterable[bytes] = (), seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        directory = Directory(ME.public, strangers, locals=set(locals), configured_locals=frozenset(locals))
+        directory.replace_neighbours(neighbours)
+        self.disk = disk or Disk()
+        self.seconds = seconds
+        self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
+        self.router = Router(ME, directory, limits or Limits(), self.store.recover(ME.public), self.now())
+        self.jobs: list[Job] = []
+        self.done: list[Effect] = []
+        self.events: list[Event] = []
+        self._numbers: dict[int, int] = {}
+
+    def now(self) -> Now:
+        ns = int(self.seconds * 1e9)
+        return Now(WALL_S * 1_000_000_000 + ns, 1_000_000_000 + ns)
+
+    def link(
+        self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
+        size: int = 4096, outcome: bool = False, dialled: bool = False,
+    ) -> int:  # fmt: skip
+        """A link comes up; its number."""
+        number = len(self._numbers) + 1
+        self._numbers[number] = 0
+        features = ("outcome",) if outcome else ()
+        hello = words.Hello((1,), role, bytes(8), durable, 1 << 20, messages, size, features, bytes(16))
+        self.router.link_up(number, key, owner and role == "app", hello, self.now(), dialled=dialled)
+        self.cycle()
+        return number
+
+    def bring(self, number: int, *wires: bytes) -> Job:
+        """One read of a link: examined and verified; `cycle` decides it."""
+        data = b"".join(map(frame, wires))
+        spans, _ = split_frames(data)
+        first_k = self._numbers[number] + 1
+        self._numbers[number] += len(wires)
+        job = self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
+        assert job is not None
+        job.valid = verdicts(job.arrived.data, job.positions, 0)
+        self.jobs.append(job)
+        return job
+
+    def cycle(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        if jobs:
+            known = self.store.known([(row.expiry_min, row.id) for job in jobs for row in job.fresh])
+            self.router.decide(jobs, known, self.now())
+        decision = self.router.take(self.now())
+        if decision.changes:
+            applied = self.store.apply(decision.changes, self.now().wall_s)
+            self.store.commit()
+            self.router.released(applied.released_messages, applied.released_bytes)
+            self.router.forgot(applied.forgotten)
+            self.events += decode_events(applied.log_value)[2] if applied.log_value else []
+        self._carry_out(decision.effects)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self.done.append(effect)
+            if isinstance(effect, Fetch):
+                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
+                self.router.fetched(effect.recipient, owed, more, self.now())
+                self._carry_out(self.router.take_effects())
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes by, and a tick."""
+        self.seconds += seconds
+        self.router.expire(self.store.due(self.now().wall_s), self.now())
+        self.router.tick(self.now())
+        self.cycle()
+
+    def clear(self) -> None:
+        """Carry out what clearing was asked for."""
+        for recipient, group, before in self.router.take_clears():
+            owed, _ = self.store.fetch(recipient, 0, 1 << 30, 1 << 40, group, before)
+            self.router.drop(recipient, owed, self.now())
+        self.cycle()
+
+    # -- what came out, and is then forgotten ----------------------------------------------------------------
+
+    def _gone(self, kind: type[Effect]) -> list[Effect]:
+        found = [one for one in self.done if isinstance(one, kind)]
+        self.done = [one for one in self.done if not isinstance(one, kind)]
+        return found
+
+    def handed(self, number: int) -> list[bytes]:
+        """The messages written to the link, as it sees them."""
+        found = []
+        for one in self._gone(Hand):
+            assert isinstance(one, Hand)
+            if one.link == number:
+                data = bytes(one.parcel.frames(one.start, one.stop, local=one.local))
+                found += [data[start:end] for _, start, end in split_frames(data)[0]]
+            else:
+                self.done.append(one)
+        return found
+
+    def settled(self) -> dict[int, tuple[int, list[Refusal]]]:
+        """Link -> up to which of its messages it was settled, and what of it was refused."""
+        found: dict[int, tuple[int, list[Refusal]]] = {}
+        for one in self._gone(Settle):
+            assert isinstance(one, Settle)
+            found[one.link] = one.n, found.get(one.link, (0, []))[1] + one.refusals
+        return found
+
+    def told(self, number: int) -> list[bytes]:
+        return [one.wire for one in self._gone(Tell) if isinstance(one, Tell) and one.link == number]
+
+    def said(self, number: int) -> list[words.Item]:
+        return [one.item for one in self._gone(Say) if isinstance(one, Say) and one.link == number]
+
+    def closed(self) -> list[tuple[int, str]]:
+        return [(one.link, one.reason.word) for one in self._gone(Close) if isinstance(one, Close)]
+
+    def dialled(self) -> list[bytes]:
+        return [one.key for one in self._gone(Dial) if isinstance(one, Dial)]
+
+    def outward(self) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
+        return [(one.event, one.ranges) for one in self.events if isinstance(one, Outward)]
+
+    def accepted(self) -> list[tuple[int, int, tuple[bytes, ...]]]:
+        """(first arrival, how many, for whom) of each."""
+        return [(one.first, len(one.ids) // 32, one.recipients) for one in self.events if isinstance(one, Accepted)]
+
+    def turned(self) -> list[tuple[str, int, int]]:
+        return [(one.event, one.reason, one.count) for one in self.events if isinstance(one, Turned)]
+
+    def states(self) -> list[str]:
+        return [one.event for one in self.events if isinstance(one, State)]

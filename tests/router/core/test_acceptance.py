@@ -1,0 +1,312 @@
+"""Taking in, by value: the order of R-C1, copies in flight, parcels, rates, room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from core_samples import ALICE, BOB, GROUP
+from one_router import ME, WALL_S, OneRouter
+
+from router.core.acceptance import PARCEL_MESSAGES_MAX, AcceptanceLimits
+from router.core.control import Carried, Join, encode_control
+from router.core.crypto import PublicKey, SigningKey
+from router.core.lifetime import EPOCH_S, expiry_min
+from router.core.link import Outcome, RecipientOutcome
+from router.core.message import message_id, seal_multicast, seal_unicast, with_via
+from router.core.queues import QueueLimits
+from router.core.reasons import Reason
+from router.core.rights import JOIN, Neighbour
+from router.core.router import Limits
+
+CEM = SigningKey(b"c" * 32)
+PEER = SigningKey(b"p" * 32)
+EXPIRY = expiry_min(WALL_S + 3600)
+
+
+def news(body: bytes = b"x", *, ttl_s: int = 60, expiry: int = EXPIRY, group: SigningKey = GROUP) -> bytes:
+    return seal_multicast(group, body, ttl_s=ttl_s, expiry_min=expiry)
+
+
+def letter(to: PublicKey, body: bytes = b"x", *, source: SigningKey = ALICE, ttl_s: int = 60) -> bytes:
+    return seal_unicast(source, to, body, ttl_s=ttl_s, expiry_min=EXPIRY)
+
+
+def join(source: SigningKey, group: PublicKey = GROUP.public) -> bytes:
+    return letter(ME.public, encode_control(Join(group, False)), source=source, ttl_s=0)
+
+
+def forged(wire: bytes) -> bytes:
+    return wire[:-1] + bytes((wire[-1] ^ 1,))
+
+
+def house(*neighbours: Neighbour, limits: Limits | None = None) -> tuple[OneRouter, int, int]:
+    """A router with two apps: Alice, and Bob who is in the group."""
+    one = OneRouter(Neighbour(PEER.public), *neighbours, limits=limits)
+    alice, bob = one.link(ALICE.public), one.link(BOB.public)
+    one.bring(bob, join(BOB))
+    one.cycle()
+    one.settled(), one.told(bob)
+    one.events.clear()
+    return one, alice, bob
+
+
+def limited(**acceptance: float) -> Limits:
+    return Limits(acceptance=replace(AcceptanceLimits(), **acceptance))  # type: ignore[arg-type]
+
+
+# -- the order of R-C1 -------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_verified_that_can_be_refused_without() -> None:
+    one, alice, _ = house()
+    late = news(expiry=expiry_min(WALL_S - 60))
+    far = news(expiry=expiry_min(WALL_S + 9 * 86_400))
+    job = one.bring(
+        alice, late, far, letter(CEM.public), news(group=CEM), news(b"good"), letter(BOB.public, source=CEM)
+    )
+    assert [row.id for row in job.fresh] == [message_id(news(b"good"))]
+    one.cycle()
+    n, refusals = one.settled()[alice]
+    assert n == 6 and [(k, reason) for k, reason, _ in refusals] == [
+        (1, Reason.EXPIRY_PASSED), (2, Reason.EXPIRY_TOO_FAR), (3, Reason.NO_ROUTE), (4, Reason.NO_SUBSCRIBERS),
+        (6, Reason.NOT_LOCAL_SOURCE),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("second", [0, 1, 29, 59])
+def test_an_expiry_is_exact_to_the_second(second: int) -> None:
+    one, alice, _ = house()
+    one.seconds = second
+    minute = (WALL_S - EPOCH_S) // 60
+    assert WALL_S % 60 == 0
+    one.bring(alice, news(b"gone", expiry=minute), news(b"lives", expiry=minute + 1))
+    one.cycle()
+    assert one.settled()[alice][1] == [(1, Reason.EXPIRY_PASSED, "")]
+
+
+def test_a_duplicate_costs_no_signature_and_is_settled() -> None:
+    one, alice, bob = house()
+    one.bring(alice, news())
+    one.cycle()
+    job = one.bring(alice, news())
+    assert not job.fresh and len(job.known) == 1
+    one.cycle()
+    assert one.settled() == {alice: (2, [])}
+    assert one.turned()[-1] == ("duplicate", Reason.DUPLICATE, 1) and len(one.handed(bob)) == 1
+
+
+def test_what_a_local_service_routes_itself_goes_to_one_router_after_the_other() -> None:
+    """Step 2 comes before the duplicate check; the same from outside is a duplicate (R-C6)."""
+    other = SigningKey(b"o" * 32)
+    one, alice, bob = house(Neighbour(other.public))
+    peer, second = one.link(PEER.public, role="router"), one.link(other.public, role="router")
+    one.bring(peer, news())
+    one.cycle()
+    one.bring(alice, with_via(news(), PEER.public), with_via(news(), other.public), with_via(news(), CEM.public))
+    one.bring(peer, with_via(news(), other.public))
+    one.cycle()
+    assert one.handed(peer) == one.handed(second) == [news()] and one.handed(bob) == [with_via(news(), PEER.public)]
+    assert one.settled() == {peer: (2, []), alice: (3, [(3, Reason.NO_ROUTE, "")])}
+    assert len(one.disk.ids) == 1 == one.router._acceptance.index_entries
+
+
+def test_an_id_from_before_a_restart_is_known_to_the_disk() -> None:
+    one, alice, _ = house()
+    one.bring(alice, news())
+    one.cycle()
+    after = OneRouter(disk=one.disk, seconds=5)
+    alice = after.link(ALICE.public)
+    assert after.bring(alice, news()).fresh
+    after.cycle()
+    assert after.settled()[alice] == (1, []) and after.turned() == [("duplicate", Reason.DUPLICATE, 1)]
+    assert not after.accepted()
+
+
+def test_a_bad_signature_is_refused_and_may_come_again_good() -> None:
+    one, alice, bob = house()
+    one.bring(alice, forged(news()), news())
+    one.cycle()
+    assert one.settled()[alice][1] == [(1, Reason.BAD_SIGNATURE, "")]
+    assert one.handed(bob) == [news()] and not one.router.seen._in_flight
+
+
+# -- copies in flight --------------------------------------------------------------------------------------------
+
+
+def two_bringers(limits: Limits | None = None) -> tuple[OneRouter, int, int, int]:
+    one, _, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN})), limits=limits)
+    return one, one.link(PEER.public, role="router"), one.link(CEM.public, role="router"), bob
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_copy_shares_the_acceptance_of_the_first(together: bool) -> None:
+    one, first, second, bob = two_bringers()
+    one.bring(first, news())
+    copy = one.bring(second, news())
+    assert not copy.fresh and len(copy.copies) == 1
+    if not together:
+        one.jobs.remove(copy)
+        one.cycle()
+        assert one.settled() == {first: (1, [])}
+        one.jobs.append(copy)
+    one.cycle()
+    assert one.settled().items() >= {second: (1, [])}.items()
+    assert one.handed(bob) == [with_via(news(), PEER.public)] and len(one.accepted()) == 1
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_copy_shares_the_refusal_of_the_first(together: bool) -> None:
+    limits = Limits(queues=QueueLimits(node_messages_max=0))
+    one, first, second, _ = two_bringers(limits)
+    one.bring(first, news())
+    copies = [one.bring(second, news()), one.bring(second, news())]
+    if not together:
+        one.jobs = one.jobs[:1]
+        one.cycle()
+        one.jobs = copies
+    one.cycle()
+    n, refusals = one.settled()[second]
+    assert n == 2 and [(k, reason) for k, reason, _ in refusals] == [
+        (1, Reason.QUEUE_FULL_NODE),
+        (2, Reason.QUEUE_FULL_NODE),
+    ]
+    assert not one.router.seen._in_flight and not one.router.seen._verdicts
+
+
+def test_losing_the_first_link_withdraws_nothing() -> None:
+    one, first, second, bob = two_bringers()
+    one.bring(first, news())
+    one.bring(second, news())
+    one.router.link_down(first, one.now())
+    one.cycle()
+    assert one.settled()[second] == (1, []) and len(one.handed(bob)) == 1
+
+
+def test_a_forged_carrier_takes_nobody_with_it_for_good() -> None:
+    one, first, second, bob = two_bringers()
+    carrier = seal_unicast(PEER, ME.public, encode_control(Carried(news())), ttl_s=0, expiry_min=EXPIRY)
+    one.bring(first, forged(carrier))
+    one.bring(second, news())
+    one.cycle()
+    told = one.settled()
+    assert [reason for _, reason, _ in told[first][1]] == [Reason.BAD_SIGNATURE]
+    assert [reason.later for _, reason, _ in told[second][1]] == [True], "the sender tries again"
+    one.bring(second, news())
+    one.cycle()
+    assert one.settled()[second] == (2, []) and len(one.handed(bob)) == 1
+
+
+def test_a_carried_multicast_counts_as_brought_by_its_carrier() -> None:
+    one, first, second, bob = two_bringers()
+    carrier = seal_unicast(PEER, ME.public, encode_control(Carried(news())), ttl_s=0, expiry_min=EXPIRY)
+    one.bring(first, carrier)
+    one.bring(second, news())
+    one.cycle()
+    assert one.settled() == {first: (1, []), second: (1, [])}
+    assert one.handed(bob) == [with_via(news(), PEER.public)]
+    one.bring(
+        first,
+        carrier,
+        seal_unicast(PEER, ME.public, encode_control(Carried(forged(news(b"2")))), ttl_s=0, expiry_min=EXPIRY),
+    )
+    one.cycle()
+    n, refusals = one.settled()[first]
+    assert n == 3 and [(k, reason) for k, reason, _ in refusals] == [(3, Reason.BAD_SIGNATURE)] and not one.handed(bob)
+
+
+# -- parcels -----------------------------------------------------------------------------------------------------
+
+
+def test_what_shares_its_fate_shares_a_parcel() -> None:
+    one, alice, bob = house()
+    stream = [
+        news(b"1"),
+        news(b"2"),
+        letter(BOB.public, b"1"),
+        letter(BOB.public, b"2"),
+        news(b"3"),
+        news(b"4", ttl_s=0),
+        news(b"5"),
+    ]
+    one.bring(alice, *stream[:1])
+    one.bring(alice, *stream[1:])
+    one.cycle()
+    assert [(first, count) for first, count, _ in one.accepted()] == [(1, 2), (3, 2), (5, 1), (6, 1), (7, 1)]
+    assert one.handed(bob) == stream
+    assert sorted(one.disk.parcels) == [1, 3, 5, 7], "ttl 0 is not stored"
+
+
+def test_a_parcel_has_a_limit() -> None:
+    one, alice, _ = house()
+    wires = [news(bytes((n % 256, n // 256))) for n in range(PARCEL_MESSAGES_MAX + 1)]
+    one.bring(alice, *wires)
+    one.cycle()
+    assert [count for _, count, _ in one.accepted()] == [PARCEL_MESSAGES_MAX, 1]
+
+
+def test_recipients_are_named_at_this_moment() -> None:
+    one, alice, bob = house()
+    cem = one.link(CEM.public)
+    one.bring(alice, news(b"1"))
+    one.cycle()
+    one.bring(cem, join(CEM))
+    one.cycle()
+    one.bring(alice, news(b"2"))
+    one.router.link_down(bob, one.now())
+    one.cycle()
+    assert [recipients for *_, recipients in one.accepted()] == [(BOB.public,), (BOB.public, CEM.public)]
+
+
+# -- rates and room ----------------------------------------------------------------------------------------------
+
+
+def test_a_neighbour_has_a_rate_and_control_pays_it_too() -> None:
+    one, alice, _ = house(limits=limited(neighbour_messages_per_s=2.0))
+    one.bring(alice, news(b"1"), join(ALICE), news(b"2"), join(ALICE))
+    one.cycle()
+    assert [(k, reason) for k, reason, _ in one.settled()[alice][1]] == [
+        (3, Reason.RATE_LIMITED),
+        (4, Reason.RATE_LIMITED),
+    ]
+    one.seconds += 1
+    one.bring(alice, news(b"2"))
+    one.cycle()
+    assert one.settled()[alice] == (5, []), "what was refused may come again"
+
+
+def test_a_source_has_a_rate_that_only_its_own_signature_charges() -> None:
+    one, alice, _ = house(limits=limited(source_messages_per_s=2.0))
+    one.bring(
+        alice, *(forged(news(bytes((n,)))) for n in range(5)), news(b"1"), news(b"2"), news(b"3"), letter(BOB.public)
+    )
+    one.cycle()
+    limited_ones = [k for k, reason, _ in one.settled()[alice][1] if reason is Reason.RATE_LIMITED]
+    assert limited_ones == [8]
+
+
+def test_a_smaller_message_may_fit_where_a_larger_did_not() -> None:
+    one, alice, bob = house(limits=Limits(queues=QueueLimits(recipient_bytes_max=1200, share_percent=100)))
+    one.bring(alice, news(b"1" * 500), news(b"2" * 900), news(b"3" * 900), news(b"4" * 100), news(b"5" * 2000))
+    one.cycle()
+    assert [k for k, *_ in one.settled()[alice][1]] == [2, 3, 5]
+    assert one.handed(bob) == [news(b"1" * 500), news(b"4" * 100)]
+
+
+def test_outcomes_are_told_to_those_who_asked() -> None:
+    one, _, bob = house(limits=Limits(queues=QueueLimits(recipient_messages_max=1, share_percent=100)))
+    cem = one.link(CEM.public, outcome=True)
+    one.bring(cem, news(b"1"), news(b"2", ttl_s=0))
+    one.cycle()
+    one.router.settled(bob, 2, one.now())
+    one.cycle()
+    first, second = message_id(news(b"1")), message_id(news(b"2", ttl_s=0))
+    assert (
+        one.said(cem)
+        == [
+            Outcome(first, (RecipientOutcome(BOB.public, "queued"),)),
+            Outcome(second, (RecipientOutcome(BOB.public, "unconfirmed"),)),
+            Outcome(first, (RecipientOutcome(BOB.public, "delivered"),)),
+        ]
+        or [type(one) for one in one.said(cem)] == []
+    )
