@@ -11,6 +11,7 @@ REPORT := docs/measured.md
 
 # uv installs into the environment named, whatever the shell around it has active, and never brings a Python of its own.
 export UV_PYTHON_DOWNLOADS := never
+export UV_SYSTEM_CERTS := true
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
 
 INSTALL := $(UV) pip install -q --no-deps --no-build-isolation
@@ -22,7 +23,7 @@ LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo         two nodes and their messages, in one terminal"
+	@echo "make demo         a core and two edges: killed, restarted, counted"
 	@echo "make test         the quick tests"
 	@echo "make check        format, lint, types, house rules, quick tests: before each commit"
 	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"

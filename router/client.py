@@ -13,7 +13,8 @@ What an app may rely on:
   dies before, the node hands over what was not settled again, marked `redelivered`. With a journal the app never
   sees again what its loop has moved on from. While the process lives, lost connections are healed without doubles.
 * Leaving a loop settles nothing: what it held is settled when the next loop over the same group begins, or by hand.
-* A message nobody asks for waits; when the window is full of such messages, the node waits too.
+* A message nobody asks for waits; when the window is full of such messages, the node waits too. What an app has
+  joined under a name comes to that name, also in a later run: give another purpose another name.
 * A key that is kept (`as_name`, `key`) keeps its subscriptions and its queue while the app is away; the key of an app
   without a name is thrown away, and its subscriptions end with the connection.
 """
@@ -118,14 +119,15 @@ class Node:
         self._doors: dict[bytes | None, Door] = {}
         self._journal: Journal | None = None
         self._stack = AsyncExitStack()
+        self._is_used = False
         self._sequences = sign_on.sequences()
         self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
         self._readings = Readings(self._ear, self._problem, settings.wall_s, verify=settings.verify)
         handover = Handover(
-            settings.window_messages, durable=sign_on.durable, known=self._known, problem=self._problem,
-            wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
+            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._known,
+            problem=self._problem, wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
         )  # fmt: skip
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
         self._link = ClientLink(
@@ -156,6 +158,9 @@ class Node:
 
     async def __aenter__(self) -> Node:
         settings = self._sign_on.settings
+        if self._is_used:
+            raise ClientError("a connection serves one `async with`; call connect() again")
+        self._is_used = True
         if settings.journal is not None:
             journal = await trio.to_thread.run_sync(partial(Journal, settings.journal, settings.wall_s()))
             self._stack.callback(journal.close)

@@ -98,7 +98,6 @@ class ClientLink:
         self._hear = hear
         self._changed = changed
         self._wall_s = wall_s
-        self._session: Session | None = None
         self._outgoing: Outgoing | None = None
         self._wake = trio.Event()
         self._goodbye: tuple[Reason, str] | None = None
@@ -127,6 +126,7 @@ class ClientLink:
         """Say what is settled and goodbye, in a moment, and end; also when cancelled."""
         self.is_closed = True
         if self.is_up:
+            self._said_goodbye = trio.Event()
             self._goodbye = Reason.LEFT, "the app signs off"
             self.wake()
             with trio.move_on_after(CLOSE_S, shield=True):
@@ -155,7 +155,7 @@ class ClientLink:
             if self.is_up:
                 attempt, lost_s = 0, now_s
                 log.info("%s: %s", self._dialling.url, self.end.text)
-            self.is_up, self._outgoing, self._session = False, None, None
+            self.is_up, self._outgoing = False, None
             self._give_up_perhaps(now_s - lost_s)
             self._changed()
             self._tried.set()
@@ -194,9 +194,7 @@ class ClientLink:
                 await stream.aclose()
 
     async def _converse(self, stream: Stream) -> End:
-        session = self._session = Session(
-            self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect
-        )
+        session = Session(self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect)
         self.wake()
         end = End("the node closed the connection")
         try:
@@ -212,6 +210,14 @@ class ClientLink:
     # -- writing -------------------------------------------------------------------------------------------
 
     async def _write(self, stream: Stream, session: Session) -> None:
+        try:
+            await self._write_for_ever(stream, session)
+        except StreamBroken:
+            self._said_goodbye.set()
+            await trio.sleep(CLOSE_S)  # what the node said before, perhaps why it closed, can still be read
+            raise
+
+    async def _write_for_ever(self, stream: Stream, session: Session) -> None:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()

@@ -148,7 +148,8 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     map_bytes_initial: Annotated[int, span(MIB, BYTES_MAX,
         "Size of the database at first; it grows.")] = 64 * MIB
     map_bytes_max: Annotated[int, span(0, BYTES_MAX,
-        "It grows no further; then messages are refused disk-full. 0: as far as the disk allows.")] = 0
+        "Messages fill three quarters of it, or all but 256 MiB; then they are refused disk-full. The rest is for "
+        "settling and events. 0: as far as the disk allows.")] = 0
     disk_free_bytes_min: Annotated[int, span(0, BYTES_MAX,
         "With less free disk, messages are refused disk-full; what is left is for settling.")] = 256 * MIB
     commit_messages_max: Annotated[int, span(1, 1_000_000,

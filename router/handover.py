@@ -18,6 +18,7 @@ from .core.crypto import MessageId, PublicKey, digest
 from .core.custody import CONTROL_SLACK_MESSAGES
 from .core.message import UNICAST, Header, read_header
 from .core.session import Messages
+from .core.text import key_text, short
 
 Span = tuple[int, int, int]
 UNICASTS = b""
@@ -108,6 +109,7 @@ class Waiting:
     """Arrivals in order, by address and all together."""
 
     def __init__(self) -> None:
+        self.bytes = 0
         self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
         self._by: dict[bytes, OrderedDict[MessageId, Arrival]] = {}
 
@@ -117,10 +119,12 @@ class Waiting:
     def __iter__(self) -> Iterator[Arrival]:
         return iter(self._all.values())
 
-    def addresses(self) -> Collection[bytes]:
-        return self._by.keys()
+    def addresses(self) -> dict[bytes, int]:
+        """How many wait for each address."""
+        return {address: len(queue) for address, queue in self._by.items()}
 
     def add(self, one: Arrival) -> None:
+        self.bytes += one.end - one.start
         self._all[one.id] = one
         self._by.setdefault(one.address, OrderedDict())[one.id] = one
 
@@ -129,6 +133,7 @@ class Waiting:
         return next(iter(queue.values())) if queue else None
 
     def remove(self, one: Arrival) -> None:
+        self.bytes -= one.end - one.start
         del self._all[one.id]
         queue = self._by[one.address]
         del queue[one.id]
@@ -143,6 +148,7 @@ class Handover:
     def __init__(
         self,
         window_messages: int,
+        window_bytes: int,
         *,
         durable: bool,
         known: Callable[[Sequence[MessageId]], Collection[MessageId]],
@@ -155,6 +161,8 @@ class Handover:
         self._problem = problem
         self._wake_loops = wake_loops
         self._wake_link = wake_link
+        self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
+        self._asked: set[bytes | None] = set()
         self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
         self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
         self._batches: deque[Batch] = deque()
@@ -239,17 +247,27 @@ class Handover:
 
     def take(self, address: bytes | None) -> Arrival | None:
         """The next message to an address, `UNICASTS`, or anything (None), in the order of arrival."""
+        self._asked.add(address)
         found = self._waiting.first(address)
         if found is None and self._batches:
             self._parse()
             found = self._waiting.first(address)
         if found is not None:
             self._waiting.remove(found)
+        elif len(self._waiting) >= self._crowd[0] or self._waiting.bytes >= self._crowd[1]:
+            self._report_unread()
         return found
 
-    def waits_for(self) -> Collection[bytes]:
-        """The addresses for which something waits, of what has been looked at."""
-        return self._waiting.addresses()
+    def _report_unread(self) -> None:
+        """A loop has to wait while the window is full of what nobody has ever asked for: say so, once."""
+        if None in self._asked:
+            return
+        for address, count in self._waiting.addresses().items():
+            if address not in self._asked:
+                self._asked.add(address)
+                whose = "unicasts" if address == UNICASTS else f"messages of {short(key_text('group', address))}"
+                said = f"{count} {whose} wait, which this app gets but does not read, and hold up the rest"
+                self._problem(f"{said}: read them, leave the group, or use another name for another purpose")
 
     def done(self, one: Arrival) -> None:
         """The app has handled it."""
@@ -273,32 +291,22 @@ class Handover:
     # -- parsing -------------------------------------------------------------------------------------------
 
     def _parse(self) -> None:
+        """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
         while self._batches:
-            arrivals = self._arrivals(self._batches.popleft())
-            fresh = [one for one in arrivals if not self._is_copy(one)]
-            known = self._known([one.id for one in fresh]) if fresh else ()
-            for one in fresh:
+            arrivals, nonsense = _arrivals(self._batches[0])
+            known = self._known([one.id for one in arrivals])
+            link = self._batches.popleft().link
+            for k, error in nonsense:
+                self._problem(f"the node handed over what is no message: {error}")
+                self._end(link, k, k)
+            for one in arrivals:
+                if self._is_copy(one):
+                    continue
                 self._remember(one)
                 if one.id in known:
                     self.done(one)
                 else:
                     self._waiting.add(one)
-
-    def _arrivals(self, batch: Batch) -> list[Arrival]:
-        data, view, again = batch.data, memoryview(batch.data), batch.redelivered
-        found = []
-        ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
-        for k, (_, start, end) in zip(ks, batch.spans, strict=True):
-            try:
-                header = read_header(data, start, end)
-            except Malformed as error:
-                self._problem(f"the node handed over what is no message: {error}")
-                self._end(batch.link, k, k)
-            else:
-                id = MessageId(digest(view[start + 1 : header.end]))
-                found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, again > 0))
-            again -= 1
-        return found
 
     def _is_copy(self, one: Arrival) -> bool:
         """A copy of a recent message takes the place of the first; whether it was one."""
@@ -315,6 +323,22 @@ class Handover:
         self._recent[one.id] = one
         if len(self._recent) > self._recent_max:
             self._recent.popitem(last=False)
+
+
+def _arrivals(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
+    """The messages of a read, and what is none."""
+    data, view, again = batch.data, memoryview(batch.data), batch.redelivered
+    found, nonsense = [], []
+    ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
+    for at, (k, (_, start, end)) in enumerate(zip(ks, batch.spans, strict=True)):
+        try:
+            header = read_header(data, start, end)
+        except Malformed as error:
+            nonsense.append((k, error))
+        else:
+            id = MessageId(digest(view[start + 1 : header.end]))
+            found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, at < again))
+    return found, nonsense
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

@@ -139,6 +139,7 @@ class MessageRouter(TrioActor):
         self._last = self.now()
         self._clock_doubted = False
         self._is_draining = False
+        self._is_disk_full = False
         self._cycled = trio.Event()
         self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = self._last.mono_s
 
@@ -288,6 +289,8 @@ class MessageRouter(TrioActor):
         fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
         on_disk = self.store.known(fresh) if fresh else set()
         if jobs:
+            size = sum(job.arrived.size for job in jobs)
+            self.router.set_disk_full(self._is_disk_full or not self.store.has_room_for(size))
             self.router.decide(jobs, on_disk, now)
 
     def _clear(self, now: Now) -> None:
@@ -320,8 +323,7 @@ class MessageRouter(TrioActor):
             self._looked_at_s = now.mono_s
             self._close_idle()
         free = shutil.disk_usage(self._disk).free
-        full = free < self._limits.disk_free_bytes_min or self.store.used_share() > 0.9
-        self.router.set_disk_full(full)
+        self._is_disk_full = free < self._limits.disk_free_bytes_min
         sealed = self._log.sealed(now)
         if sealed:
             self.store.log_is_sealed(sealed)

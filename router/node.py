@@ -184,7 +184,7 @@ class Node:
             self._router_ref = MessageRouter.start(
                 router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
                 CycleLimits(
-                    config.store.commit_messages_max, config.store.commit_bytes_max, config.store.disk_free_bytes_min,
+                    config.store.commit_messages_max, _commit_bytes_max(config), config.store.disk_free_bytes_min,
                     config.link.idle_close_s, config.limits.clock_step_s_max, config.link.goodbye_s,
                     config.link.ping_s,
                 ),
@@ -319,6 +319,12 @@ def _store_limits(config: Config) -> StoreLimits:
         synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
         map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
     )  # fmt: skip
+
+
+def _commit_bytes_max(config: Config) -> int:
+    """A small store is filled in small steps, so that what fits is not refused with what does not."""
+    store = config.store
+    return min(store.commit_bytes_max, store.map_bytes_max // 16 or store.commit_bytes_max)
 
 
 def _pool_limits(config: Config) -> PoolLimits:

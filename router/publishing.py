@@ -64,7 +64,7 @@ class Posted:
 
 
 class Bulk:
-    """Counts the presigned frames that were handed in; the sink of their runs."""
+    """Counts the presigned frames that were handed in; the sink of their runs. `error` ends it for good."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -123,9 +123,11 @@ class Publishing:
             self.check()
 
     async def _room(self) -> None:
+        """Until there is room, and it is known whether a lost connection can be had again."""
         await trio.lowlevel.checkpoint()
         self.check()
-        while self._outbox.full:
+        link = self.link
+        while self._outbox.full or not (link.is_up or link.is_away or self._waits):
             await self._lot.park()
             self.check()
 
@@ -154,7 +156,7 @@ class Publishing:
         try:
             await posted.wait()
         except BaseException:
-            if not posted.is_over and self._outbox.withdraw(run):
+            if not posted.is_over and self.take_back(run):
                 posted.composed.unsay()
                 posted.composed.undo()
             if posted.outcomes is not None:
@@ -164,12 +166,23 @@ class Publishing:
             self.followed.stop(posted.outcomes)  # taken at an earlier connection, which heard the outcomes
         return posted
 
+    def put(self, run: Run) -> None:
+        """Hand in a run of our own before everything else, without waiting for room."""
+        self._outbox.add(run, urgent=True)
+        self.link.wake()
+
+    def take_back(self, run: Run) -> bool:
+        """Whether the run was never sent, and now never will be."""
+        return self._outbox.withdraw(run)
+
     # -- bulk ----------------------------------------------------------------------------------------------
 
     async def send_frames(self, frames: Sequence[bytes]) -> int:
         """Hand in presigned frames as soon as there is room; returns how many have been handed in so far."""
         await self._room()
         bulk = self.bulk
+        if bulk.error is not None:
+            raise bulk.error
         if frames:
             run = Run(frames, bulk, bulk.given + 1)
             bulk.given += len(frames)

@@ -67,7 +67,8 @@ class Sequences:
     def _reserve(self, path: Path, group: PublicKey) -> int:
         """A new block; it begins where the last one ended, unless another process took a block meanwhile."""
         try:
-            private_file.make_directory(path.parent)
+            for directory in (path.parent.parent, path.parent):
+                private_file.make_directory(directory)
             with private_file.alone(path.parent):
                 table = self._read(path)
                 if group not in table and len(table) >= GROUPS_MAX:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from . import keyring
+from . import keyring, private_file
 from .client_errors import ClientError
 from .client_link import PATIENCE_S, Dialling
 from .composer import CAUSES
@@ -106,8 +106,17 @@ class SignOn:
         if self.settings.key is not None:
             return self.settings.key
         if self.settings.as_name is not None:
-            return keyring.load_or_create(self.home, self.settings.as_name)
+            return self._kept_key(self.settings.as_name)
         return SigningKey(self.settings.entropy(KEY_BYTES))
+
+    def _kept_key(self, name: str) -> SigningKey:
+        """An app may come before its node: then the home is made here, as private as the node would make it."""
+        try:
+            private_file.make_directory(self.home.path)
+        except OSError as error:
+            said = f"the home {self.home.path} cannot be made: {error.strerror}"
+            raise ClientError(f"{said}; choose another with home=… or ROUTER_HOME") from None
+        return keyring.load_or_create(self.home, name)
 
     def _expect(self) -> PublicKey | None:
         """The router's key: as told, or of this home, whose own socket is dialled."""

@@ -24,6 +24,7 @@ Layout, all integers big endian, first = arrival number of a parcel's first mess
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.id_index import IdIndex
 from router.parcel_cache import ParcelCache
+from router.store_file import open_file, unusable
 from router.store_rows import (
     NUMBER,
     TIMED,
@@ -55,6 +57,7 @@ from router.store_rows import (
 )  # fmt: skip
 from router.store_terms import Applied, Beginning, MapFull, StoreError, StoreLimits
 
+LEFT_BYTES_MAX = 256 << 20   # of the map, at most so much is left for settling and events
 _NAMES = (
     "parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "away", "log", "meta",
 )  # fmt: skip
@@ -66,18 +69,8 @@ class Store:
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
         self._limits = limits
         self._boot = boot
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._env = lmdb.open(
-                str(path), map_size=self._map_bytes(path), max_dbs=len(_NAMES), lock=False, sync=limits.synced,
-                metasync=limits.synced, mode=0o600,
-            )  # fmt: skip
-            self._db: dict[str, Any] = {name: self._env.open_db(name.encode()) for name in _NAMES}
-        except (lmdb.Error, OSError) as error:
-            raise StoreError(
-                f"the store in {path} cannot be opened: {error}. If its file is damaged, move the folder away and "
-                "start again: the node then begins with an empty store, and what it held is in the folder you moved"
-            ) from None
+        self._path = path
+        self._env, self._db = open_file(path, limits, _NAMES)
         self._cache = ParcelCache(limits.cache_bytes_max)
         self._due_keys: dict[int, bytes] = {}
         self._kept_bytes = 0
@@ -86,11 +79,6 @@ class Store:
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"])
 
-    def _map_bytes(self, path: Path) -> int:
-        data = path / "data.mdb"
-        used = data.stat().st_size if data.exists() else 0
-        return max(self._limits.map_bytes_initial, used + (16 << 20))
-
     def close(self) -> None:
         self._env.close()
 
@@ -98,16 +86,23 @@ class Store:
 
     def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
         """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        try:
+            return self._recover(router_key, beginning)
+        except (lmdb.Error, cbor2.CBORError, struct.error, ValueError) as error:
+            raise unusable(self._path, f"cannot be read: {error}") from None
+
+    def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
         epoch, *numbers = beginning or Beginning()
         self._state[:2] = numbers
         with self._env.begin() as txn:
             meta = txn.get(b"store", db=self._db["meta"])
             if meta is not None:
-                version, owner, epoch = cbor2.loads(meta)
+                version, owner, *rest = cbor2.loads(meta)
                 if version != VERSION:
                     raise StoreError(f"the store has format {version}, this program reads format {VERSION}")
                 if owner != router_key:
                     raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
+                [epoch] = rest
                 self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
             recovered = Recovered(
                 epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
@@ -180,20 +175,21 @@ class Store:
     def _grow(self) -> None:
         now = self._env.info()["map_size"]
         larger = now * 2 if now < 1 << 30 else now + (1 << 30)
-        if self._limits.map_bytes_max:
-            larger = min(larger, self._limits.map_bytes_max)
-        if larger <= now:
-            raise StoreError(f"the store has reached its limit store.map_bytes_max of {now} bytes")
+        most = self._limits.map_bytes_max
+        if most:                                # beyond it only as far as settling and events need
+            larger = max(min(larger, most), now + (1 << 20))
         self._env.set_mapsize(larger)
 
-    def used_share(self) -> float:
-        """How much of `map_bytes_max` is in use, pages that are free again not counted; 0 without such a limit."""
-        if not self._limits.map_bytes_max:
-            return 0.0
+    def has_room_for(self, size: int) -> bool:
+        """Whether messages of so many bytes may still come: of `map_bytes_max` a quarter is left for settling and
+        events, which go on, if need be, even beyond it. Pages that are free again are not counted."""
+        most = self._limits.map_bytes_max
+        if not most:
+            return True
         with self._env.begin() as txn:
             stats = [txn.stat(database) for database in self._db.values()]
         pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
-        return float(pages * stats[0]["psize"] / self._limits.map_bytes_max)
+        return bool(pages * stats[0]["psize"] + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX))
 
     def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
         self._state[0] = parcel.first + parcel.count
@@ -338,11 +334,13 @@ class Store:
                 runs = row.owed(max(0, position - first))
                 if not runs:
                     continue
-                if owed and (messages <= 0 or size <= 0):
+                if owed and group is None and (messages <= 0 or size <= 0):
                     return owed, True
                 parcel = self._cache.get(first) or self._read(txn, first)
                 if group is not None and (parcel.kind != MULTICAST or parcel.signer != group):
                     continue
+                if owed and (messages <= 0 or size <= 0):
+                    return owed, True
                 for start, stop in runs:
                     owed.append(Owed(parcel, start, stop))
                     messages -= stop - start

@@ -21,7 +21,7 @@ from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.store_terms import Applied, StoreLimits
+from router.store_terms import Applied, Beginning, StoreLimits
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Disk:
     log: dict[int, bytes] = field(default_factory=dict)
     next_arrival: int = 1
     next_seq: int = 1
+    epoch: bytes | None = None
 
     def copied(self) -> Disk:
         return Disk(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
@@ -166,11 +167,14 @@ class PlainStore:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def recover(self, router_key: bytes) -> Recovered:
+    def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
         disk = self.disk
+        if disk.epoch is None:
+            disk.epoch, disk.next_arrival, disk.next_seq = beginning or Beginning()
         held = [parcel for first, parcel in disk.parcels.items() if disk.is_owed(first)]
         return Recovered(
-            next_arrival=disk.next_arrival, index_entries=len(disk.ids), held_messages=sum(one.count for one in held),
+            epoch=disk.epoch, next_arrival=disk.next_arrival, index_entries=len(disk.ids),
+            held_messages=sum(one.count for one in held),
             held_bytes=sum(len(one.blob) for one in held), subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
         )  # fmt: skip

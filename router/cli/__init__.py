@@ -40,7 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
     "config": Entry("router.cli.settings:config", "Check and show the configuration."),
     "bench": Entry("router.bench.command:bench", "Measure this machine."),
-    "demo": Entry("router.demo.command:demo", "Two nodes and their messages, in one terminal."),
+    "demo": Entry("router.demo.command:demo", "A core and two edges on this machine: killed, restarted, counted."),
 }
 
 

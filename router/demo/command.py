@@ -68,7 +68,7 @@ def _play(base: Path, messages: int, telling: Telling) -> Counts:
     except Exception as error:
         found = innermost(error)
         if not isinstance(found, DemoFailed):
-            raise
+            raise found from None
         raise Failure(Exit.FAILED, f"the demo failed: {found}\n`router demo --keep` keeps homes and logs") from None
 
 

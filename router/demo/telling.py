@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
 from rich.console import Console
 from rich.status import Status
 
@@ -20,7 +21,11 @@ class Telling:
         self._status: Status | None = None
 
     def say(self, sentence: str) -> None:
-        self._console.print(sentence, soft_wrap=not self._console.is_terminal)
+        """On a pipe one line each; `BrokenPipeError` if nobody reads them."""
+        if self._console.is_terminal:
+            self._console.print(sentence)
+        elif not self._console.quiet:
+            click.echo(sentence, self._console.file)
 
     def progress(self, text: str) -> None:
         """Takes the place of what was said so before; nothing on a pipe."""

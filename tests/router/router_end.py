@@ -20,7 +20,7 @@ from router.core.codec import frame
 from router.core.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control, encode_control
 from router.core.crypto import MessageId, PublicKey, SigningKey
 from router.core.custody import Outgoing
-from router.core.inquiry import Answer, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.lifetime import expiry_min
 from router.core.message import Multicast, Unicast, message_id, open_message, seal_unicast
 from router.core.reasons import Reason
@@ -56,6 +56,7 @@ class RouterEnd:
         self.join_answer: bool | None = True
         self.holding = False
         self.answers_pings = True
+        self.answers = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
         self.hellos: list[link.Hello] = []
@@ -152,6 +153,9 @@ class RouterLink:
         """A control message of the router's own."""
         body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
         self._hand(seal_unicast(self.router.key, self.app, body, ttl_s=0, expiry_min=later()), False)
+
+    def answer(self, inquiry: Inquiry) -> None:
+        self.tell(Answer(f'{{"asked": "{inquiry.ask} {inquiry.argument}"}}'.encode()))
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -267,7 +271,8 @@ class RouterLink:
         if is_inquiry(message.body):
             inquiry = decode_inquiry(message.body)
             assert not isinstance(inquiry, Answer)
-            self.tell(Answer(f'{{"asked": "{inquiry.ask} {inquiry.argument}"}}'.encode()))
+            if self.router.answers:
+                self.answer(inquiry)
             return None
         router = self.router
         match decode_control(message.body):

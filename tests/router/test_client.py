@@ -148,12 +148,6 @@ async def test_pings_are_answered(end: RouterEnd) -> None:
         assert isinstance(pong, link.Pong) and pong.t0 == 77 and pong.t1 > 1_700_000_000 * 10**9
 
 
-async def test_ask(end: RouterEnd) -> None:
-    async with sign_on(end) as node:
-        assert await node.ask("status") == b'{"asked": "status "}'
-        assert await node.ask("drop", "everything") == b'{"asked": "drop everything"}'
-
-
 async def test_an_error_in_the_block_comes_out_as_it_is(end: RouterEnd) -> None:
     with pytest.raises(KeyError):
         async with sign_on(end):
@@ -181,6 +175,9 @@ async def test_after_the_block(end: RouterEnd) -> None:
     with pytest.raises(NodeUnavailable, match="left"):
         await group.publish(b"x")
     assert [one async for one in group] == []
+    with pytest.raises(router.ClientError, match="connect\\(\\) again"):
+        async with node:
+            raise AssertionError
     assert "left" in repr(node)
 
 

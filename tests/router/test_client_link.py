@@ -17,6 +17,7 @@ import router
 from router import Node, NodeUnavailable
 from router.client_link import RETRY_S_MAX
 from router.core import link
+from router.core.codec import frame
 from router.core.crypto import MessageId, SigningKey
 from router.core.message import Unicast, message_id, open_message
 from router.core.reasons import Reason
@@ -131,6 +132,30 @@ async def test_an_app_that_died_sees_what_it_had_not_settled_again(end: RouterEn
         assert [(one.body, one.redelivered) for one in await take(node, 1)] == [(b"4", False)]
 
 
+async def test_the_end_is_said_on_a_later_connection_too(end: RouterEnd, autojump_clock: MockClock) -> None:
+    async with sign_on(end, b"n") as node:
+        group = await node.join(OPEN)
+        end.cut()
+        await node.send(SigningKey(b"x" * 32).public, b"up again")
+        for wire in raw_wires(2):
+            end.publish(wire)
+        await take(group, 2)
+    await wait_all_tasks_blocked()
+    assert len(end.goodbyes) == 1 and len(end.queues[node.key].wires) == 1
+
+
+async def test_bulk_ends_with_a_node_that_stays_away(end: RouterEnd, autojump_clock: MockClock) -> None:
+    end.holding = True
+    async with sign_on(end, patience_s=5) as node:
+        await node.send_frames([frame(wire) for wire in raw_wires(3)])
+        await wait_all_tasks_blocked()
+        end.stop()
+        with pytest.raises(NodeUnavailable, match="away for"):
+            await node.settled(3)
+        with pytest.raises(NodeUnavailable):
+            await node.send_frames([])
+
+
 async def test_groups_are_joined_again(end: RouterEnd, autojump_clock: MockClock) -> None:
     async with sign_on(end) as node:
         group = await node.join(OPEN)
@@ -183,6 +208,21 @@ async def test_publishing_while_the_node_is_away_raises(end: RouterEnd, autojump
             await node.join(OPEN)
         with pytest.raises(NodeUnavailable, match="away"):
             await node.ask("status")
+
+
+async def test_publishing_just_after_a_loss_waits_for_the_first_attempt(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    async with sign_on(end) as node:
+        end.cut()
+        await wait_all_tasks_blocked()
+        assert not node.is_up
+        await node.send(SigningKey(b"x" * 32).public, b"x")
+        began = trio.current_time()
+        end.stop()
+        await wait_all_tasks_blocked()
+        await fails(node, "the node is away")
+        assert trio.current_time() - began < 1
 
 
 async def test_what_was_under_way_waits_only_so_long(end: RouterEnd, autojump_clock: MockClock) -> None:

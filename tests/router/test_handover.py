@@ -15,6 +15,7 @@ from router.core.crypto import MessageId, SigningKey
 from router.core.message import message_id, seal_multicast, seal_unicast
 from router.core.session import Messages
 from router.handover import UNICASTS, Arrival, Handover, Prefix
+from router.journal import JournalError
 
 ROUTER, ALICE, BOB, GROUP, OTHER = (SigningKey(bytes((n,)) * 32) for n in range(1, 6))
 UNTIL_MIN = 3_100_000
@@ -37,12 +38,13 @@ class World:
 
     def __init__(self, window: int = 100, *, durable: bool = True) -> None:
         self.journal: set[MessageId] = set()
+        self.journal_error: JournalError | None = None
         self.problems: list[str] = []
         self.loops_woken = self.link_woken = 0
         self.k = 1
         self.handover = Handover(
-            window, durable=durable, known=self._known, problem=self.problems.append, wake_loops=self._wake_loops,
-            wake_link=self._wake_link,
+            window, 1 << 20, durable=durable, known=self._known, problem=self.problems.append,
+            wake_loops=self._wake_loops, wake_link=self._wake_link,
         )  # fmt: skip
         self.connect()
 
@@ -62,6 +64,8 @@ class World:
         return found
 
     def _known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        if self.journal_error is not None:
+            raise self.journal_error
         return self.journal & set(ids)
 
     def _wake_loops(self) -> None:
@@ -79,7 +83,6 @@ def test_each_loop_gets_its_address_in_order() -> None:
     assert world.take(UNICASTS).wire == second
     assert world.take(OTHER.public).wire == third
     assert handover.take(OTHER.public) is None
-    assert set(handover.waits_for()) == {GROUP.public}
     one = world.take()
     assert (one.wire, one.id, one.k, one.at_s, one.redelivered) == (first, message_id(first), 1, 1.5, False)
     assert world.take(GROUP.public).wire == fourth
@@ -181,6 +184,18 @@ def test_the_journal_knows_what_was_handled() -> None:
     assert world.handover.settled == 3
 
 
+def test_a_journal_that_cannot_be_read_loses_nothing() -> None:
+    world = World()
+    world.read(b"\x84\x01nonsense", multicast(b"a"))
+    world.journal_error = JournalError("the disk is gone")
+    for _ in range(2):
+        with pytest.raises(JournalError):
+            world.handover.take(None)
+    world.journal_error = None
+    world.handover.done(world.take())
+    assert world.handover.settled == 2 and len(world.problems) == 1
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_nothing_two_connections_old_is_kept(durable: bool) -> None:
     world = World(durable=durable)
@@ -228,6 +243,22 @@ def test_batches() -> None:
     world.connect()
     second.settle()
     assert world.handover.settled == 0
+
+
+def test_what_nobody_reads_and_holds_up_the_rest_is_reported_once() -> None:
+    world = World(window=8)
+    world.read(*(multicast(b"%d" % number, OTHER) for number in range(3)))
+    assert world.handover.take(GROUP.public) is None and not world.problems
+    world.read(multicast(b"3", OTHER), unicast(b"x"))
+    for _ in range(2):
+        assert world.handover.take(GROUP.public) is None
+    assert len(world.problems) == 2 and world.problems[0].startswith("4 messages of group1")
+    assert world.problems[1].startswith("1 unicasts wait")
+    world = World(window=8)
+    world.read(*(multicast(b"%d" % number, OTHER) for number in range(8)))
+    for _ in range(8):
+        world.take()
+    assert world.handover.take(GROUP.public) is None and not world.problems
 
 
 def test_repr() -> None:

@@ -38,6 +38,17 @@ def test_a_name_keeps_its_key(tmp_path: Path) -> None:
     assert (offer.durable, offer.features, offer.name, offer.window_messages) == (True, ("outcome",), "sensor", 7)
 
 
+def test_an_app_that_comes_before_its_node_makes_a_private_home(tmp_path: Path) -> None:
+    named, keyed = tmp_path / "named", tmp_path / "keyed"
+    SignOn(Settings(home=named, as_name="sensor"))
+    SignOn(Settings(home=keyed, key=SigningKey(b"k" * 32))).sequences().take(FAMILY.group)
+    assert [one.stat().st_mode & 0o777 for one in (named, keyed)] == [0o700, 0o700]
+    assert Home(named).create() and Home(keyed).create()
+    (tmp_path / "file").touch()
+    with pytest.raises(ClientError, match=r"cannot be made.*ROUTER_HOME"):
+        SignOn(Settings(home=tmp_path / "file", as_name="sensor"))
+
+
 def test_a_key_of_ones_own(tmp_path: Path) -> None:
     key = SigningKey(b"k" * 32)
     one = SignOn(Settings(home=tmp_path, key=key))

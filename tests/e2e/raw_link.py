@@ -1,0 +1,163 @@
+"""One end of a link to a real node, by hand: whatever frames the test wants to send, and all that is answered."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import trio
+from rig import STATE_S, Failed, NodeProcess
+
+from router import transport
+from router.core import link
+from router.core.codec import frame
+from router.core.control import Control, Join, JoinAck, decode_control, encode_control
+from router.core.crypto import MessageId, PublicKey, SigningKey
+from router.core.lifetime import expiry_min
+from router.core.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
+from router.core.reasons import Reason
+from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.transport import Stream, StreamBroken
+
+LIFE_S = 3600
+READ_BYTES = 1 << 18
+
+
+class RawLink:
+    """`got`: the messages, as they came; `control`: what the router itself said; `refused`: by number, from 1.
+
+    What arrives is settled at once. `window`: in messages, what the node may send before that.
+    """
+
+    def __init__(self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096) -> None:
+        self.key = key
+        self.got: list[bytes] = []
+        self.control: list[Control] = []
+        self.items: list[link.Item] = []
+        self.refused: dict[int, tuple[Reason, str]] = {}
+        self.settled = 0
+        self.sent = 0
+        self.ended: Ended | None = None
+        self.is_closed = False
+        self._offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
+        self.stream: Stream
+        self.session: Session
+
+    async def connect(self, url: str, expect: PublicKey) -> None:
+        self.router = expect
+        self.stream = await transport.dial(url, self.key, expect, timeout_s=10)
+        self.session = Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=expect)
+        await self._flush()
+        await self.until("the link is up", lambda: self.session.is_open)
+
+    async def close(self) -> None:
+        await self.stream.aclose()
+
+    # -- saying --------------------------------------------------------------------------------------------
+
+    async def send(self, *wires: bytes) -> int:
+        """Hand in messages, well formed or not; the number of the last."""
+        self.sent += len(wires)
+        await self.stream.send_all(b"".join(map(frame, wires)))
+        return self.sent
+
+    async def publish(self, *wires: bytes) -> list[Reason | None]:
+        """Hand in messages and wait until they are settled; why each was refused, or None."""
+        last = await self.send(*wires)
+        await self.until("everything is settled", lambda: self.settled >= last)
+        return [self.refused[k][0] if k in self.refused else None for k in range(last - len(wires) + 1, last + 1)]
+
+    async def join(self, group: PublicKey) -> bool:
+        """JOIN, and what the router answers."""
+        await self.send(self.says(Join(group, False)))
+        before = len(self.control)
+        await self.until("the JOIN is answered", lambda: len(self.control) > before)
+        answer = self.control[-1]
+        assert isinstance(answer, JoinAck)
+        return answer.success
+
+    def says(self, control: Control, expiry_s: float = LIFE_S) -> bytes:
+        """A control message of this key to the router."""
+        return self.unicast(self.router, encode_control(control), ttl_s=0, expiry_s=expiry_s)
+
+    def unicast(self, to: PublicKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
+        return seal_unicast(self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + expiry_s))
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    async def until(self, what: str, holds: Callable[[], bool], within_s: float = STATE_S) -> None:
+        """Read until it holds."""
+        with trio.move_on_after(within_s) as scope:
+            while not holds() and not self.is_closed:
+                await self._read()
+        if scope.cancelled_caught or not holds():
+            raise Failed(f"not so: {what}; heard {self.ended or 'no goodbye'}, refused {self.refused}")
+
+    async def until_closed(self) -> Ended | None:
+        """Read until the node has closed; its goodbye."""
+        await self.until("the node closes", lambda: self.is_closed)
+        return self.ended
+
+    @property
+    def ids(self) -> list[MessageId]:
+        return [message_id(wire) for wire in self.got]
+
+    async def _read(self) -> None:
+        try:
+            data = await self.stream.receive_some(READ_BYTES)
+        except StreamBroken:
+            data = b""
+        self.is_closed = not data
+        for event in self.session.receive(data, time.monotonic()) if data else ():
+            match event:
+                case Messages(_, read, spans):
+                    self._take([read[start:end] for _, start, end in spans])
+                case SettledUpTo(n):
+                    self.settled = n
+                case RefusedAt(k, reason, text):
+                    self.refused[k] = reason, text
+                case Heard(item):
+                    self.items.append(item)
+                case Ended():
+                    self.ended = event
+                case Up():
+                    pass
+        if data:
+            with suppress(StreamBroken):
+                await self._flush()
+
+    def _take(self, wires: list[bytes]) -> None:
+        for wire in wires:
+            message = open_message(wire)
+            if isinstance(message, Unicast) and message.source == self.router:
+                self.control.append(decode_control(message.body))
+            else:
+                self.got.append(wire)
+        self.session.settle(self.session.incoming.received)
+
+    async def _flush(self) -> None:
+        parts = self.session.output()
+        if parts:
+            await self.stream.send_parts(parts)
+
+
+def multicast(group: SigningKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
+    return seal_multicast(group, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + expiry_s))
+
+
+@asynccontextmanager
+async def linked(
+    node: NodeProcess, key: SigningKey, *, tls: bool = False, role: str = "app", durable: bool = False,
+    window: int = 4096,
+) -> AsyncIterator[RawLink]:  # fmt: skip
+    """A link to that node: over its owner's socket, or over TLS."""
+    found = RawLink(key, role=role, durable=durable, window=window)
+    url = node.url if tls else f"unix://{node.home.socket_path}"
+    await found.connect(url, node.address)
+    try:
+        yield found
+    finally:
+        with trio.CancelScope(shield=True):
+            await found.close()

@@ -1,0 +1,65 @@
+"""A store that may grow no further refuses `disk-full`, for now: it does not crash, what it holds is delivered and
+acknowledged, and after that it takes messages again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from disk import read_disk
+from raw_link import RawLink, linked, multicast
+from rig import new_key, rig, until
+
+from router.core.reasons import Reason
+
+MAP_BYTES = 4 << 20
+
+
+async def fill(publisher: RawLink, wires: list[bytes], batch: int) -> tuple[int, int]:
+    """Publish until a whole batch is refused; how many were taken, and how many refused."""
+    taken = refused = 0
+    for at in range(0, len(wires), batch):
+        reasons = await publisher.publish(*wires[at : at + batch])
+        assert set(reasons) <= {None, Reason.DISK_FULL}
+        taken += reasons.count(None)
+        refused += reasons.count(Reason.DISK_FULL)
+        if None not in reasons:
+            return taken, refused
+    raise AssertionError(f"of {taken + refused} messages {refused} were refused")
+
+
+@pytest.mark.parametrize(("size", "batch"), [(1000, 500), (100_000, 40), (50, 4000)])
+async def test_a_full_store_refuses_for_now(size: int, batch: int, tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        node = found.node(
+            "node", store__map_bytes_initial=1 << 20, store__map_bytes_max=MAP_BYTES, queues__keep_s=0,
+            queues__share_percent=100, log__segment_s=1, log__segment_bytes=1 << 16,
+        )  # fmt: skip
+        await node.start()
+        group, away = new_key(), new_key()
+        async with linked(node, away, durable=True) as app:
+            assert await app.join(group.public)
+        wires = [multicast(group, os.urandom(size)) for _ in range(2 * MAP_BYTES // (size + 200))]
+        async with linked(node, new_key()) as publisher:
+            taken, refused = await fill(publisher, wires, batch)
+            assert taken * size > MAP_BYTES // 10
+            assert Reason.DISK_FULL.later
+            status = await node.ask("status")
+            assert status["reasons"]["disk-full"] == refused
+            assert status["queue"]["messages"] == taken
+
+            async with linked(node, away, durable=True) as app:
+                await app.until("everything taken is delivered", lambda: len(app.got) == taken)
+                assert len(set(app.ids)) == taken
+                await node.until_drained()
+
+                async def is_taken() -> bool:
+                    return await publisher.publish(multicast(group, os.urandom(size))) == [None]
+
+                await until("there is room again", is_taken)
+                await app.until("what comes after is delivered", lambda: len(app.got) == taken + 1)
+            await node.until_drained()
+        assert await node.stop() == 0
+        assert (node.home.store_path / "data.mdb").stat().st_size < MAP_BYTES * 5 // 4
+        read_disk(node.home, node.address, tmp_path / "scratch")

@@ -1,0 +1,227 @@
+"""JOIN and LEAVE by value: who may, how often, what is asked of uplinks, and what is done with unasked answers."""
+
+from __future__ import annotations
+
+import pytest
+from core_samples import ALICE, BOB, GROUP
+from one_router import ME, WALL_S, OneRouter
+
+from router.core.control import (
+    Carried,
+    Control,
+    Join,
+    JoinAck,
+    Leave,
+    LeaveAck,
+    Pull,
+    Report,
+    decode_control,
+    encode_control,
+)
+from router.core.crypto import MessageId, PublicKey, SigningKey
+from router.core.effects import Pulled
+from router.core.groups import Subscription
+from router.core.lifetime import expiry_min
+from router.core.membership import JOIN_AGAIN_S, MembershipLimits
+from router.core.message import open_message, seal_multicast, seal_unicast
+from router.core.reasons import Reason
+from router.core.rights import JOIN, Neighbour
+from router.core.router import Limits
+
+UP, CLIENT, PEER, STRANGER = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64))
+EXPIRY = expiry_min(WALL_S + 600)
+CATS = SigningKey(b"c" * 32).public
+
+
+def house(**more: object) -> OneRouter:
+    known = (
+        Neighbour(UP.public, uplink=True),
+        Neighbour(CLIENT.public, grants=frozenset({JOIN})),
+        Neighbour(PEER.public),
+    )
+    return OneRouter(*known, strangers=True, **more)  # type: ignore[arg-type]
+
+
+def say(one: OneRouter, link: int, source: SigningKey, control: Control) -> None:
+    body = encode_control(control)
+    one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+
+
+def told(one: OneRouter, link: int) -> list[Control]:
+    return [decode_control(open_message(wire).body) for wire in one.told(link)]
+
+
+@pytest.mark.parametrize(
+    ("key", "role", "answer"),
+    [
+        (ALICE, "app", [JoinAck(GROUP.public, True)]), (CLIENT, "router", [JoinAck(GROUP.public, True)]),
+        (PEER, "router", [JoinAck(GROUP.public, False)]), (STRANGER, "router", []),
+    ],
+)  # fmt: skip
+def test_who_may_join_and_what_the_others_hear(key: SigningKey, role: str, answer: list[Control]) -> None:
+    """A refusal is a failure to those we know and silence to strangers (R-C15)."""
+    one = house()
+    link = one.link(key.public, role=role)
+    one.told(link)
+    say(one, link, key, Join(GROUP.public, False))
+    assert told(one, link) == answer
+    assert one.router.groups.members(GROUP.public) == ((key.public,) if answer and answer[0].success else ())  # type: ignore[union-attr]
+
+
+def test_control_is_honoured_only_from_the_links_own_key() -> None:
+    one = house()
+    alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
+    say(one, alice, ALICE, Join(GROUP.public, False))
+    say(one, peer, ALICE, Leave(GROUP.public))
+    say(one, peer, STRANGER, Join(CATS, False))
+    assert list(one.router.groups) == [Subscription(GROUP.public, ALICE.public, False, True)]
+    assert told(one, peer) == []
+
+
+def test_joining_and_leaving_are_idempotent() -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    for control in (Leave(GROUP.public), Join(GROUP.public, False), Join(GROUP.public, False), Leave(GROUP.public)):
+        say(one, alice, ALICE, control)
+    joined, left = JoinAck(GROUP.public, True), LeaveAck(GROUP.public, True)
+    assert told(one, alice) == [left, joined, joined, left]
+    assert one.states()[1:] == ["join", "leave"] and not one.disk.groups
+
+
+def test_leave_then_join_in_one_cycle_stays_joined_on_disk() -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    say(one, alice, ALICE, Join(GROUP.public, False))
+    wires = [
+        seal_unicast(ALICE, ME.public, encode_control(control), ttl_s=0, expiry_min=EXPIRY)
+        for control in (Leave(GROUP.public), Join(GROUP.public, True))
+    ]
+    one.bring(alice, *wires)
+    one.cycle()
+    assert list(one.disk.groups.values()) == [Subscription(GROUP.public, ALICE.public, True, True)]
+
+
+def test_groups_per_client_are_limited() -> None:
+    one = house(limits=Limits(membership=MembershipLimits(groups_per_client_max=1)))
+    alice = one.link(ALICE.public)
+    for group in (GROUP.public, CATS, GROUP.public):
+        say(one, alice, ALICE, Join(group, False))
+    assert [ack.success for ack in told(one, alice) if isinstance(ack, JoinAck)] == [True, False, True]
+
+
+# -- uplinks -----------------------------------------------------------------------------------------------------
+
+
+def test_an_uplink_is_asked_for_what_is_wanted_until_it_answers() -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    say(one, alice, ALICE, Join(GROUP.public, False))
+    say(one, alice, ALICE, Join(CATS, True))
+    up = one.link(UP.public, role="router")
+    assert told(one, up) == [Join(GROUP.public, False)]
+    one.pass_time(JOIN_AGAIN_S)
+    assert told(one, up) == [Join(GROUP.public, False)]
+    say(one, up, UP, JoinAck(GROUP.public, True))
+    one.pass_time(JOIN_AGAIN_S * 2)
+    assert told(one, up) == []
+    say(one, alice, ALICE, Join(CATS, False))
+    say(one, alice, ALICE, Leave(GROUP.public))
+    say(one, alice, ALICE, Leave(GROUP.public))
+    assert told(one, up) == [Join(CATS, False), Leave(GROUP.public)]
+    one.router.link_down(up, one.now())
+    up = one.link(UP.public, role="router")
+    assert told(one, up) == [Join(CATS, False)], "again at every link-up"
+
+
+def test_joins_wait_for_room_in_the_window() -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    groups = [SigningKey(bytes((n,)) * 32).public for n in range(1, 8)]
+    for group in groups:
+        say(one, alice, ALICE, Join(group, False))
+    up = one.link(UP.public, role="router", messages=3)
+    assert told(one, up) == [Join(group, False) for group in groups[:3]]
+    one.router.settled(up, 3, one.now())
+    one.pass_time(1)
+    assert told(one, up) == [Join(group, False) for group in groups[3:6]]
+
+
+def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
+    one = house()
+    up, stranger = one.link(UP.public, role="router"), one.link(STRANGER.public, role="router")
+    before = one.states()
+    for success in (True, False):
+        say(one, up, UP, JoinAck(GROUP.public, success))
+        say(one, stranger, STRANGER, JoinAck(GROUP.public, success))
+    assert one.states() == before and not one.router._membership._member and not one.router._membership._asked
+
+
+def test_a_refused_join_is_noted() -> None:
+    one = house()
+    alice, up = one.link(ALICE.public), one.link(UP.public, role="router")
+    say(one, alice, ALICE, Join(GROUP.public, False))
+    say(one, up, UP, JoinAck(GROUP.public, False))
+    assert one.states()[-1] == "join"
+    told(one, up)
+    one.pass_time(60)
+    assert told(one, up) == [], "it is not asked again on this link"
+
+
+def test_a_message_that_is_not_wanted_is_answered_by_a_leave() -> None:
+    one = house()
+    up = one.link(UP.public, role="router")
+    one.bring(up, *[seal_multicast(GROUP, bytes((n,)), ttl_s=60, expiry_min=EXPIRY) for n in range(3)])
+    one.cycle()
+    assert told(one, up) == [Leave(GROUP.public)]
+    assert {reason for _, reason, _ in one.settled()[up][1]} == {Reason.NO_SUBSCRIBERS}
+
+
+def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
+    one = house()
+    alice = one.link(ALICE.public, messages=2)
+    for n in range(200):
+        say(one, alice, ALICE, Join(GROUP.public, bool(n % 2)))
+    link = one.router.links.get(alice)
+    assert link is not None and len(told(one, alice)) == 2 + 64 == link.outgoing.in_flight
+
+
+# -- other words -------------------------------------------------------------------------------------------------
+
+
+def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
+    one = house(limits=Limits(pulls_per_s=2.0))
+    alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
+    pull = Pull(GROUP.public, MessageId(b"i" * 32))
+    for _ in range(3):
+        say(one, alice, ALICE, pull)
+    say(one, peer, PEER, pull)
+    asked = [effect for effect in one.done if isinstance(effect, Pulled)]
+    assert asked == [Pulled(alice, GROUP.public, pull.message)] * 2
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"\x82\x07", b"\x82\x01\xa0", b"\x82\x18\x63\x00"])
+def test_what_cannot_be_read_is_dropped(body: bytes) -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    one.bring(alice, seal_unicast(ALICE, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    assert one.settled() == {alice: (1, [])} and not one.told(alice)
+
+
+def test_reports_and_carried_messages_need_no_answer() -> None:
+    one = house()
+    alice = one.link(ALICE.public)
+    say(one, alice, ALICE, Report(MessageId(b"i" * 32), BOB.public, "expired", 3, 0))
+    say(one, alice, ALICE, Carried(seal_multicast(GROUP, b"", ttl_s=60, expiry_min=EXPIRY)))
+    assert told(one, alice) == []
+
+
+def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
+    one = house()
+    alice = one.link(ALICE.public, durable=False)
+    for group in (CATS, GROUP.public):
+        say(one, alice, ALICE, Join(PublicKey(group), False))
+    one.router.link_down(alice, one.now())
+    left = [group for group, _, _ in [(one.group, one.recipient, one.before) for one in one.router.take_clears()]]
+    assert left == [*sorted((CATS, GROUP.public)), None]
