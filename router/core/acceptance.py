@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -220,6 +221,8 @@ class Acceptance:
         for batch in batches:
             self._decide_copies(batch)
             self._log_turned(batch, now)
+            if batch.link.standing is Standing.STRANGER:    # strangers hear nothing else; the log has the truth
+                batch.refusals = [(k, Reason.NOT_AUTHORISED, "") for k, _, _ in batch.refusals]
             batch.refusals.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
             self._desk.effects.append(Settle(batch.link.id, last, batch.refusals, size))
@@ -419,14 +422,10 @@ class Acceptance:
 
     def _log_turned(self, batch: Batch, now: Now) -> None:
         events, link = self._desk.changes.events, batch.link
+        turned = partial(ev.Turned, now.wall_ns, now.mono_ns)
         known = batch.known + [row.id for job in batch.jobs for row in job.known]
         if known:
-            events.append(
-                ev.Turned(
-                    now.wall_ns, now.mono_ns, "duplicate", link.key, link.id, Reason.DUPLICATE, b"".join(known),
-                    len(known), None,
-                )
-            )  # fmt: skip
+            events.append(turned("duplicate", link.key, link.id, Reason.DUPLICATE, b"".join(known), len(known), None))
         if not batch.refusals:
             return
         by_k = {row.k: row.id for job in batch.jobs for row in job.arrived.rows}
@@ -434,11 +433,7 @@ class Acceptance:
         for k, reason, _ in batch.refusals:
             reasons.setdefault(reason, []).append(by_k.get(k, b""))
         for reason, ids in reasons.items():
-            events.append(
-                ev.Turned(
-                    now.wall_ns, now.mono_ns, "refused", link.key, link.id, reason, b"".join(ids), len(ids), None
-                )
-            )
+            events.append(turned("refused", link.key, link.id, reason, b"".join(ids), len(ids), None))
 
 
 def _is_source_routed(link: Link, row: Row) -> bool:

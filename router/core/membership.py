@@ -68,8 +68,9 @@ class Membership:
                 success = self._join(link, group, local, now)
                 self._answer(link, JoinAck(group, success), success, now)
             case Leave(group):
+                was_in = self._groups.get(group, link.key) is not None
                 self._leave(link.key, group, now)
-                self._answer(link, LeaveAck(group, True), True, now)
+                self._answer(link, LeaveAck(group, True), was_in, now)
             case JoinAck(group, success):
                 self._heard_join_ack(link, group, success, now)
             case Pull(group, message):

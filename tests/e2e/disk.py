@@ -37,6 +37,7 @@ class Disk:
     starts: int = 0
     tallies: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     expiries: dict[bytes, int] = field(default_factory=dict)
+    recovered: Recovered = field(default_factory=Recovered)
 
     @property
     def accepted(self) -> list[bytes]:
@@ -69,7 +70,7 @@ def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
 
 
 def _read_store(disk: Disk, store: Store, router: PublicKey) -> None:
-    recovered = store.recover(bytes(router))
+    recovered = disk.recovered = store.recover(bytes(router))
     for first_seq, value in store.log_values(0, ALL):
         for line in rows(value, router):
             if line.seq > disk.last_seq:

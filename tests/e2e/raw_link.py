@@ -12,7 +12,7 @@ from rig import STATE_S, Failed, NodeProcess
 
 from router import transport
 from router.core import link
-from router.core.codec import frame
+from router.core.codec import frame, split_frames
 from router.core.control import Control, Join, JoinAck, decode_control, encode_control
 from router.core.crypto import MessageId, PublicKey, SigningKey
 from router.core.lifetime import expiry_min
@@ -26,7 +26,8 @@ READ_BYTES = 1 << 18
 
 
 class RawLink:
-    """`got`: the messages, as they came; `control`: what the router itself said; `refused`: by number, from 1.
+    """`got`: the messages, as they came; `control`: what the router itself said; `refused`: by number, from 1;
+    `written`: every byte of this end.
 
     What arrives is settled at once. `window`: in messages, what the node may send before that.
     """
@@ -41,6 +42,7 @@ class RawLink:
         self.sent = 0
         self.ended: Ended | None = None
         self.is_closed = False
+        self.written = bytearray()
         self._offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
         self.stream: Stream
         self.session: Session
@@ -60,7 +62,7 @@ class RawLink:
     async def send(self, *wires: bytes) -> int:
         """Hand in messages, well formed or not; the number of the last."""
         self.sent += len(wires)
-        await self.stream.send_all(b"".join(map(frame, wires)))
+        await self._write(b"".join(map(frame, wires)))
         return self.sent
 
     async def publish(self, *wires: bytes) -> list[Reason | None]:
@@ -138,9 +140,13 @@ class RawLink:
         self.session.settle(self.session.incoming.received)
 
     async def _flush(self) -> None:
-        parts = self.session.output()
-        if parts:
-            await self.stream.send_parts(parts)
+        data = b"".join(self.session.output())
+        if data:
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
+        self.written += data
+        await self.stream.send_all(data)
 
 
 def multicast(group: SigningKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
@@ -161,3 +167,16 @@ async def linked(
     finally:
         with trio.CancelScope(shield=True):
             await found.close()
+
+
+async def say_bytes(node: NodeProcess, data: bytes, *, key: SigningKey, tls: bool = False) -> list[link.Item]:
+    """Write bytes of any kind to a new connection; all items that the node says until it closes."""
+    url = node.url if tls else f"unix://{node.home.socket_path}"
+    stream = await transport.dial(url, key, node.address, timeout_s=10)
+    heard = b""
+    with trio.fail_after(STATE_S), suppress(StreamBroken):
+        await stream.send_all(data)
+        while more := await stream.receive_some(READ_BYTES):
+            heard += more
+    await stream.aclose()
+    return [link.decode_item(heard[start:end]) for _, start, end in split_frames(heard)[0]]

@@ -27,7 +27,8 @@ from router.home import Home
 
 READY_S = 30.0
 ENDED_S = 30.0
-STATE_S = 10.0
+STATE_S = 30.0
+TEST_S = 120.0
 POLL_S = 0.01
 ROUTER = (sys.executable, "-m", "router")
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
@@ -309,11 +310,12 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(base: Path) -> AsyncIterator[Rig]:
-    """The processes of a test; killed, by their pids, when it ends."""
+async def rig(base: Path, within_s: float = TEST_S) -> AsyncIterator[Rig]:
+    """The processes of a test; killed, by their pids, when it ends or has taken too long."""
     found = Rig(base)
     try:
-        yield found
+        with trio.fail_after(within_s):
+            yield found
     finally:
         with trio.CancelScope(shield=True):
             await found.close()
@@ -322,13 +324,13 @@ async def rig(base: Path) -> AsyncIterator[Rig]:
 
 @asynccontextmanager
 async def three_tiers(
-    base: Path, verifiers: int = 0, **settings: object
+    base: Path, verifiers: int = 0, within_s: float = TEST_S, **settings: object
 ) -> AsyncIterator[tuple[Rig, NodeProcess, NodeProcess, NodeProcess]]:
     """Edge A, the core that is its uplink, and edge B of the same core; all of them run and are connected.
 
     `verifiers`: the core's, in processes of their own.
     """
-    async with rig(base) as found:
+    async with rig(base, within_s) as found:
         core = found.node("core", "core", **settings, verify__verifiers=verifiers)
         edges = found.node("edge-a", **settings), found.node("edge-b", **settings)
         for edge in edges:

@@ -17,6 +17,7 @@ from disk import Disk, read_disk
 from rig import NodeProcess, Process, Rig, new_key, three_tiers, until
 
 MESSAGES = 80
+ROUND_S = 15.0  # at most, on a busy machine; most take one
 MOMENT_S = 0.15  # a round's traffic takes about so long
 LITTLE_SEGMENTS = {"log__segment_bytes": 64 * 1024, "log__segment_s": 1}
 
@@ -133,18 +134,18 @@ class Rounds:
 
 
 @asynccontextmanager
-async def killing(base: Path, seed: int) -> AsyncIterator[Rounds]:
-    async with three_tiers(base, verifiers=1, **LITTLE_SEGMENTS) as (rig, *nodes):
-        rounds = Rounds(rig, *nodes, random.Random(seed))
-        await rounds.begin()
-        yield rounds
+async def killing(base: Path, seed: int, rounds: int) -> AsyncIterator[Rounds]:
+    async with three_tiers(base, verifiers=1, within_s=ROUND_S * rounds, **LITTLE_SEGMENTS) as (rig, *nodes):
+        found = Rounds(rig, *nodes, random.Random(seed))
+        await found.begin()
+        yield found
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.long)])
 async def test_rounds_of_kill_9(count: int, tmp_path: Path) -> None:
     """KILL_ROUNDS_SEED repeats the choices of an earlier run; the moments are the machine's own."""
     seed = int(os.environ.get("KILL_ROUNDS_SEED") or random.SystemRandom().getrandbits(32))
-    async with killing(tmp_path, seed) as rounds:
+    async with killing(tmp_path, seed, count) as rounds:
         for number in range(1, count + 1):
             try:
                 await rounds.round()

@@ -214,6 +214,7 @@ async def test_publishing_just_after_a_loss_waits_for_the_first_attempt(
     end: RouterEnd, autojump_clock: MockClock
 ) -> None:
     async with sign_on(end) as node:
+        await wait_all_tasks_blocked()
         end.cut()
         await wait_all_tasks_blocked()
         assert not node.is_up
