@@ -126,6 +126,8 @@ class ClientLink:
         """Say what is settled and goodbye, in a moment, and end; also when cancelled."""
         self.is_closed = True
         if self.is_up:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await self._joins.all_again()  # just after a new connection: what comes again is settled first
             self._said_goodbye = trio.Event()
             self._goodbye = Reason.LEFT, "the app signs off"
             self.wake()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from .client_errors import ClientError
 from .core.codec import Malformed
 from .core.crypto import MessageId, PublicKey, digest
 from .core.custody import CONTROL_SLACK_MESSAGES
@@ -226,8 +227,17 @@ class Handover:
             again = min(self._again, len(kept))
             self._again -= again
             self._batches.append(Batch(data, kept, runs, at_s, again, self._link, self.batch_done))
+            if again and self._recent:
+                self._settle_copies()
             self._wake_loops()
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
+
+    def _settle_copies(self) -> None:
+        """Of what comes again the app may have handled something, and no loop may ever ask."""
+        try:
+            self._parse()
+        except ClientError as error:
+            self._problem(error.text)  # the next loop that asks will meet it
 
     def _is_of_router(self, data: bytes, start: int, end: int) -> bool:
         """Whether this unicast's source is the router."""

@@ -35,10 +35,12 @@ class Wish:
     """To be in a group, or not to be (`leave`). As a sink it hears what the link itself says about its request."""
 
     group: PublicKey
+    problem: Callable[[str], None]
     local: bool = False
     leave: bool = False
     asked_s: float = -math.inf
     granted: bool = False
+    waiting: int = 0
     error: ClientError | None = None
     answered: trio.Event = field(default_factory=trio.Event)
 
@@ -47,6 +49,10 @@ class Wish:
         self.answered.set()
 
     def deny(self, error: ClientError) -> None:
+        """Nobody waits any more for what was granted once: then it is a problem."""
+        if self.granted:
+            self.problem(f"after a new connection: {error}")
+        self.granted = False
         if self.error is None:
             self.error = error
         self.answered.set()
@@ -74,6 +80,7 @@ class Joins:
         self._ask = ask
         self._problem = problem
         self._wishes: dict[PublicKey, Wish] = {}
+        self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
 
     def __repr__(self) -> str:
@@ -88,11 +95,11 @@ class Joins:
 
     async def join(self, group: PublicKey, local: bool, timeout_s: float) -> None:
         """Returns when the router has acknowledged. Raises `JoinRefused`, `NotAnswered`."""
-        await self._wait(Wish(group, local), timeout_s)
+        await self._wait(Wish(group, self._problem, local), timeout_s)
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
         """The same for LEAVE; leaving a group that was not joined succeeds (R-C15)."""
-        await self._wait(Wish(group, leave=True), timeout_s)
+        await self._wait(Wish(group, self._problem, leave=True), timeout_s)
 
     async def _wait(self, wish: Wish, timeout_s: float) -> None:
         if wish.group not in self._wishes and len(self._wishes) >= GROUPS_MAX:
@@ -104,10 +111,15 @@ class Joins:
             else:
                 earlier.deny(ClientError("a later request about the same group took the place of this one"))
         self._wishes[wish.group] = wish
+        wish.waiting += 1
         self._ask()
-        with trio.move_on_after(timeout_s):
-            await wish.answered.wait()
-        self._conclude(wish, earlier)
+        try:
+            with trio.move_on_after(timeout_s):
+                await wish.answered.wait()
+        finally:
+            wish.waiting -= 1
+            if not wish.waiting:
+                self._conclude(wish, earlier)
         if wish.error is not None:
             raise wish.error
         if not wish.answered.is_set():
@@ -125,10 +137,19 @@ class Joins:
         else:
             del self._wishes[wish.group]
 
+    async def all_again(self) -> None:
+        """Until every group joined before is joined on the present connection too.
+
+        A router hands over what it owes when a connection comes up, before it answers anything: by now that is here.
+        """
+        while any(wish.granted and wish.asked_s < math.inf for wish in self._wishes.values()):
+            await self._lot.park()
+
     def end(self, error: ClientError) -> None:
-        """The node is gone for good."""
+        """The node is gone for good: who waits for an answer hears of it."""
         for wish in self._wishes.values():
-            wish.deny(error)
+            if wish.waiting:
+                wish.deny(error)
 
     # -- the link's side -----------------------------------------------------------------------------------
 
@@ -150,14 +171,11 @@ class Joins:
         if wish is None or wish.leave is isinstance(answer, JoinAck):
             return
         wish.asked_s = math.inf
+        self._lot.unpark_all()
         if answer.success:
             wish.grant()
             return
-        refusal = JoinRefused(answer.group)
-        if wish.granted:
-            self._problem(f"after a new connection: {refusal.text}")
-        wish.granted = False
-        wish.deny(refusal)
+        wish.deny(JoinRefused(answer.group))
 
     def _request(self, wish: Wish, router: PublicKey) -> bytes:
         control = Leave(wish.group) if wish.leave else Join(wish.group, wish.local)

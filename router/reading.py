@@ -184,14 +184,14 @@ class Messages(AsyncIterator[Received]):
 
     async def _let_go(self) -> None:
         """Settle what this loop, or one that was left, held."""
-        if self._in_a_row >= CHECKPOINT_EVERY:
-            self._in_a_row = 0
-            await trio.lowlevel.checkpoint()
         for hand in (*self._left, self._hand):
             if hand.held is not None:
                 await self._readings.finish(hand.held)
                 hand.held = None
         self._left = []
+        if self._in_a_row >= CHECKPOINT_EVERY:
+            self._in_a_row = 0
+            await trio.lowlevel.checkpoint()
 
 
 class Batches(AsyncIterator[Batch]):

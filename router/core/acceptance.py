@@ -139,7 +139,7 @@ class Acceptance:
             if plan.__class__ is Reason:
                 job.refusals.append((k, plan, ""))
                 continue
-            once = plan.__class__ is not ForUs and not _is_source_routed(link, row)
+            once = plan.__class__ is not ForUs and (via is None or not _is_source_routed(link, row))
             if once and identity in seen:
                 job.known.append(row)           # control is never a duplicate: doing it twice is harmless (R-C4)
             elif once and not seen.begin(identity):

@@ -199,6 +199,46 @@ def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path
     store.close()
 
 
+def test_the_map_may_be_full_at_any_point_of_a_batch(tmp_path: Path) -> None:
+    """The same batch with more and more pages left: it fails at its first put, at its last, or not at all."""
+    random, disk = Random(9), Disk()
+    store, plain = opened(tmp_path / "0"), PlainStore(disk, LIMITS, BOOT)
+    plain.recover(KEYS[0])
+    for number in range(12):
+        changes = batch(random, plain, WALL_S + number).changes
+        plain.apply(changes, WALL_S + number)
+        plain.commit()
+        apply(store, changes, WALL_S + number)
+    store.close()
+    changes, wall_s = batch(random, plain, WALL_S + 40).changes, WALL_S + 40
+    changes.parcels.append(parcel(random, plain.disk.next_arrival + 40, wall_s, count=3, size=3000))
+    defer(random, changes, plain.due(wall_s), wall_s)
+    plain.log_is_sealed(plain.next_seq - 1)
+    expected = plain.apply(changes, wall_s)
+    plain.commit()
+    data, failed = (tmp_path / "0" / "data.mdb").read_bytes(), list[int]()
+    for pages in range(40):
+        path = tmp_path / str(pages + 1)
+        path.mkdir()
+        (path / "data.mdb").write_bytes(data)
+        store = opened(path, replace(LIMITS, map_bytes_max=len(data) + pages * 4096))
+        store.due(wall_s)
+        store.log_is_sealed(store.next_seq - 1)
+        failed.append(0)
+        while True:
+            try:
+                applied = store.apply(changes, wall_s)
+                store.commit()
+                break
+            except MapFull:
+                failed[-1] += 1
+        assert tuple(applied) == tuple(expected), pages
+        check_same(Random(1), store, plain, wall_s)
+        assert recovered_shape(store.recover(KEYS[0])) == recovered_shape(plain.recover(KEYS[0]))
+        store.close()
+    assert failed[0] and not failed[-1]
+
+
 def test_near_the_limit_of_the_map_there_is_no_room_for_messages_but_for_settling(tmp_path: Path) -> None:
     limits = replace(LIMITS, map_bytes_max=24 << 20, keep_s=0)
     store, random, first, parcels = opened(tmp_path, limits), Random(4), 1, list[Parcel]()

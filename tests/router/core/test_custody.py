@@ -107,6 +107,28 @@ def test_the_receiver_closes_a_link_that_sends_too_many_bytes() -> None:
     assert error.value.reason is Reason.WINDOW_EXCEEDED
 
 
+def test_what_messages_gain_on_the_way_is_granted() -> None:
+    """5,000 small messages, each longer by a VIA and a head than the sender counts it."""
+    sender, receiver = Outgoing(5000, 500_000), Incoming(5000, 500_000)
+    assert sender.fits([100 * (at + 1) for at in range(6000)]) == 5000
+    assert sender.send(5000, 500_000) == 5000
+    for _ in range(50):
+        receiver.receive(100, 13_900)
+    with pytest.raises(RemoteProtocolError):
+        receiver.receive(1, 100_000)
+
+
+def test_a_read_that_is_partly_settled_does_not_count_against_the_sender() -> None:
+    sender, receiver = Outgoing(10, 1 << 20), Incoming(10, 1 << 20)
+    for _ in range(2):
+        sender.send(1, 1 << 19)
+    receiver.receive(2, 1 << 20)
+    receiver.settle(1)
+    sender.settle(1)
+    assert sender.fits([1 << 19]) == 1
+    assert receiver.receive(1, 1 << 19) == 3
+
+
 def test_settling_frees_whole_reads() -> None:
     incoming = Incoming(10, 1000)
     incoming.receive(3, 300)

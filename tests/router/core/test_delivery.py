@@ -147,6 +147,16 @@ def test_a_back_off_doubles_to_its_limit_and_a_success_ends_it() -> None:
     assert one.router.queues.by_recipient[BOB.public].backoff_s == 0
 
 
+def test_ttl_0_does_not_overtake_what_waits() -> None:
+    one, alice, bob = house()
+    publish(one, alice, news(1))
+    one.router.refused(bob, 2, Reason.DISK_FULL, "")
+    settle(one, bob, 2)
+    one.settled()
+    publish(one, alice, news(2, ttl_s=0))
+    assert one.settled()[alice][1] == [(2, Reason.RECIPIENT_OFFLINE_TTL0, "")]
+
+
 def test_a_new_link_ends_the_back_off() -> None:
     one, alice, bob = house()
     publish(one, alice, news(1))

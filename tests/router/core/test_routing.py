@@ -192,8 +192,9 @@ def test_what_is_published_here_goes_to_every_uplink_there_or_not() -> None:
 
 
 def test_what_comes_from_an_uplink_goes_to_no_other() -> None:
-    house = House(uplinks=2).join(APP, UP2, CLIENT)
+    house = House(uplinks=2, connected={UP2: AS_PEER}).join(APP, UP2, CLIENT)
     assert house.multicast(AS_PEER, UP) == (APP, CLIENT)
+    assert house.multicast(LOCAL, OTHER_APP) == (APP, CLIENT, UP, UP2), "each once, joined or not"
     assert House(uplinks=2).multicast(AS_PEER, UP) is Reason.NO_SUBSCRIBERS
 
 
