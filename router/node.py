@@ -307,7 +307,10 @@ async def _listening(
     def refused(where: str, text: str) -> None:
         log.info("%s: %s", where, text)
 
-    more = {"handshakes_max_per_prefix": limits.handshakes_max_per_prefix} if url.startswith("tls:") else {}
+    more: dict[str, Any] = {}
+    if url.startswith("tls:"):
+        more["handshakes_max_per_prefix"] = limits.handshakes_max_per_prefix
+        more["handshake_timeout_s"] = limits.hello_s
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )

@@ -41,7 +41,7 @@ from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.id_index import IdIndex
 from router.parcel_cache import ParcelCache
-from router.store_file import open_file, unusable
+from router.store_file import in_words, open_file, unusable
 from router.store_rows import (
     NUMBER,
     TIMED,
@@ -139,6 +139,7 @@ class Store:
 
     # -- one transaction -------------------------------------------------------------------------------------
 
+    @in_words
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
         before = list(self._state), self._kept_bytes, self._sealed_seq
@@ -162,6 +163,7 @@ class Store:
         self._before = before
         return Applied(*released, forgotten, value)
 
+    @in_words
     def commit(self) -> None:
         """Make it durable; may run in a thread, and nothing else of the store may run meanwhile."""
         txn, self._txn = self._txn, None
@@ -180,6 +182,7 @@ class Store:
             larger = max(min(larger, most), now + (1 << 20))
         self._env.set_mapsize(larger)
 
+    @in_words
     def has_room_for(self, size: int) -> bool:
         """Whether messages of so many bytes may still come: of `map_bytes_max` a quarter is left for settling and
         events, which go on, if need be, even beyond it. Pages that are free again are not counted."""
@@ -310,11 +313,13 @@ class Store:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
+    @in_words
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
         """Which of these (expiry minute, id) the duplicate index holds."""
         with self._env.begin() as txn:
             return self._ids.known(txn, ids)
 
+    @in_words
     def fetch(
         self, recipient: bytes, position: int, messages: int, size: int,
         group: bytes | None = None, before: int | None = None,
@@ -347,6 +352,7 @@ class Store:
                     size -= parcel.size(start, stop)
         return owed, False
 
+    @in_words
     def due(self, wall_s: int) -> list[Due]:
         """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`.
 
@@ -374,6 +380,7 @@ class Store:
                 found.append(Due(parcel, first, tuple(owed)))
         return found
 
+    @in_words
     def message(self, identity: bytes) -> tuple[Parcel, int] | None:
         """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
         with self._env.begin() as txn:
@@ -387,6 +394,7 @@ class Store:
                     return parcel, arrival - first
         return None
 
+    @in_words
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
         """How many seconds the oldest message in the recipient's queue has waited."""
         with self._env.begin() as txn:
@@ -394,6 +402,7 @@ class Store:
                 return max(0, wall_s - (self._cache.get(first) or self._read(txn, first)).at_s)
         return 0
 
+    @in_words
     def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
         """Event values not yet sealed, oldest first: (first sequence number, value)."""
         with self._env.begin() as txn:

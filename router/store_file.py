@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import lmdb
 
 from router.store_terms import StoreError, StoreLimits
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class Placed(Protocol):
+    """A store, which knows where its file is."""
+
+    _path: Path
+
+
+Kind = TypeVar("Kind", bound=Placed)
 
 
 def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
@@ -31,6 +44,21 @@ def unusable(path: Path, why: str) -> StoreError:
         f"the store in {path} {why}. If its file is damaged, move the folder away and start again: the node then "
         "begins with an empty store, and what it held is in the folder you moved"
     )
+
+
+def in_words(
+    method: Callable[Concatenate[Kind, Given], Found],
+) -> Callable[Concatenate[Kind, Given], Found]:
+    """What LMDB finds wrong while the node runs ends it with a `StoreError`."""
+
+    @wraps(method)
+    def attempt(store: Kind, /, *args: Given.args, **more: Given.kwargs) -> Found:
+        try:
+            return method(store, *args, **more)
+        except lmdb.Error as error:
+            raise unusable(store._path, f"failed: {error}") from error
+
+    return attempt
 
 
 def _map_bytes(path: Path, limits: StoreLimits) -> int:

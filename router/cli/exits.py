@@ -61,7 +61,8 @@ def _judged(error: Exception) -> tuple[Exit, str]:
             return Exit.USAGE, f"{error.format_message().rstrip('.')}; `{where} --help` shows how"
         case click.ClickException():
             return Exit(error.exit_code), error.format_message()
-    return _known(error) or _unknown(error)
+    cause = error.__cause__                     # of an actor's failure, which ends the node
+    return _known(error) or (_known(cause) if isinstance(cause, Exception) else None) or _unknown(error)
 
 
 def _leave_output() -> None:

@@ -223,6 +223,8 @@ class Session:
     def _item(self, wire: bytes, now: float) -> Event | None:
         try:
             item = link.decode_item(wire)
+        except link.UnknownItem as error:
+            raise RemoteProtocolError(Reason.UNSUPPORTED, str(error)) from None
         except Malformed as error:
             raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
         before = self.machine.state

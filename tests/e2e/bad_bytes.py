@@ -56,6 +56,11 @@ def _nested(depth: int) -> bytes:
     return b"\x81" * depth + b"\x00"
 
 
+def forged(wire: bytes) -> bytes:
+    """The same with another signature."""
+    return wire[:-1] + bytes((wire[-1] ^ 1,))
+
+
 def _of_age(group: SigningKey, seconds: float) -> bytes:
     return seal_multicast(group, b"bad input", ttl_s=60, expiry_min=expiry_min(time.time() + seconds))
 
@@ -73,7 +78,7 @@ BAD_MESSAGES = (
                lambda link, _: link.unicast(link.router, b"\x82\x01" + _nested(200), ttl_s=0), None),
     BadMessage("a control message of an unknown type",
                lambda link, _: link.unicast(link.router, b"\x82\x18\x63\xa0", ttl_s=0), None),
-    BadMessage("wrongly signed", lambda _, group: _good(group)[:-1] + b"\x00", Reason.BAD_SIGNATURE),
+    BadMessage("wrongly signed", lambda _, group: forged(_good(group)), Reason.BAD_SIGNATURE),
     BadMessage("signed with another key",
                lambda link, group: _good(link.key).replace(link.key.public, group.public), Reason.BAD_SIGNATURE),
     BadMessage("expired", lambda _, group: _of_age(group, -120), Reason.EXPIRY_PASSED),

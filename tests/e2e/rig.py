@@ -203,13 +203,14 @@ class NodeProcess(Process):
     """A node: a home, and `router serve` on it."""
 
     def __init__(
-        self, base: Path, name: str, role: config.Role, settings: dict[str, object], *, listens: bool
+        self, base: Path, name: str, role: config.Role, settings: dict[str, object], *, listens: bool, verbose: bool
     ) -> None:
         self.home = Home(base / name)
         self.home.create(role)
         self.key = keyring.load_or_create(self.home, keyring.NODE)
         self.url = f"tls://127.0.0.1:{free_port()}" if listens else ""
         self.settings = {**QUICK, **settings}
+        self.verbose = ("--verbose",) if verbose else ()
         super().__init__(name, (), base / f"{name}.stderr")
 
     @property
@@ -231,7 +232,7 @@ class NodeProcess(Process):
     async def launch(self) -> None:
         listen = ("--listen", self.url) if self.url else ()
         settings = [part for name, value in self.settings.items() for part in ("--set", f"{name}={_toml(value)}")]
-        self.command = [*ROUTER, "--home", str(self.home.path), "serve", "--json", *listen, *settings]
+        self.command = [*ROUTER, "--home", str(self.home.path), "serve", "--json", *listen, *settings, *self.verbose]
         await super().launch()
 
     async def run(self, *args: str, stdin: bytes = b"") -> Finished:
@@ -246,28 +247,30 @@ class NodeProcess(Process):
             async with connect(home=self.home) as app:
                 return json.loads(await app.ask(word))
 
-    async def queued(self) -> int:
-        return sum(int(row["messages"]) for row in await self.ask("queue"))
+    async def queued(self, recipient: PublicKey | None = None) -> int:
+        """How many messages wait, for everybody or for one."""
+        rows = await self.ask("queue")
+        return sum(row["messages"] for row in rows if recipient is None or row["recipient"] == recipient.hex())
 
-    async def until_drained(self, within_s: float = STATE_S) -> None:
+    async def until_drained(self, recipient: PublicKey | None = None) -> None:
         async def is_drained() -> bool:
-            return await self.queued() == 0
+            return await self.queued(recipient) == 0
 
-        await until(f"the queues of {self.name} are empty", is_drained, within_s)
+        await until(f"the queues of {self.name} are empty", is_drained)
 
-    async def until_joined(self, group: PublicKey, subscriber: PublicKey, within_s: float = STATE_S) -> None:
+    async def until_joined(self, group: PublicKey, subscriber: PublicKey) -> None:
         async def has_joined() -> bool:
             rows = await self.ask("groups")
             return any(row["group"] == group.hex() and row["subscriber"] == subscriber.hex() for row in rows)
 
-        await until(f"{subscriber.hex()[:8]} is in the group at {self.name}", has_joined, within_s)
+        await until(f"{subscriber.hex()[:8]} is in the group at {self.name}", has_joined)
 
-    async def until_connected(self, key: PublicKey, *, up: bool = True, within_s: float = STATE_S) -> None:
+    async def until_connected(self, key: PublicKey, *, up: bool = True) -> None:
         async def is_so() -> bool:
             connected = (row["address"] for row in await self.ask("peers") if row["state"] == "connected")
             return (key.hex() in connected) is up
 
-        await until(f"{key.hex()[:8]} is {'connected' if up else 'gone'} at {self.name}", is_so, within_s)
+        await until(f"{key.hex()[:8]} is {'connected' if up else 'gone'} at {self.name}", is_so)
 
 
 def _toml(value: object) -> str:
@@ -282,11 +285,13 @@ class Rig:
         self.processes: list[Process] = []
 
     def node(
-        self, name: str, role: config.Role = "edge", *, listens: bool | None = None, **settings: object
-    ) -> NodeProcess:
+        self, name: str, role: config.Role = "edge", *, listens: bool | None = None, verbose: bool = False,
+        **settings: object,
+    ) -> NodeProcess:  # fmt: skip
         """A node that is not started yet. `settings`: `store__map_bytes_max=…` is store.map_bytes_max."""
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
-        found = NodeProcess(self.base, name, role, dotted, listens=role == "core" if listens is None else listens)
+        listens = role == "core" if listens is None else listens
+        found = NodeProcess(self.base, name, role, dotted, listens=listens, verbose=verbose)
         self.processes.append(found)
         return found
 

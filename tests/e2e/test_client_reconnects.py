@@ -142,7 +142,7 @@ async def test_the_commands_do_the_same(tmp_path: Path) -> None:
         async with connect(home=node.home, as_name="reader") as reader:
             heard = await reader.join("g")
             await node.kill()
-            waiting = found.process("pub", *ROUTER, "--home", str(node.home.path), "pub", "--queue", "--raw", "g", "later")
+            waiting = found.process("pub", *ROUTER, "--home", str(node.home.path), "pub", "--queue", "g", "later")
             await waiting.launch()
             await node.start()
             assert (await waiting.line()).startswith("msg1")

@@ -43,7 +43,7 @@ async def test_a_full_store_refuses_for_now(size: int, batch: int, tmp_path: Pat
         wires = [multicast(group, os.urandom(size)) for _ in range(2 * MAP_BYTES // (size + 200))]
         async with linked(node, new_key()) as publisher:
             taken, refused = await fill(publisher, wires, batch)
-            assert taken * size > MAP_BYTES // 10
+            assert taken * (size + 200) > MAP_BYTES // 10
             assert Reason.DISK_FULL.later
             status = await node.ask("status")
             assert status["reasons"]["disk-full"] == refused

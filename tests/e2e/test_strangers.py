@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bad_bytes import forged
 from disk import read_disk
 from raw_link import linked, multicast, say_bytes
 from rig import NodeProcess, Rig, new_key, rig
@@ -106,7 +107,7 @@ async def test_a_stranger_changes_nothing(tmp_path: Path) -> None:
                 ),
                 "a message carried": stranger.says(Carried(multicast(found.group, b"carried"))),
                 "a message that is none": b"\x84\x00\xa0\x40\x40",
-                "a forged message": found.recorded["multicast"][:-1] + b"\x00",
+                "a forged message": forged(found.recorded["multicast"]),
                 "an expired message": multicast(found.group, b"x", expiry_s=-120),
                 "a message for ever": multicast(found.group, b"x", expiry_s=10**8),
             }

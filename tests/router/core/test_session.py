@@ -303,13 +303,20 @@ def test_a_frame_over_the_limit_ends_it_at_its_first_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x00", b"\x40", frame(b"\x82\x0c\x00"), frame(b"\x81\x04"), b"\x58\x01x", frame(b"\xff\x63")]
+    "data", [b"\x00", b"\x40", frame(b"\x81\x04"), b"\x58\x01x", frame(b"\xff\x63")]
 )
 def test_what_cannot_be_read_ends_it(data: bytes) -> None:
     _, router = opened()
     with pytest.raises(RemoteProtocolError) as error:
         router.receive(data, 0)
     assert error.value.reason is Reason.MALFORMED
+
+
+def test_an_item_of_a_later_version_ends_it() -> None:
+    _, router = opened()
+    with pytest.raises(RemoteProtocolError) as error:
+        router.receive(frame(b"\x82\x0c\x00"), 0)
+    assert error.value.reason is Reason.UNSUPPORTED
 
 
 # -- link items --------------------------------------------------------------------------------------------------
