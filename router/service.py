@@ -13,6 +13,7 @@ what is addressed to it; if it fails it is started again, and what it had not se
 from __future__ import annotations
 
 import importlib
+import logging
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -23,12 +24,15 @@ import trio
 from router import keyring
 from router.actor import TrioActor, actor_system
 from router.client import Node, connect
+from router.client_errors import Refused
 from router.core.crypto import SigningKey
 from router.home import Home
 from router.received import Received
 from router.supervisor import BackOff, Supervisor
 
 KEY_PREFIX = "service-"
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Received", "Service", "UnknownService", "key_of", "load_class", "run", "supervise"]
 
@@ -56,13 +60,20 @@ class Service(TrioActor):
         async with connect(url=self._url, key=self._key, when_down="queue") as self.node:
             await self.on_connected()
             async for message in self.node:
-                await self.on_message(message)
+                try:
+                    await self.on_message(message)
+                except Refused as refusal:      # what it sent in answer is refused: an outcome, and the next one's turn
+                    log.warning("%s: %s", self, refusal)
 
     async def on_connected(self) -> None:
         """Join groups, start tasks in `self.nursery`."""
 
     async def on_message(self, message: Received) -> None:
-        """A unicast to this service, or a message of a group it joined. It is settled when this returns."""
+        """A unicast to this service, or a message of a group it joined. It is settled when this returns.
+
+        A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
+        service again, and the message comes again.
+        """
 
 
 def load_class(spec: str) -> type[Service]:

@@ -87,6 +87,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.home import HomeError
     from router.journal import JournalError
     from router.keyring import KeyringError
+    from router.service import UnknownService
     from router.store_terms import StoreError
     from router.transport import InvalidUrl, ListenFailed
 
@@ -94,7 +95,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((NodeUnavailable,), Exit.NO_NODE),
         ((Refused, JoinRefused), Exit.REFUSED),
         ((NotAnswered,), Exit.TIMED_OUT),
-        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError), Exit.USAGE),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownService), Exit.USAGE),
         ((HomeError, StoreError, ListenFailed, JournalError, LogNotWritten, SealError), Exit.FAILED),
     )
 

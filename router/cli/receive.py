@@ -50,7 +50,7 @@ _AS = click.option(
 )  # fmt: skip
 _JOURNAL = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH",
-    help="Remember there what was printed, and never print it twice.",
+    help="Remember there what was printed; after a crash at most the last line comes again.",
 )  # fmt: skip
 
 
