@@ -18,7 +18,6 @@ import trio
 from router.actor import TrioActor
 from router.connection import Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
 from router.core import events as ev
-from router.core.acceptance import Job
 from router.core.crypto import PublicKey
 from router.core.effects import (
     Close,
@@ -35,6 +34,7 @@ from router.core.effects import (
     Tell,
 )
 from router.core.intake import Arrived
+from router.core.job import Job
 from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Clear, Router

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import trio
 
 from router import verifier
-from router.core.acceptance import Job
+from router.core.job import Job
 
 log = logging.getLogger(__name__)
 

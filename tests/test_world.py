@@ -110,12 +110,14 @@ def test_anything_goes(seed: int) -> None:
             limits = replace(limits, queues=queues)
         window = random.choice((4, 16)), random.choice((1000, 9000))
         settings = Settings(limits=limits, window_messages=window[0], window_bytes=window[1])
-        core = world.node("core", settings)
+        cores = [world.node(f"core{n}", settings) for n in range(random.choice((1, 2)))]
         edges = [world.node(f"edge{n}", settings) for n in range(2)]
-        cables = [world.link(edge, core, uplink=True, grants=ALL) for edge in edges]
+        cables = [world.link(edge, core, uplink=True, grants=ALL) for edge in edges for core in cores]
+        if len(cores) == 2:
+            cables.append(world.link(*cores, both=world.time.chance(0.5)))
         groups = [world.group(name) for name in ("news", "cats", "dogs")]
         apps = []
-        for node in [core, *edges] * 2:
+        for node in [cores[0], *edges] * 2:
             habits = Habits(
                 settle_s=random.choice((0.001, 0.2, 0.5, None)), die=random.choice((0, 0, 0.05)),
                 features=random.choice(((), ("outcome",))),
@@ -131,14 +133,14 @@ def test_anything_goes(seed: int) -> None:
             app.settle_all()
         world.run_until_quiet()
         for app in apps:
-            assert not set(app.diary.settled) & set(app.diary.refused)
+            assert not set(app.diary.settled) & set(app.diary.refused) - app.replayed
         assert_nothing_is_left_over(world)
 
 
 def act(world: World, app: App, groups: list[SigningKey], apps: list[App]) -> None:
     random = world.time.random
     group = random.choice(groups)
-    match random.randrange(6):
+    match random.randrange(7):
         case 0 | 1:
             app.join(group, local=world.time.chance(0.2))
         case 2:
@@ -149,6 +151,13 @@ def act(world: World, app: App, groups: list[SigningKey], apps: list[App]) -> No
         case 5:
             other = random.choice(apps)
             app.send(other.key.public, random.randrange(1, 8), ttl_s=random.choice((0, 2, 3600)))
+        case 6:
+            node = random.choice(world.nodes)
+            old = random.choice(sorted(app.diary.sent.values()) or [b""])
+            if node.alive and world.time.chance(0.3):
+                node.clear_queue(random.choice(apps).key.public)
+            elif old:
+                app.replay(old)
 
 
 def assert_nothing_is_left_over(world: World) -> None:

@@ -71,6 +71,7 @@ class App:
         self.reports: list[Report] = []
         self.outcomes: dict[bytes, list[link.RecipientOutcome]] = {}
         self.doubled: list[bytes] = []
+        self.replayed: set[bytes] = set()
         self.answers: list[object] = []
         self.violations: list[RemoteProtocolError] = []
         self._connect = connect
@@ -115,6 +116,10 @@ class App:
     def put(self, wire: bytes) -> bytes:
         """Send these bytes, whatever they are."""
         return self._put(wire, True)
+
+    def replay(self, wire: bytes) -> None:
+        """Send what was sent before; it may have been settled then and be refused now."""
+        self.replayed.add(self.put(wire))
 
     def start(self) -> None:
         self.running = True

@@ -9,13 +9,13 @@ from typing import Protocol
 from plain_store import Disk
 from world_time import End, Time
 
-from router.core.acceptance import Job
 from router.core.codec import frame
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inquire, Pulled, Say, Settle, Tell
 from router.core.events import Event, decode_events
 from router.core.intake import Arrived, read_messages
+from router.core.job import Job
 from router.core.machine import RemoteProtocolError
 from router.core.parcel import Parcel
 from router.core.rights import Directory, Neighbour

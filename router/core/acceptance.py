@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from .crypto import MessageId
 from .delivery import Delivery
 from .effects import Desk, Now, Say, Settle
 from .intake import Arrived, Refusal, Row, carried
+from .job import Batch, Job
 from .lifetime import deadline_s, expiry_min, expiry_s
 from .link import Outcome
 from .links import Link, Links
@@ -35,6 +36,7 @@ from .seen import Seen
 from .session import Allowance
 
 PLANS_MAX = 10_000
+OVERTAKEN = (Reason.EXPIRY_PASSED, Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE)
 PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
@@ -49,37 +51,6 @@ class AcceptanceLimits:
     neighbour_messages_per_s: float = 0.0
     source_messages_per_s: float = 0.0
     sources_metered_max: int = 10_000
-
-
-@dataclass(slots=True)
-class Job:
-    """One read on its way through verification.
-
-    `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
-    `positions` holds start, end and signer_at of every fresh row, for the verifiers.
-    """
-
-    link: Link
-    arrived: Arrived
-    fresh: list[Row]
-    positions: array[int]
-    copies: list[Row] = field(default_factory=list)
-    known: list[Row] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    valid: bytes = b""
-
-
-@dataclass(slots=True)
-class Batch:
-    """All that one link brought in this cycle, and what becomes of it."""
-
-    link: Link
-    jobs: list[Job]
-    refusals: list[Refusal] = field(default_factory=list)
-    known: list[bytes] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.refusals += [refusal for job in self.jobs for refusal in job.refusals]
 
 
 class Room(NamedTuple):
@@ -130,14 +101,14 @@ class Acceptance:
         for row in arrived.rows:
             k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
             if not earliest <= expiry <= latest and (refusal := self._out_of_time(k, expiry, wall_s)):
-                job.refusals.append(refusal)
+                self._turn_away(job, row, refusal)
                 continue
             which = (kind, signer, destination, via, number)
             plan = plans.get(which)
             if plan is None:
                 plan = self._plan(which, link, wall_s)
             if plan.__class__ is Reason:
-                job.refusals.append((k, plan, ""))
+                self._turn_away(job, row, (k, plan, ""))
                 continue
             once = plan.__class__ is not ForUs and (via is None or not _is_source_routed(link, row))
             if once and identity in seen:
@@ -154,6 +125,14 @@ class Acceptance:
                 if plan.__class__ is ForUs:
                     self._unwrap(job, row, now)
         return job
+
+    def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
+        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone."""
+        known = row.id in self._seen and not _is_source_routed(job.link, row)
+        if known and refusal[1] in OVERTAKEN and job.link.standing is not Standing.STRANGER:
+            job.known.append(row)
+        else:
+            job.refusals.append(refusal)
 
     def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
         """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).

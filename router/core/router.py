@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from . import events as ev
 from . import link as words
-from .acceptance import Acceptance, AcceptanceLimits, Job
+from .acceptance import Acceptance, AcceptanceLimits
 from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
@@ -21,6 +21,7 @@ from .effects import Close, Decision, Desk, Effect, Now
 from .groups import Groups, Subscription
 from .inquiry import Answer
 from .intake import Arrived
+from .job import Job
 from .lifetime import expiry_s
 from .links import Link, Links
 from .machine import RemoteProtocolError

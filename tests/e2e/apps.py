@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -127,8 +128,20 @@ async def keep(app: App, node: Node) -> None:
         await trio.sleep(random.random() * PAUSE_S)  # done, and not yet settled: here a kill makes it come again
 
 
-def read(database: Path, question: str) -> list[tuple[int, ...]]:
-    """For the test: what an app has written so far."""
+# -- for the test: what an app has written so far -------------------------------------------------------------
+
+
+def count(database: Path, what: str) -> int:
+    [(found,)] = _ask(database, f"SELECT count(*) FROM {what}")
+    assert isinstance(found, int)
+    return found
+
+
+def ids(database: Path, what: str) -> list[bytes]:
+    return [bytes(found) for (found,) in _ask(database, f"SELECT id FROM {what}")]
+
+
+def _ask(database: Path, question: str) -> list[tuple[Any]]:
     connection = sqlite3.connect(database, timeout=30)
     try:
         return connection.execute(question).fetchall()

@@ -95,7 +95,9 @@ def bad_bytes(frame_bytes_max: int) -> Iterator[BadBytes]:
     yield BadBytes("no frame at all", b"GET / HTTP/1.1\r\n\r\n", Reason.MALFORMED)
     yield BadBytes("an empty frame", b"\x40", Reason.MALFORMED)
     yield BadBytes("an item of an unknown type", frame(b"\x82\x0f\x00"), Reason.UNSUPPORTED)
-    yield BadBytes("a message of an unknown type", frame(b"\x84\x18\x2a\xa0\x40\x58\x40" + bytes(64)), Reason.UNSUPPORTED)
+    yield BadBytes(
+        "a message of an unknown type", frame(b"\x84\x18\x2a\xa0\x40\x58\x40" + bytes(64)), Reason.UNSUPPORTED
+    )
     yield BadBytes("an item with a key twice", frame(b"\x82\x02\xa2\x61a\x00\x61a\x00"), Reason.MALFORMED)
     yield BadBytes("a deeply nested item", frame(b"\x82\x05" + _nested(500)), Reason.MALFORMED)
     yield BadBytes("a second hello", frame(b"\x82\x02\xa0"), Reason.MALFORMED)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import trio
-from rig import STATE_S, Failed, NodeProcess
+from processes import STATE_S, Failed
+from rig import NodeProcess
 
 from router import transport
 from router.core import link
@@ -41,7 +42,7 @@ class RawLink:
         self.settled = 0
         self.sent = 0
         self.ended: Ended | None = None
-        self.is_closed = False
+        self.is_up = self.is_closed = False
         self.written = bytearray()
         self._offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
         self.stream: Stream
@@ -52,7 +53,7 @@ class RawLink:
         self.stream = await transport.dial(url, self.key, expect, timeout_s=10)
         self.session = Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=expect)
         await self._flush()
-        await self.until("the link is up", lambda: self.session.is_open)
+        await self.until("the link is up", lambda: self.is_up)
 
     async def close(self) -> None:
         await self.stream.aclose()
@@ -97,6 +98,11 @@ class RawLink:
         if scope.cancelled_caught or not holds():
             raise Failed(f"not so: {what}; heard {self.ended or 'no goodbye'}, refused {self.refused}")
 
+    async def until_got(self, *wires: bytes) -> None:
+        """Read until all these messages have come."""
+        wanted = {message_id(wire) for wire in wires}
+        await self.until(f"{len(wanted)} messages come", lambda: wanted <= set(self.ids))
+
     async def until_closed(self) -> Ended | None:
         """Read until the node has closed; its goodbye."""
         await self.until("the node closes", lambda: self.is_closed)
@@ -125,7 +131,7 @@ class RawLink:
                 case Ended():
                     self.ended = event
                 case Up():
-                    pass
+                    self.is_up = True
         if data:
             with suppress(StreamBroken):
                 await self._flush()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import trio
-from rig import ROUTER, NodeProcess, Rig, new_key, rig, until
+from processes import until
+from rig import ROUTER, NodeProcess, Rig, new_key, rig
 
 from router import Node, NodeUnavailable, connect
 

@@ -8,41 +8,43 @@ from pathlib import Path
 
 import pytest
 from disk import read_disk
+from processes import until
 from raw_link import RawLink, linked, multicast
-from rig import new_key, rig, until
+from rig import new_key, rig
 
+from router.core.crypto import SigningKey
 from router.core.reasons import Reason
 
 MAP_BYTES = 4 << 20
+SMALL = {
+    "store.map_bytes_initial": 1 << 20, "store.map_bytes_max": MAP_BYTES, "queues.keep_s": 0,
+    "queues.share_percent": 100, "log.segment_s": 1, "log.segment_bytes": 1 << 16,
+}  # fmt: skip
 
 
-async def fill(publisher: RawLink, wires: list[bytes], batch: int) -> tuple[int, int]:
+async def fill(publisher: RawLink, group: SigningKey, size: int, batch: int) -> tuple[int, int]:
     """Publish until a whole batch is refused; how many were taken, and how many refused."""
     taken = refused = 0
-    for at in range(0, len(wires), batch):
-        reasons = await publisher.publish(*wires[at : at + batch])
+    while taken * size < 2 * MAP_BYTES:
+        reasons = await publisher.publish(*[multicast(group, os.urandom(size)) for _ in range(batch)])
         assert set(reasons) <= {None, Reason.DISK_FULL}
         taken += reasons.count(None)
         refused += reasons.count(Reason.DISK_FULL)
         if None not in reasons:
             return taken, refused
-    raise AssertionError(f"of {taken + refused} messages {refused} were refused")
+    raise AssertionError(f"{taken} messages of {size} bytes were taken")
 
 
-@pytest.mark.parametrize(("size", "batch"), [(1000, 500), (100_000, 40), (50, 4000)])
+@pytest.mark.parametrize(("size", "batch"), [(1000, 500), (100_000, 10), (50, 4000)])
 async def test_a_full_store_refuses_for_now(size: int, batch: int, tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
-        node = found.node(
-            "node", store__map_bytes_initial=1 << 20, store__map_bytes_max=MAP_BYTES, queues__keep_s=0,
-            queues__share_percent=100, log__segment_s=1, log__segment_bytes=1 << 16,
-        )  # fmt: skip
+        node = found.node("node", "edge", SMALL)
         await node.start()
         group, away = new_key(), new_key()
         async with linked(node, away, durable=True) as app:
             assert await app.join(group.public)
-        wires = [multicast(group, os.urandom(size)) for _ in range(2 * MAP_BYTES // (size + 200))]
         async with linked(node, new_key()) as publisher:
-            taken, refused = await fill(publisher, wires, batch)
+            taken, refused = await fill(publisher, group, size, batch)
             assert taken * (size + 200) > MAP_BYTES // 10
             assert Reason.DISK_FULL.later
             status = await node.ask("status")

@@ -14,48 +14,51 @@ import pytest
 import trio
 from apps import App
 from disk import Disk, read_disk
-from rig import NodeProcess, Process, Rig, new_key, three_tiers, until
+from processes import Process, until
+from rig import NodeProcess, Tiers, new_key, three_tiers
+
+from router.core.crypto import PublicKey
 
 MESSAGES = 80
 ROUND_S = 15.0  # at most, on a busy machine; most take one
 MOMENT_S = 0.15  # a round's traffic takes about so long
-LITTLE_SEGMENTS = {"log__segment_bytes": 64 * 1024, "log__segment_s": 1}
+LITTLE_SEGMENTS = {"log.segment_bytes": 64 * 1024, "log.segment_s": 1}
 
 
 class Rounds:
-    """A publisher behind edge A, subscribers behind edge B and at the core, and whoever kills them."""
+    """A publisher behind edge A, an app that keeps at the core and one behind edge B, and whoever kills them all."""
 
-    def __init__(self, rig: Rig, edge_a: NodeProcess, core: NodeProcess, edge_b: NodeProcess, chance: random.Random):
+    def __init__(self, tiers: Tiers, chance: random.Random) -> None:
+        self.tiers = tiers
         self.chance = chance
-        self.nodes = (edge_a, core, edge_b)
         self.group = new_key()
-        self.keys = [new_key() for _ in range(3)]
-        homes = (edge_a, core, edge_b)
-        told = [
-            App(str(node.home.path), key.seed.hex(), self.group.seed.hex(), str(rig.base / f"app-at-{node.name}.db"))
-            for node, key in zip(homes, self.keys, strict=True)
-        ]
-        self.databases = [Path(one.database) for one in told]
-        self.publisher = rig.process("publisher", *told[0].command("publish"))
-        self.keepers = [
-            rig.process("keeper-at-core", *told[1].command("keep")),
-            rig.process("keeper-at-edge-b", *told[2].command("keep")),
-        ]
-        self.scratch = rig.base / "scratch"
+        self.publisher, self.published_in, _ = self._app("publish", tiers.edge_a)
+        self.at_core, self.kept_at_core, self.key_at_core = self._app("keep", tiers.core)
+        self.at_edge, self.kept_at_edge, self.key_at_edge = self._app("keep", tiers.edge_b)
         self.published = 0
 
+    def _app(self, role: str, node: NodeProcess) -> tuple[Process, Path, PublicKey]:
+        name, key = f"{role}-at-{node.name}", new_key()
+        database = self.tiers.rig.base / f"{name}.db"
+        told = App(str(node.home.path), key.seed.hex(), self.group.seed.hex(), str(database))
+        return self.tiers.rig.process(name, *told.command(role)), database, key.public
+
+    @property
+    def nodes(self) -> tuple[NodeProcess, ...]:
+        return self.tiers[1:]
+
     async def begin(self) -> None:
-        edge_a, core, edge_b = self.nodes
-        for one in (self.publisher, *self.keepers):
+        tiers, group = self.tiers, self.group.public
+        for one in (self.publisher, self.at_core, self.at_edge):
             await one.start()
-        await edge_b.until_joined(self.group.public, self.keys[2].public)
-        await core.until_joined(self.group.public, edge_b.address)
-        await core.until_joined(self.group.public, self.keys[1].public)
+        await tiers.edge_b.until_joined(group, self.key_at_edge)
+        await tiers.core.until_joined(group, tiers.edge_b.address)
+        await tiers.core.until_joined(group, self.key_at_core)
 
     async def round(self) -> None:
         self.published += MESSAGES
         await self.publisher.tell(str(self.published))
-        victims: list[Process] = [*self.nodes, self.publisher, *self.keepers]
+        victims: list[Process] = [*self.nodes, self.publisher, self.at_core, self.at_edge]
         chosen = self.chance.sample(victims, self.chance.choice((1, 1, 2, 2, 3)))
         async with trio.open_nursery() as nursery:
             for victim in chosen:
@@ -83,27 +86,24 @@ class Rounds:
     def _check_what_is_left(self, node: NodeProcess) -> None:
         """The disk is whole, and holds whatever was acknowledged."""
         disk = self._read(node)
-        if node is self.nodes[0]:
-            acknowledged = apps.read(self.databases[0], "SELECT id FROM published WHERE acknowledged")
-            assert {identity for (identity,) in acknowledged} <= set(disk.accepted)
+        if node is self.tiers.edge_a:
+            assert set(apps.ids(self.published_in, "published WHERE acknowledged")) <= set(disk.accepted)
 
     def _read(self, node: NodeProcess) -> Disk:
-        return read_disk(node.home, node.address, self.scratch)
+        return read_disk(node.home, node.address, self.tiers.rig.base / "scratch")
 
     async def _drain(self) -> None:
         async def is_acknowledged() -> bool:
-            return self._count(0, "published WHERE acknowledged") == self.published
+            return apps.count(self.published_in, "published WHERE acknowledged") == self.published
 
         async def has_effects() -> bool:
-            return all(self._count(at, "effects") >= self.published for at in (1, 2))
+            kept = (apps.count(place, "effects") for place in (self.kept_at_core, self.kept_at_edge))
+            return all(count >= self.published for count in kept)
 
         await until("everything is acknowledged", is_acknowledged)
         await until("everything has had its effect", has_effects)
         for node in self.nodes:
             await node.until_drained()
-
-    def _count(self, at: int, what: str) -> int:
-        return apps.read(self.databases[at], f"SELECT count(*) FROM {what}")[0][0]
 
     # -- what must hold ------------------------------------------------------------------------------------
 
@@ -111,32 +111,32 @@ class Rounds:
         """The three disks as they are at one moment, with nothing under way."""
         for node in self.nodes:
             await node.freeze()
-        disk_a, disk_core, disk_b = (self._read(node) for node in self.nodes)
+        at_a, at_core, at_b = (self._read(node) for node in self.nodes)
         for node in self.nodes:
             node.thaw()
-        ids = [identity for (identity,) in apps.read(self.databases[0], "SELECT id FROM published ORDER BY n")]
+        ids = apps.ids(self.published_in, "published ORDER BY n")
         assert len(ids) == self.published
-        edge_a, core, edge_b = self.nodes
-        for disk in (disk_a, disk_core, disk_b):
+        for disk in (at_a, at_core, at_b):
             assert disk.accepted == ids, "not accepted once, in the order of publishing"
             assert not disk.pending
-        assert disk_a.ended("acked", core.address) == set(ids)
-        assert disk_core.ended("acked", edge_b.address) == set(ids)
-        assert disk_core.ended("delivered", self.keys[1].public) == set(ids)
-        assert disk_b.ended("delivered", self.keys[2].public) == set(ids)
+        assert at_a.ended("acked", self.tiers.core.address) == set(ids)
+        assert at_core.ended("acked", self.tiers.edge_b.address) == set(ids)
+        assert at_core.ended("delivered", self.key_at_core) == set(ids)
+        assert at_b.ended("delivered", self.key_at_edge) == set(ids)
 
     def _compare_effects(self) -> None:
-        assert apps.read(self.databases[0], "SELECT * FROM refused") == []
-        ids = apps.read(self.databases[0], "SELECT n, id FROM published ORDER BY n")
-        for at in (1, 2):
-            assert apps.read(self.databases[at], "SELECT n, id FROM effects ORDER BY at") == ids
-            assert apps.read(self.databases[at], "SELECT id FROM repeats WHERE NOT redelivered") == []
+        """Each acknowledged message once, in order; and the node had said of each that came again that it might."""
+        assert apps.count(self.published_in, "refused") == 0
+        ids = apps.ids(self.published_in, "published ORDER BY n")
+        for place in (self.kept_at_core, self.kept_at_edge):
+            assert apps.ids(place, "effects ORDER BY at") == ids
+            assert apps.ids(place, "repeats WHERE NOT redelivered") == []
 
 
 @asynccontextmanager
 async def killing(base: Path, seed: int, rounds: int) -> AsyncIterator[Rounds]:
-    async with three_tiers(base, verifiers=1, within_s=ROUND_S * rounds, **LITTLE_SEGMENTS) as (rig, *nodes):
-        found = Rounds(rig, *nodes, random.Random(seed))
+    async with three_tiers(base, LITTLE_SEGMENTS, verifiers=1, within_s=ROUND_S * rounds) as tiers:
+        found = Rounds(tiers, random.Random(seed))
         await found.begin()
         yield found
 

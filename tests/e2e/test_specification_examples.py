@@ -1,4 +1,4 @@
-"""The specification's two worked examples on real processes, step by step ("Unicast routing" and "Multicast routing")."""
+"""The specification's two worked examples, of unicast and of multicast routing, on real processes, step by step."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ async def test_the_unicast_example(tmp_path: Path) -> None:
         async with linked(x, psx_key, durable=True) as psx:
             async with linked(y, psy_key, durable=True) as psy:
                 # X's table gets its entry to Y when PSy speaks first, over X as its next hop.
-                await psy.publish(with_via(psy.unicast(psx_key.public, b"I am here"), x.address))
-                await psx.until("PSx has heard of PSy", lambda: len(psx.got) == 1)
+                hello = psy.unicast(psx_key.public, b"I am here")
+                assert await psy.publish(with_via(hello, x.address)) == [None]
+                await psx.until_got(hello)
 
                 sent = psx.unicast(psy_key.public, b"from PSx")  # 1
                 assert await psx.publish(sent) == [None]  # 2 to 5: X finds PSy behind Y
-                await psy.until("PSy has the message", lambda: len(psy.got) == 1)  # 6, 7, 11
+                await psy.until_got(sent)  # 6, 7, 11
                 came = open_message(psy.got[0])
                 assert isinstance(came, Unicast)
                 assert (came.source, came.body, came.via) == (psx_key.public, b"from PSx", x.address)  # 8
@@ -45,7 +46,7 @@ async def test_the_unicast_example(tmp_path: Path) -> None:
 
                 answer = psy.unicast(came.source, b"from PSy")  # 9, 12: Y has learned that PSx is behind X
                 assert await psy.publish(answer) == [None]
-                await psx.until("PSx has the answer", lambda: len(psx.got) == 2)
+                await psx.until_got(answer)
                 back = open_message(psx.got[1])
                 assert isinstance(back, Unicast)
                 assert (back.source, back.body, back.via) == (psy_key.public, b"from PSy", y.address)
@@ -57,7 +58,7 @@ async def test_the_unicast_example(tmp_path: Path) -> None:
             [row] = await y.ask("queue")
             assert (row["recipient"], row["messages"]) == (psy_key.public.hex(), 1)
             async with linked(y, psy_key, durable=True) as psy:
-                await psy.until("PSy has what waited", lambda: len(psy.got) == 1)
+                await psy.until_got(later)
                 assert psy.ids == [message_id(later)]
             await y.until_drained()
 
@@ -78,7 +79,7 @@ async def test_a_unicast_waits_until_a_connection_to_y_is_there(tmp_path: Path) 
             assert (row["recipient"], row["messages"]) == (y.address.hex(), 1)
             await y.start()
             async with linked(y, psy_key, durable=True) as psy:
-                await psy.until("PSy has the message", lambda: len(psy.got) == 1)
+                await psy.until_got(sent)
                 assert psy.ids == [message_id(sent)]
             await x.until_drained()
 
@@ -106,8 +107,8 @@ async def test_the_multicast_example(tmp_path: Path) -> None:
 
             sent = multicast(group, b"M")
             assert await psx.publish(with_via(sent, y.address)) == [None]  # 1 to 3
-            await psy.until("PSy has M", lambda: len(psy.got) == 1)  # 4 to 8, 10
-            await at_c.until("C's subscriber has M", lambda: len(at_c.got) == 1)  # 11
+            await psy.until_got(sent)  # 4 to 8, 10
+            await at_c.until_got(sent)  # 11
             for link, last_hop in ((psy, x), (at_c, y)):
                 came = open_message(link.got[0])
                 assert isinstance(came, Multicast)
@@ -127,7 +128,6 @@ async def test_the_multicast_example(tmp_path: Path) -> None:
 
         await a.start()
         async with linked(a, app_a, durable=True) as app:
-            await app.until("A's subscriber has M", lambda: len(app.got) == 1)
+            await app.until_got(sent)
             assert app.ids == [message_id(sent)]
         await y.until_drained()
-

@@ -15,7 +15,7 @@ from disk import read_disk
 from raw_link import linked, multicast, say_bytes
 from rig import NodeProcess, Rig, new_key, rig
 
-from router.core.control import Carried, Join, Leave, Pull
+from router.core.control import Carried, Control, Join, Leave, Pull
 from router.core.crypto import SigningKey
 from router.core.inquiry import Inquiry, encode_inquiry
 from router.core.link import Goodbye
@@ -40,9 +40,7 @@ class Scene:
 
     async def state(self) -> dict[str, Any]:
         """All that must stay as it is: what the operator's commands print, and what is on the disk."""
-        status, queue, groups = [
-            (await self.core.run(word, "--json")).json for word in ("status", "queue", "groups")
-        ]
+        status, queue, groups = [(await self.core.run(word, "--json")).json for word in ("status", "queue", "groups")]
         await self.core.freeze()
         disk = read_disk(self.core.home, self.core.address, self.rig.base / "scratch")
         self.core.thaw()
@@ -65,7 +63,7 @@ class Scene:
 @asynccontextmanager
 async def scene(base: Path) -> AsyncIterator[Scene]:
     async with rig(base) as found:
-        core = found.node("core", "core", log__segment_s=1)
+        core = found.node("core", "core", {"log.segment_s": 1})
         a, app, peer, group = new_key(), new_key(), new_key(), new_key()
         core.knows(a.public, "a", grants=("join", "store", "relay"))
         core.knows(peer.public, "peer")
@@ -114,7 +112,7 @@ async def test_a_stranger_changes_nothing(tmp_path: Path) -> None:
             for what, wire in attempts.items():
                 assert await stranger.publish(wire) == [Reason.NOT_AUTHORISED], what
             assert {text for _, text in stranger.refused.values()} == {""}
-            asked = [Join(found.group.public, False), Join(own.public, True), Leave(found.group.public)]
+            asked: list[Control] = [Join(found.group.public, False), Join(own.public, True), Leave(found.group.public)]
             asked.append(Pull(found.group.public, message_id(found.recorded["multicast"])))
             for control in asked:
                 assert await stranger.publish(stranger.says(control)) == [None], control

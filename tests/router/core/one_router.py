@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from plain_store import Disk, PlainStore
 
 from router.core import link as words
-from router.core.acceptance import Job
 from router.core.codec import frame, split_frames
 from router.core.crypto import SigningKey
 from router.core.effects import Close, Dial, Effect, Fetch, Hand, Now, Say, Settle, Tell
 from router.core.events import Accepted, Event, Outward, State, Turned, decode_events
 from router.core.intake import Refusal, read_messages
+from router.core.job import Job
 from router.core.rights import Directory, Neighbour
 from router.core.router import Limits, Router
 from router.core.session import Messages

@@ -9,7 +9,7 @@ from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 
 from router.core.acceptance import PARCEL_MESSAGES_MAX, AcceptanceLimits
-from router.core.control import Carried, Join, encode_control
+from router.core.control import Carried, Join, Leave, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.lifetime import EPOCH_S, expiry_min
 from router.core.link import Outcome, RecipientOutcome
@@ -306,3 +306,27 @@ def test_outcomes_are_told_to_those_who_asked() -> None:
         Outcome(second, (RecipientOutcome(BOB.public, "unconfirmed"),)),
         Outcome(first, (RecipientOutcome(BOB.public, "delivered"),)),
     ]
+
+
+def test_a_duplicate_is_settled_though_its_readers_have_gone_or_its_time_has_passed() -> None:
+    """But a replay of a local source is refused, and so is what was never accepted."""
+    one, alice, bob = house()
+    letter_to_bob, mine = letter(BOB.public), letter(PEER.public)
+    one.bring(alice, news(), letter_to_bob, mine)
+    one.cycle()
+    one.bring(bob, letter(ME.public, encode_control(Leave(GROUP.public)), source=BOB, ttl_s=0))
+    one.cycle()
+    peer = one.link(PEER.public, role="router")
+    one.settled()
+    one.bring(alice, news(), news(b"new"))
+    one.bring(peer, mine)
+    one.cycle()
+    told = one.settled()
+    assert told[alice] == (5, [(5, Reason.NO_SUBSCRIBERS, "")]) and told[peer] == (
+        1,
+        [(1, Reason.NOT_LOCAL_SOURCE, "")],
+    )
+    one.seconds += 4000
+    one.bring(alice, news(), letter_to_bob)
+    one.cycle()
+    assert one.settled()[alice] == (7, [])

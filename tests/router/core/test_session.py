@@ -302,9 +302,7 @@ def test_a_frame_over_the_limit_ends_it_at_its_first_bytes() -> None:
     assert error.value.reason is Reason.TOO_LARGE
 
 
-@pytest.mark.parametrize(
-    "data", [b"\x00", b"\x40", frame(b"\x81\x04"), b"\x58\x01x", frame(b"\xff\x63")]
-)
+@pytest.mark.parametrize("data", [b"\x00", b"\x40", frame(b"\x81\x04"), b"\x58\x01x", frame(b"\xff\x63")])
 def test_what_cannot_be_read_ends_it(data: bytes) -> None:
     _, router = opened()
     with pytest.raises(RemoteProtocolError) as error:

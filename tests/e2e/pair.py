@@ -1,0 +1,91 @@
+"""Two well-behaved apps that exchange messages while something bad goes on beside them, and notice nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+from processes import until
+from raw_link import RawLink, linked
+from rig import NodeProcess, Rig, new_key, rig
+
+from router import connect
+from router.core.crypto import SigningKey
+
+HELLO_S = 1.0
+FRAME_BYTES_MAX = 64 * 1024
+PATIENCE_S = 20.0  # no message of the pair takes longer, on the busiest machine
+STRICT = {"limits.hello_s": HELLO_S, "limits.frame_bytes_max": FRAME_BYTES_MAX}
+
+
+@dataclass
+class Pair:
+    """A speaker and a listener on one node. The speaker says the next thing when the listener has heard the last."""
+
+    node: NodeProcess
+    group: SigningKey = field(default_factory=new_key)
+    heard: list[bytes] = field(default_factory=list)
+    longest_s: float = 0.0
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        home = self.node.home
+        async with connect(home=home) as listener, connect(home=home) as speaker:
+            listening, speaking = await listener.join(self.group), speaker.group(self.group)
+            task_status.started()
+            n = 0
+            while True:
+                began = trio.current_time()
+                with trio.fail_after(PATIENCE_S):
+                    await speaking.publish(b"%d" % n)
+                    async for message in listening:
+                        self.heard.append(message.body)
+                        break
+                self.longest_s = max(self.longest_s, trio.current_time() - began)
+                n += 1
+
+    async def goes_on(self) -> None:
+        """Three more messages have come, and all so far once and in order."""
+        before = len(self.heard)
+
+        async def has_more() -> bool:
+            return len(self.heard) >= before + 3
+
+        await until("the pair goes on", has_more)
+        assert self.heard == [b"%d" % n for n in range(len(self.heard))]
+
+
+@asynccontextmanager
+async def undisturbed(node: NodeProcess) -> AsyncIterator[Pair]:
+    async with trio.open_nursery() as nursery:
+        pair = Pair(node)
+        await nursery.start(pair.run)
+        await pair.goes_on()
+        yield pair
+        await pair.goes_on()
+        nursery.cancel_scope.cancel()
+
+
+@dataclass
+class Scene:
+    """A core with an undisturbed pair, a client, and a group that the client may speak to."""
+
+    rig: Rig
+    core: NodeProcess
+    pair: Pair
+    client: SigningKey
+    group: SigningKey
+    listener: RawLink
+
+
+@asynccontextmanager
+async def scene(base: Path) -> AsyncIterator[Scene]:
+    async with rig(base) as found:
+        core, client, group = found.node("core", "core", STRICT), new_key(), new_key()
+        core.knows(client.public, "client", grants=("join", "store"))
+        await core.start()
+        async with undisturbed(core) as pair, linked(core, new_key()) as listener:
+            assert await listener.join(group.public)
+            yield Scene(found, core, pair, client, group, listener)

@@ -1,0 +1,170 @@
+"""Child processes of a test: started, waited for by what they print, frozen, killed by their pids.
+
+Nothing waits for a time to pass: a process is ready when it has printed its line, and every wait has a deadline that
+fails with what was awaited and what the process had to say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trio
+
+READY_S = 30.0
+ENDED_S = 30.0
+STATE_S = 30.0
+POLL_S = 0.01
+
+
+class Failed(AssertionError):
+    """What was awaited did not come; the text says what, and what the processes had to say."""
+
+
+class Finished(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    @property
+    def lines(self) -> list[Any]:
+        """JSON Lines."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+
+async def run_command(command: Sequence[str], stdin: bytes = b"", user: int | None = None) -> Finished:
+    """Run it to its end, as another user if one is named."""
+    with trio.fail_after(ENDED_S):
+        done = await trio.run_process(
+            list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False, user=user
+        )
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+async def until(what: str, holds: Callable[[], Awaitable[bool]], within_s: float = STATE_S) -> None:
+    """Ask again and again until it holds."""
+    deadline = trio.current_time() + within_s
+    while not await holds():
+        if trio.current_time() > deadline:
+            raise Failed(f"after {within_s:g} s still not: {what}")
+        await trio.sleep(POLL_S)
+
+
+class Process:
+    """A child process of ours that prints lines; standard error goes to a file."""
+
+    def __init__(self, name: str, command: Sequence[str], stderr: Path) -> None:
+        self.name = name
+        self.command = list(command)
+        self.stderr = stderr
+        self._process: trio.Process | None = None
+        self._unread = b""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, {f'pid {self.pid}' if self.is_running else 'not running'}>"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def launch(self) -> None:
+        """Start it, ready or not."""
+        assert not self.is_running
+        self._unread = b""
+        with self.stderr.open("ab") as stderr:
+            self._process = await trio.lowlevel.open_process(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+            )
+
+    async def start(self) -> str:
+        """Start it and wait until it is ready."""
+        await self.launch()
+        return await self.ready()
+
+    async def ready(self) -> str:
+        """The line that it prints when it is ready."""
+        line = await self.line()
+        if not line:
+            raise Failed(f"{self.name} ended with code {await self.wait()} before it was ready: {self.said()}")
+        return line
+
+    async def line(self) -> str:
+        """Its next line; empty at its end."""
+        assert self._process is not None and self._process.stdout is not None
+        with trio.move_on_after(READY_S):
+            while b"\n" not in self._unread:
+                data = await self._process.stdout.receive_some()
+                if not data:
+                    return self._unread.decode()
+                self._unread += data
+            line, _, self._unread = self._unread.partition(b"\n")
+            return line.decode()
+        raise Failed(f"{self.name} printed no line within {READY_S:g} s: {self.said()}")
+
+    async def tell(self, line: str) -> None:
+        """A line on its standard input."""
+        assert self._process is not None and self._process.stdin is not None
+        await self._process.stdin.send_all(line.encode() + b"\n")
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.is_running:
+            os.kill(self.pid, number)
+
+    async def kill(self) -> None:
+        """As `kill -9`."""
+        self.signal(signal.SIGKILL)
+        await self.wait()
+
+    async def stop(self) -> int:
+        """As `kill`; its exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        process = self._process
+        assert process is not None
+        with trio.move_on_after(ENDED_S):
+            code = await process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    await pipe.aclose()
+            return code
+        raise Failed(f"{self.name} did not end within {ENDED_S:g} s: {self.said()}")
+
+    async def freeze(self) -> None:
+        """Stop every thread where it stands: its files are now what `kill -9` would leave."""
+        self.signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.pid}/task")
+        while any(_state(task) != "T" for task in tasks.iterdir()):
+            await trio.sleep(0)
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def said(self) -> str:
+        """The end of its standard error."""
+        text = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
+        return text[-2000:] or "nothing on standard error"
+
+
+def _state(task: Path) -> str:
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "T"  # This thread has ended.

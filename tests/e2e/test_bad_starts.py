@@ -1,0 +1,123 @@
+"""Nodes that cannot start: one or two lines that say what is wrong, with which value, and what to do; and the exit code
+of the contract. A node that runs beside them is not disturbed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pair import scene
+from processes import Finished, run_command
+from raw_link import linked, multicast
+from rig import ROUTER, new_key, rig
+
+NOBODY = 65_534
+
+
+async def serve(home: Path, *args: str, user: int | None = None) -> Finished:
+    return await run_command((*ROUTER, "--home", str(home), "serve", *args), user=user)
+
+
+def said_plainly(done: Finished, code: int, *words: str) -> None:
+    """One or two lines on standard error, no traceback, nothing on standard output."""
+    assert (done.code, done.stdout) == (code, ""), done.stderr
+    assert 1 <= len(done.stderr.splitlines()) <= 2, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+async def test_two_nodes_on_one_home(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        second = await serve(found.core.home.path)
+        said_plainly(second, 1, f"another node (pid {found.core.pid}) is running", str(found.core.home.path))
+        await found.pair.goes_on()
+
+
+async def test_a_port_in_use(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        second = await serve(tmp_path / "second", "--listen", found.core.url)
+        said_plainly(second, 1, found.core.url.removeprefix("tls://"), "another program uses this port")
+        await found.pair.goes_on()
+
+
+async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Told at the start, with the place and what to do, and the damaged file stays as it is."""
+    async with rig(tmp_path) as found:
+        node = found.node("node")
+        await node.start()
+        key, group = new_key(), new_key()
+        async with linked(node, key, durable=True) as app:
+            await app.join(group.public)
+        async with linked(node, new_key()) as speaker:
+            for _ in range(20):
+                await speaker.publish(*[multicast(group, os.urandom(500)) for _ in range(10)])
+        await node.kill()
+        data = node.home.store_path / "data.mdb"
+        good = data.read_bytes()
+        page = 4096
+        damages = {
+            "overwritten": os.urandom(len(good)),
+            "with both meta pages gone": bytes(2 * page) + good[2 * page :],
+            "of another program": b"SQLite format 3\x00" + bytes(len(good)),
+            "empty but for a byte": b"\x00",
+            "cut off": good[: 2 * page],
+        }
+        for name, bad in damages.items():
+            with subtests.test(name):
+                data.write_bytes(bad)
+                said_plainly(await serve(node.home.path), 1, str(node.home.store_path))
+                assert data.read_bytes()[: len(bad)] == bad
+        data.write_bytes(good)
+        await node.start()
+        async with linked(node, key, durable=True) as app:
+            await app.until("what the good file holds comes", lambda: len(app.got) == 200)
+
+
+async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    with subtests.test("below a file"):
+        (tmp_path / "file").write_text("")
+        said_plainly(await serve(tmp_path / "file" / "home"), 1, str(tmp_path / "file"), "--home")
+    with subtests.test("where the system lets nobody write"):
+        said_plainly(await serve(Path("/proc/home")), 1, "/proc/home", "--home")
+    with subtests.test("of somebody else"):
+        home, user = tmp_path / "home", await somebody(tmp_path)
+        home.mkdir(mode=0o500)
+        said_plainly(await serve(home, user=user), 1, str(home), "--home")
+
+
+async def somebody(base: Path) -> int | None:
+    """A user who is not root, and can reach this place: ourselves, or the one that owns nothing."""
+    if os.geteuid():
+        return None
+    try:
+        for directory in (base, *base.parents[:3]):
+            if not directory.stat().st_mode & 0o001:
+                raise PermissionError
+        await run_command((sys.executable, "-c", ""), user=NOBODY)
+    except PermissionError:
+        pytest.skip("root may write everywhere, and nobody else may run this Python here")
+    return NOBODY
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("[limits]\nhelo_s = 3\n", ("line 2", "helo_s", "did you mean", "hello_s")),
+        ("[link]\nping_s = true\n", ("link.ping_s", "number")),
+        ("[lnk]\n", ("lnk", "did you mean", "link")),
+        ("[node]\nrole = 'egde'\n", ("role", "edge")),
+        ("[node\n", ("line 1",)),
+        ('[[peers]]\naddress = "12"\n', ("address",)),
+    ],
+)
+async def test_a_configuration_with_a_typo(lines: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert (await run_command((*ROUTER, "--home", str(home), "init"))).code == 0
+    (home / "router.toml").write_text(lines)
+    said_plainly(await serve(home), 2, "router.toml", *said)
+    checked = await run_command((*ROUTER, "--home", str(home), "config", "check", "--json"))
+    assert checked.code == 2
+    assert not checked.json["ok"]
+    assert all(word in checked.json["problems"][0] for word in said)
