@@ -112,6 +112,7 @@ class Outlet:
         self.where = where
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False                    # no message since the message router last looked
+        self.is_warned = False                  # the operator has been told that it refuses what we send
         self.silences = 0                       # so often it looked in vain for any sign of life
         self.scope = trio.CancelScope()         # of the writer
         self._goodbye_s = goodbye_s

@@ -264,6 +264,8 @@ class MessageRouter(TrioActor):
                 self.router.settled(number, n, now)
             case RefusedOne(number, k, reason, text):
                 self.router.refused(number, k, reason, text)
+                if reason is Reason.NOT_AUTHORISED:
+                    self._warn_once(number)
             case Arrived():
                 self._examine(message)
             case ClearQueue(recipient):
@@ -272,6 +274,13 @@ class MessageRouter(TrioActor):
                 self.router.neighbours_changed(now)
             case _:
                 log.error("the message router was told %r, which it does not know", type(message).__name__)
+
+    def _warn_once(self, number: int) -> None:
+        """The operator should hear that a neighbour takes nothing from us; what became of each message is in the log."""
+        outlet = self.outlets.get(number)
+        if outlet is not None and not outlet.is_warned:
+            outlet.is_warned = True
+            log.warning("%s refuses our messages: it grants us no right to send; ask its operator", outlet.where)
 
     def _take_jobs(self) -> list[Job]:
         """As many verified reads as one transaction takes; the rest waits for the next."""
