@@ -43,12 +43,10 @@ class Finished(NamedTuple):
         return [json.loads(line) for line in self.stdout.splitlines()]
 
 
-async def run_command(command: Sequence[str], stdin: bytes = b"", user: int | None = None) -> Finished:
-    """Run it to its end, as another user if one is named."""
+async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
+    """Run it to its end."""
     with trio.fail_after(ENDED_S):
-        done = await trio.run_process(
-            list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False, user=user
-        )
+        done = await trio.run_process(list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False)
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

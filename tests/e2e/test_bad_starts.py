@@ -4,7 +4,7 @@ of the contract. A node that runs beside them is not disturbed."""
 from __future__ import annotations
 
 import os
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,13 @@ from processes import Finished, run_command
 from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
-NOBODY = 65_534
+from router.home import Home
+
+PAGE_BYTES = 4096
 
 
-async def serve(home: Path, *args: str, user: int | None = None) -> Finished:
-    return await run_command((*ROUTER, "--home", str(home), "serve", *args), user=user)
+async def serve(home: Path, *args: str) -> Finished:
+    return await run_command((*ROUTER, "--home", str(home), "serve", *args))
 
 
 def said_plainly(done: Finished, code: int, *words: str) -> None:
@@ -56,13 +58,12 @@ async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -
         await node.kill()
         data = node.home.store_path / "data.mdb"
         good = data.read_bytes()
-        page = 4096
         damages = {
             "overwritten": os.urandom(len(good)),
-            "with both meta pages gone": bytes(2 * page) + good[2 * page :],
+            "with both meta pages gone": bytes(2 * PAGE_BYTES) + good[2 * PAGE_BYTES :],
             "of another program": b"SQLite format 3\x00" + bytes(len(good)),
             "empty but for a byte": b"\x00",
-            "cut off": good[: 2 * page],
+            "cut off": good[: 2 * PAGE_BYTES],
         }
         for name, bad in damages.items():
             with subtests.test(name):
@@ -75,30 +76,47 @@ async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -
             await app.until("what the good file holds comes", lambda: len(app.got) == 200)
 
 
+async def test_a_database_that_is_damaged_under_a_running_node(tmp_path: Path) -> None:
+    """The node ends, and its last words say what failed, where, and what to do."""
+    async with rig(tmp_path) as found:
+        node, group = found.node("node"), new_key()
+        await node.start()
+        async with linked(node, new_key(), durable=True) as app:
+            await app.join(group.public)
+            with (node.home.store_path / "data.mdb").open("r+b") as data:
+                size = data.seek(0, os.SEEK_END)
+                data.seek(2 * PAGE_BYTES)
+                data.write(bytes(size - 2 * PAGE_BYTES))
+            await app.send(multicast(group, b"too late"))
+            await app.until_closed()
+        assert await node.wait() == 1
+        last = node.said().splitlines()[-1]
+        assert last.startswith(f"the store in {node.home.store_path} failed: ")
+        assert "move the folder away" in last
+        node.stderr.unlink()  # It holds the traceback too, which is a fault anywhere else.
+
+
 async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("below a file"):
         (tmp_path / "file").write_text("")
         said_plainly(await serve(tmp_path / "file" / "home"), 1, str(tmp_path / "file"), "--home")
     with subtests.test("where the system lets nobody write"):
         said_plainly(await serve(Path("/proc/home")), 1, "/proc/home", "--home")
-    with subtests.test("of somebody else"):
-        home, user = tmp_path / "home", await somebody(tmp_path)
-        home.mkdir(mode=0o500)
-        said_plainly(await serve(home, user=user), 1, str(home), "--home")
+    home = Home(tmp_path / "home")
+    assert (await run_command((*ROUTER, "--home", str(home.path), "init"))).code == 0
+    for place in (home.path, home.store_path):
+        with subtests.test(f"where {place.relative_to(tmp_path)} may be read only"):
+            place.chmod(0o500)
+            said_plainly(await serve_as_anybody(home.path), 1, str(home.path))
+            place.chmod(0o700)
 
 
-async def somebody(base: Path) -> int | None:
-    """A user who is not root, and can reach this place: ourselves, or the one that owns nothing."""
-    if os.geteuid():
-        return None
-    try:
-        for directory in (base, *base.parents[:3]):
-            if not directory.stat().st_mode & 0o001:
-                raise PermissionError
-        await run_command((sys.executable, "-c", ""), user=NOBODY)
-    except PermissionError:
-        pytest.skip("root may write everywhere, and nobody else may run this Python here")
-    return NOBODY
+async def serve_as_anybody(home: Path) -> Finished:
+    """As a user who is bound by the modes of files, which root is not."""
+    bound = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    if bound and not shutil.which(bound[0]):
+        pytest.skip("root may write everywhere")
+    return await run_command((*bound, *ROUTER, "--home", str(home), "serve"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from processes import until
 from rig import ROUTER, NodeProcess, Rig, new_key, rig
 

@@ -123,7 +123,7 @@ async def test_a_stranger_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_replayer_changes_nothing(tmp_path: Path) -> None:
-    """A's frames, from a stranger, from a known peer, and from the other's own standing, before and after a restart."""
+    """A's frames once more, from a stranger, a known peer and another local app, before and after a restart."""
     async with scene(tmp_path) as found:
         before = await found.state()
         for _ in range(2):
