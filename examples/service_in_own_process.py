@@ -14,8 +14,8 @@ import trio
 
 from router import service
 from router.core.text import key_text
-from router.home import Home
-from router.received import Received
+from router.settings.home import Home
+from router.client.received import Received
 
 
 class Shout(service.Service):

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
-    from .blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
-    from .client import Node, connect
-    from .client_errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
-    from .client_group import Group, Publisher
-    from .core.crypto import MessageId, PublicKey, SigningKey
-    from .core.grouplink import GroupLink
-    from .core.reasons import Reason
-    from .handover import Batch
-    from .home import HomeError
-    from .journal import JournalError
-    from .keyring import KeyringError
-    from .outcomes import Outcomes
-    from .received import Received
+    from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
+    from router.client.node import Node, connect
+    from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
+    from router.client.group import Group, Publisher
+    from router.core.crypto import MessageId, PublicKey, SigningKey
+    from router.core.grouplink import GroupLink
+    from router.core.reasons import Reason
+    from router.client.handover import Batch
+    from router.settings.home import HomeError
+    from router.client.journal import JournalError
+    from router.settings.keyring import KeyringError
+    from router.client.outcomes import Outcomes
+    from router.client.received import Received
 
 __all__ = [
     "Batch",
@@ -50,19 +50,19 @@ __all__ = [
 ]
 
 _PLACES = {
-    "blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
-    "client": "Node connect",
-    "client_errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
-    "client_group": "Group Publisher",
+    "client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
+    "client.node": "Node connect",
+    "client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
+    "client.group": "Group Publisher",
     "core.crypto": "MessageId PublicKey SigningKey",
     "core.grouplink": "GroupLink",
     "core.reasons": "Reason",
-    "handover": "Batch",
-    "home": "HomeError",
-    "journal": "JournalError",
-    "keyring": "KeyringError",
-    "outcomes": "Outcomes",
-    "received": "Received",
+    "client.handover": "Batch",
+    "settings.home": "HomeError",
+    "client.journal": "JournalError",
+    "settings.keyring": "KeyringError",
+    "client.outcomes": "Outcomes",
+    "client.received": "Received",
 }
 
 

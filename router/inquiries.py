@@ -13,7 +13,7 @@ from router.core.effects import Now
 from router.core.events import Counts
 from router.core.inquiry import Inquiry
 from router.core.router import Router
-from router.store import Store
+from router.disk.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import trio
 
-from router.actor import TrioActor
+from router.actors.actor import TrioActor
 from router.connection import Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
 from router.core import events as ev
 from router.core.crypto import PublicKey
@@ -39,8 +39,8 @@ from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Clear, Router
 from router.inquiries import Inquiries
-from router.store import Store
-from router.store_terms import MapFull
+from router.disk.store import Store
+from router.disk.store_terms import MapFull
 from router.verify import Verifiers
 
 log = logging.getLogger(__name__)

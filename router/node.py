@@ -16,11 +16,12 @@ from typing import Any, cast
 
 import trio
 
-from router import keyring, service, transport
-from router.actor import actor_system
-from router.config import Config, Limits
-from router.config_services import service_name
-from router.config_text import ConfigError
+from router.settings import keyring
+from router import service, transport
+from router.actors.actor import actor_system
+from router.settings.config import Config, Limits
+from router.settings.config_services import service_name
+from router.settings.config_text import ConfigError
 from router.connection import Connection, ConnectionLimits, InFlight, Told
 from router.core import router as core
 from router.core.acceptance import AcceptanceLimits
@@ -32,17 +33,17 @@ from router.core.membership import MembershipLimits
 from router.core.queues import QueueLimits
 from router.core.rights import Directory, Neighbour, Standing
 from router.core.session import Offer
-from router.eventlog import Limits as LogLimits
-from router.eventlog import Segments
-from router.home import Home
-from router.inbox import TrioInbox
+from router.disk.eventlog import Limits as LogLimits
+from router.disk.eventlog import Segments
+from router.settings.home import Home
+from router.actors.inbox import TrioInbox
 from router.inquiries import Inquiries
-from router.logbook import Logbook
+from router.disk.logbook import Logbook
 from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
-from router.store import Store
-from router.store_terms import Beginning, StoreLimits
-from router.supervisor import BackOff
+from router.disk.store import Store
+from router.disk.store_terms import Beginning, StoreLimits
+from router.actors.supervisor import BackOff
 from router.transport import Stream
 
 log = logging.getLogger(__name__)

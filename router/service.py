@@ -21,14 +21,14 @@ from typing import Any
 import pykka
 import trio
 
-from router import keyring
-from router.actor import TrioActor, actor_system
-from router.client import Node, connect
-from router.client_errors import Refused
+from router.settings import keyring
+from router.actors.actor import TrioActor, actor_system
+from router.client.node import Node, connect
+from router.client.errors import Refused
 from router.core.crypto import SigningKey
-from router.home import Home
-from router.received import Received
-from router.supervisor import BackOff, Supervisor
+from router.settings.home import Home
+from router.client.received import Received
+from router.actors.supervisor import BackOff, Supervisor
 
 KEY_PREFIX = "service-"
 

@@ -20,8 +20,8 @@ from typing import Protocol, cast
 
 import trio
 
-from .core.crypto import PublicKey, SigningKey
-from .core.reasons import Reason
+from router.core.crypto import PublicKey, SigningKey
+from router.core.reasons import Reason
 
 CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
 PORT_MAX = 65535

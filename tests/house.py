@@ -21,8 +21,8 @@ PURE = _PURE.split()
 LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/", r"router(\..*)?", []),
-    ("transports/", r"router\.(core\..*|certificate|records|sockets|stream|tcp|transport)", []),
-    ("services/", r"router(\.(core\..*|actor|client|inbox|service|transport))?|services\.OWN(\..*)?", []),
+    ("transports/", r"router\.(core\..*|streams\..*|transport)", []),
+    ("services/", r"router(\.(core\..*|actors\..*|client(\..*)?|service|transport))?|services\.OWN(\..*)?", []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")

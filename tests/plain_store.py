@@ -21,7 +21,7 @@ from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.store_terms import Applied, Beginning, StoreLimits
+from router.disk.store_terms import Applied, Beginning, StoreLimits
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Disk:
 
 
 class PlainStore:
-    """The interface of `router.store.Store` over a `Disk`, which outlives it."""
+    """The interface of `router.disk.store.Store` over a `Disk`, which outlives it."""
 
     def __init__(self, disk: Disk, limits: StoreLimits, boot: bytes) -> None:
         self.disk = disk

@@ -8,7 +8,7 @@ from typing import Any
 import pykka
 import trio
 
-from router.actor import TrioActor
+from router.actors.actor import TrioActor
 
 
 class Recorder(TrioActor):

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from router import config
+from router.settings import config
 from router.cli import COMMANDS
 from router.cli.exits import Exit
-from router.config_text import toml_value
+from router.settings.config_text import toml_value
 from router.core import link
 from router.core.machine import mermaid
 from router.core.reasons import Reason
@@ -181,7 +181,7 @@ def test_readings_that_the_code_names_are_known() -> None:
 def test_every_file_that_a_paper_names_is_there(name: str) -> None:
     text = paper(name)
     paths = re.findall(r"`((?:router|transports|services|cddl|tests|docs|requirements)/[\w./*-]*)`", text)
-    paths += re.findall(r"`((?:core/)?\w+\.py)`", text)
+    paths += re.findall(r"`((?:\w+/)?\w+\.py)`", text)
     missing = [one for one in paths if not any(_found(one))]
     assert not missing, missing
 

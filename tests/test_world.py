@@ -16,8 +16,8 @@ from world_node import Node, Settings
 
 from router.core.crypto import SigningKey
 from router.core.router import Limits
-from router.store import Store
-from router.store_terms import StoreLimits
+from router.disk.store import Store
+from router.disk.store_terms import StoreLimits
 
 QUICK, LONG = 12, 300
 ALL = "join store relay"

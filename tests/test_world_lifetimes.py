@@ -12,7 +12,7 @@ from world_readers import STALLS, away, back, ends, outward, reader_at
 from router.core.acceptance import AcceptanceLimits
 from router.core.reasons import Reason
 from router.core.router import Limits
-from router.store_terms import StoreLimits
+from router.disk.store_terms import StoreLimits
 
 
 def test_the_ttl_ends_what_waits_and_the_rest_arrives() -> None:

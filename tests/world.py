@@ -27,7 +27,7 @@ from world_time import End, Time, Wire
 from router.core.crypto import PublicKey, SigningKey
 from router.core.rights import Neighbour
 from router.core.session import Session
-from router.store_terms import StoreLimits
+from router.disk.store_terms import StoreLimits
 
 
 @dataclass(eq=False)

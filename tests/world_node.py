@@ -21,12 +21,12 @@ from router.core.parcel import Parcel
 from router.core.rights import Directory, Neighbour
 from router.core.router import Clear, Limits, Recovered, Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.store_terms import Applied, StoreLimits
+from router.disk.store_terms import Applied, StoreLimits
 from router.verifier import verdicts
 
 
 class AnyStore(Protocol):
-    """What a node needs of a store; `router.store.Store` and `plain_store.PlainStore` have it."""
+    """What a node needs of a store; `router.disk.store.Store` and `plain_store.PlainStore` have it."""
 
     def recover(self, router_key: bytes) -> Recovered: ...
     def apply(self, changes: Changes, wall_s: int) -> Applied: ...

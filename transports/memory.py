@@ -12,7 +12,7 @@ import trio
 
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
-from router.stream import CUT, DuplexStream
+from router.streams.stream import CUT, DuplexStream
 from router.transport import (
     CONNECTIONS_MAX,
     Buffer,

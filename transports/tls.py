@@ -14,13 +14,13 @@ import trio
 from OpenSSL import SSL
 from trio.socket import SocketType
 
-from router import tcp
-from router.certificate import connection, proven_peer, why_failed
+from router.streams import tcp
+from router.streams.certificate import connection, proven_peer, why_failed
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
-from router.records import Records
-from router.sockets import Acceptor, Places, Refused, close_after_last_byte, receive, send_whole, words
-from router.stream import CUT, DuplexStream
+from router.streams.records import Records
+from router.streams.sockets import Acceptor, Places, Refused, close_after_last_byte, receive, send_whole, words
+from router.streams.stream import CUT, DuplexStream
 from router.transport import (
     CONNECTIONS_MAX,
     Buffer,

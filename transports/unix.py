@@ -23,8 +23,8 @@ from trio.socket import SocketType
 
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
-from router.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
-from router.stream import DuplexStream
+from router.streams.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
+from router.streams.stream import DuplexStream
 from router.transport import (
     CONNECTIONS_MAX,
     Buffer,

@@ -8,9 +8,9 @@ from typing import Any
 import trio
 
 from router.cli.exits import Exit, Failure
-from router.client import connect
+from router.client.node import connect
 from router.core.crypto import PublicKey
-from router.home import Home
+from router.settings.home import Home
 
 
 def ask(home: Home, word: str, argument: str = "") -> Any:

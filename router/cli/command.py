@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from router.config import Config
-    from router.home import Home
+    from router.settings.config import Config
+    from router.settings.home import Home
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
@@ -29,7 +29,7 @@ class Invocation:
     @property
     def home(self) -> Home:
         """The home, made with a commented `router.toml` on first use."""
-        from router.home import Home
+        from router.settings.home import Home
 
         home = Home.chosen(self.home_option)
         home.create()
@@ -37,7 +37,7 @@ class Invocation:
 
     def config(self) -> Config:
         """The configuration in force in that home; `ConfigError`."""
-        from router import config
+        from router.settings import config
 
         return config.load(self.home.config_path)[0]
 

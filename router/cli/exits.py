@@ -79,16 +79,16 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Errors that say in a sentence what happened, and the code each ends with."""
-    from router.client_errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
-    from router.config_text import ConfigError
+    from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
+    from router.settings.config_text import ConfigError
     from router.core.application import SealError
     from router.core.text import BadText
-    from router.eventlog import LogNotWritten
-    from router.home import HomeError
-    from router.journal import JournalError
-    from router.keyring import KeyringError
+    from router.disk.eventlog import LogNotWritten
+    from router.settings.home import HomeError
+    from router.client.journal import JournalError
+    from router.settings.keyring import KeyringError
     from router.service import UnknownService
-    from router.store_terms import StoreError
+    from router.disk.store_terms import StoreError
     from router.transport import InvalidUrl, ListenFailed
 
     return (

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from router import keyring
+from router.settings import keyring
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, say, say_json

@@ -16,10 +16,10 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say_json
-from router.client import Node, connect
+from router.client.node import Node, connect
 from router.core.text import clean, key_text
-from router.reading import Messages
-from router.received import Received
+from router.client.reading import Messages
+from router.client.received import Received
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import socket
 import click
 import trio
 
-from router import config as configuration
+from router.settings import config as configuration
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import facts, say_json, size_text
 from router.cli.settings import overrides
 from router.cli.urls import check_url
-from router.config import Config
+from router.settings.config import Config
 from router.core.text import key_text
-from router.home import Home
+from router.settings.home import Home
 from router.node import Node, Ready
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
-from router.client_errors import ClientError, Refused
+from router.client.errors import ClientError, Refused
 from router.core.crypto import MessageId
 from router.core.events import reason_word
 from router.core.link import RecipientOutcome

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import trio
 
 import router
-from router.client_errors import ClientError
-from router.home import Home
+from router.client.errors import ClientError
+from router.settings.home import Home
 
 PATIENCE_S = 20.0  # without any news
 POLL_S = 0.05

@@ -13,7 +13,7 @@ from processes import Finished, run_command
 from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
-from router.home import Home
+from router.settings.home import Home
 
 PAGE_BYTES = 4096
 

@@ -13,8 +13,8 @@ import pytest
 from log_samples import KEY, Store, file_lines, names, open_log, outward, problems, seal_each
 
 from router.core.events import State
-from router.eventlog import LogNotWritten
-from router.logchain import Segment, read_segments
+from router.disk.eventlog import LogNotWritten
+from router.disk.logchain import Segment, read_segments
 
 # -- a disk that fails ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from log_samples import BOOT, Store, file_lines, names, open_log, outward, problems, seal_each
 
 from router.core.events import encode_events
-from router.logchain import read_segments
+from router.disk.logchain import read_segments
 
 # -- pruning ----------------------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
-from router import keyring
-from router.client import connect
-from router.config import load
-from router.home import Home
+from router.settings import keyring
+from router.client.node import connect
+from router.settings.config import load
+from router.settings.home import Home
 from router.node import Node, Ready
 
 

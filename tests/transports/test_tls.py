@@ -19,10 +19,10 @@ from cryptography.x509.oid import NameOID
 from OpenSSL import crypto
 from two_ends import CLIENT, SERVER, close_at_once, echo, fresh_url, listening, says, two_ends
 
-from router.certificate import _Judge
+from router.streams.certificate import _Judge
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
-from router.sockets import Places, Refused
+from router.streams.sockets import Places, Refused
 from router.transport import ConnectFailed, Stream, StreamBroken, dial, tcp_address
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey

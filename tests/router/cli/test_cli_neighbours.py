@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run, RunningNode
 
-from router import config
+from router.settings import config
 from router.core.crypto import SigningKey
 from router.core.text import key_text
 

@@ -16,7 +16,7 @@ from router.core.job import Job
 from router.core.rights import Directory, Neighbour
 from router.core.router import Limits, Router
 from router.core.session import Messages
-from router.store_terms import StoreLimits
+from router.disk.store_terms import StoreLimits
 from router.verifier import verdicts
 
 WALL_S = 1_800_000_000

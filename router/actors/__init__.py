@@ -1,0 +1,1 @@
+"""Actors as trio tasks: inbox, futures, supervision."""

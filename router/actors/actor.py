@@ -1,0 +1,245 @@
+"""Actors as trio tasks: pykka's references and registry, run under the nursery of whoever started them.
+
+Only the actor's task touches its state. `tell` works from every thread; in trio, ask by
+`await ref.ask(message, block=False)`, for a blocking ask there raises `WouldBlock`.
+
+* Stopping: the inbox is handled, children stop (last started first), tasks in `nursery` are cancelled,
+  `on_stop` runs, those who still ask hear `ActorDeadError`. Being cancelled is the same without the inbox.
+* Failing: an exception in an *ask* goes to the asker and the actor lives. In a *tell*, a hook or a task of
+  `nursery` it ends the actor: log, `on_failure`, then the parent's `on_child_end`. A `fatal` actor takes its
+  parent along, and at the top the system: `ActorFailed` comes out of `actor_system()`.
+* Hooks are synchronous; `on_receive` and methods called through a proxy may be `async def`.
+
+The overridden `_create_actor_inbox`, `_create_future` and `_start_actor_loop` are pykka 4's hooks for this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CoroutineType
+from typing import Any, ClassVar, TypeVar
+
+import pykka
+import trio
+from pykka import messages
+from pykka._envelope import Envelope
+
+from router.core.crypto import PublicKey
+from router.actors.inbox import INBOX_MESSAGES_MAX, ChildEnded, TrioFuture, TrioInbox, answer, answer_dead
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+BURST_MESSAGES_MAX = 256
+"""Handled before other tasks get a turn."""
+STOP_S = 10.0
+"""How long an actor may take over what is in its inbox when it is stopped; then it is cancelled."""
+
+
+class ActorFailed(Exception):
+    """An actor that the node cannot do without has failed; its cause says why."""
+
+
+@dataclass(slots=True)
+class _Family:
+    """The actors started in one place, in order; `parent` is the actor that started them, None the system."""
+
+    nursery: trio.Nursery
+    parent: TrioActor | None
+    actors: list[TrioActor] = field(default_factory=list)
+    closed: bool = False
+
+    async def stop(self, stop_s: float) -> None:
+        """Last started first: let each handle its inbox for at most `stop_s`, then cancel it."""
+        while self.actors:
+            actor = self.actors[-1]
+            if actor.actor_ref.is_alive():
+                actor.stop()
+            with trio.move_on_after(stop_s) as patience:
+                await actor._ended.wait()
+            if patience.cancelled_caught:
+                log.warning("%s did not stop within %g s and is cancelled", actor, stop_s)
+                await actor._cancel()
+
+    async def cancel(self) -> None:
+        """Last started first: cancel each and wait for its end. Nobody is born any more."""
+        self.closed = True
+        while self.actors:
+            await self.actors[-1]._cancel()
+
+    def leave(self, actor: TrioActor, failure: Exception | None) -> None:
+        self.actors.remove(actor)
+        if self.parent is not None and self.parent.actor_ref.is_alive():
+            self.parent.actor_ref.tell(ChildEnded(actor.actor_ref, failure))
+
+
+_family: ContextVar[_Family] = ContextVar("actor_family")
+
+
+def _family_here(who: str) -> _Family:
+    family = _family.get(None)
+    if family is None or not trio.lowlevel.in_trio_run():
+        raise RuntimeError(f"{who} must be started in trio, inside `async with actor_system()`")
+    if family.closed:
+        raise RuntimeError(f"{who} cannot be started: {family.parent or 'the actor system'} is ending")
+    return family
+
+
+class TrioActor(pykka.Actor):
+    """An actor that runs as a trio task; `address` is its key, where it is addressed from outside."""
+
+    fatal: ClassVar[bool] = False
+    inbox_messages_max: ClassVar[int] = INBOX_MESSAGES_MAX
+    stop_s: ClassVar[float] = STOP_S
+
+    address: PublicKey | None = None
+    nursery: trio.Nursery
+    """For tasks that live as long as the actor; it exists from `on_start` on."""
+    actor_inbox: TrioInbox
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._home = _family_here(type(self).__name__)
+        super().__init__(*args, **kwargs)
+        self.actor_inbox.messages_max = self.inbox_messages_max
+        self._scope = trio.CancelScope(shield=True)  # only its family cancels it, when its turn has come
+        self._ended = trio.Event()
+        self._stop_asked: Envelope[Any] | None = None
+
+    def __str__(self) -> str:
+        name = self.address.hex() if self.address else self.actor_urn.removeprefix("urn:uuid:")
+        return f"{type(self).__name__} {name[:12]}"
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended.is_set() else "stopping" if self.actor_stopped.is_set() else "running"
+        return f"<{self}: {state}, {len(self.actor_inbox)} messages wait>"
+
+    def take_all(self, kind: type[T], limit: int | None = None) -> list[T]:
+        """What else was told, up to the first message of another class: one list for one transaction."""
+        return self.actor_inbox.take_all(kind, limit)
+
+    def on_child_end(self, child: pykka.ActorRef[Any], failure: Exception | None) -> None:
+        """An actor that this one started was stopped, or failed with `failure`."""
+
+    # -- what pykka asks of a type of actor ---------------------------------------------------------------
+
+    @staticmethod
+    def _create_actor_inbox() -> TrioInbox:
+        return TrioInbox()
+
+    @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return TrioFuture()
+
+    def _start_actor_loop(self) -> None:
+        self._home.actors.append(self)
+        self._home.nursery.start_soon(self._run, name=str(self))
+
+    # -- the life of the task -----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        failure: Exception | None = None
+        try:
+            with self._scope:
+                await self._live()
+        except Exception as error:  # the one place where a bug in an actor is caught
+            failure = _cause(error)
+        finally:
+            self._end(failure)
+        if failure is not None and self.fatal:
+            raise ActorFailed(f"{self} failed: {type(failure).__name__}: {failure}") from failure
+
+    async def _live(self) -> None:
+        async with trio.open_nursery() as self.nursery:
+            children = _Family(self.nursery, self)
+            _family.set(children)
+            try:
+                self.on_start()
+                await self._receive()
+                await children.stop(self.stop_s)
+            finally:
+                await children.cancel()
+            self.nursery.cancel_scope.cancel()
+
+    async def _receive(self) -> None:
+        inbox = self.actor_inbox
+        while True:
+            await inbox.wait()
+            for _ in range(BURST_MESSAGES_MAX):
+                if inbox.empty():
+                    break
+                envelope = inbox.get()
+                if isinstance(envelope.message, messages._ActorStop):
+                    self._stop_asked = envelope
+                    self.actor_stopped.set()
+                    return
+                await self._handle(envelope)
+
+    async def _handle(self, envelope: Envelope[Any]) -> None:
+        try:
+            response = self._handle_receive(envelope.message)
+            if isinstance(response, CoroutineType):
+                response = await response
+        except Exception:
+            if envelope.reply_to is None:
+                raise
+            envelope.reply_to.set_exception()
+        except BaseException:
+            answer_dead(envelope, f"{self} ended while it handled the message")
+            raise
+        else:
+            answer(envelope, response)
+
+    def _handle_receive(self, message: Any) -> Any:
+        if isinstance(message, ChildEnded):
+            return self.on_child_end(message.child, message.failure)
+        return super()._handle_receive(message)
+
+    async def _cancel(self) -> None:
+        self._scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._ended.wait()
+
+    def _end(self, failure: Exception | None) -> None:
+        """Synchronous, so that nothing comes between: the hook, then those who wait for the end."""
+        self.actor_stopped.set()
+        pykka.ActorRegistry.unregister(self.actor_ref)
+        self.actor_inbox.close()
+        try:
+            if failure is None:
+                self.on_stop()
+            else:
+                log.error("%s failed", self, exc_info=failure)
+                self.on_failure(type(failure), failure, failure.__traceback__)
+        except Exception:
+            log.exception("%s failed while it ended", self)
+        finally:
+            self._ended.set()
+            if self._stop_asked is not None:
+                answer(self._stop_asked, None)
+            self._home.leave(self, failure)
+
+
+def _cause(error: Exception) -> Exception:
+    """The one exception in a group of one, which is what a nursery makes of it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+@asynccontextmanager
+async def actor_system(stop_s: float = STOP_S) -> AsyncIterator[trio.Nursery]:
+    """Actors started inside run inside. Leaving stops them, last started first; an exception cancels them."""
+    async with trio.open_nursery() as nursery:
+        family = _Family(nursery, None)
+        before = _family.set(family)
+        try:
+            yield nursery
+            await family.stop(stop_s)
+        finally:
+            _family.reset(before)
+            await family.cancel()
+        nursery.cancel_scope.cancel()

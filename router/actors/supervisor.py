@@ -1,0 +1,81 @@
+"""Keeps an actor running: when it fails it is started again, for ever, after a pause that grows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pykka
+import trio
+
+from router.actors.actor import TrioActor
+
+log = logging.getLogger(__name__)
+
+_DOUBLINGS_MAX = 64  # keeps the power within a float
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long to wait before starting again: doubled at each failure in a row, with a limit and jitter."""
+
+    pause_s_min: float = 0.1
+    pause_s_max: float = 30.0
+    calm_s: float = 60.0
+    """What has lived that long begins again at `pause_s_min`."""
+
+    def pause_s(self, failures: int, draw: float) -> float:
+        """Between half of the doubled pause and the whole; `draw` is uniform in [0, 1)."""
+        doubled = self.pause_s_min * 2.0 ** min(failures - 1, _DOUBLINGS_MAX)
+        return min(self.pause_s_max, doubled) * (1 + draw) / 2
+
+
+class Supervisor(TrioActor):
+    """Starts one actor and, when it fails, starts it again; ends when that actor was stopped on purpose.
+
+    `start` does it (`lambda: PubSub.start(key)`); the new actor's `on_start` makes its reference known.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], pykka.ActorRef[Any]],
+        draw: Callable[[], float],
+        back_off: BackOff | None = None,
+    ) -> None:
+        super().__init__()
+        self.child: pykka.ActorRef[Any] | None = None
+        self.failures_in_a_row = 0
+        self._start = start
+        self._draw = draw
+        self._back_off = back_off or BackOff()
+        self._begun_s = 0.0
+
+    def on_start(self) -> None:
+        self._begin()
+
+    def on_child_end(self, child: pykka.ActorRef[Any], failure: Exception | None) -> None:
+        self.child = None
+        if failure is None:
+            self.stop()
+        else:
+            self._begin_again(child.actor_class.__name__, failure)
+
+    def _begin(self) -> None:
+        self._begun_s = trio.current_time()
+        try:
+            self.child = self._start()
+        except Exception as error:  # whatever its constructor raises
+            self._begin_again("a start", error)
+
+    def _begin_again(self, what: str, failure: Exception) -> None:
+        calm = trio.current_time() - self._begun_s >= self._back_off.calm_s
+        self.failures_in_a_row = count = 1 if calm else self.failures_in_a_row + 1
+        pause_s = self._back_off.pause_s(count, self._draw())
+        log.warning("%s failed (%d in a row): %r; starting again in %.1f s", what, count, failure, pause_s)
+        self.nursery.start_soon(self._begin_after, pause_s)
+
+    async def _begin_after(self, pause_s: float) -> None:
+        await trio.sleep(pause_s)
+        self._begin()

@@ -1,0 +1,86 @@
+"""An operator's questions to the node and its answers, one after the other: answers come in the order of asking."""
+
+from __future__ import annotations
+
+import trio
+
+from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
+from router.client.composer import Composer, Lifetime
+from router.core.inquiry import Answer, Inquiry, encode_inquiry
+from router.core.reasons import Reason
+from router.client.outbox import Run
+from router.client.publishing import Publishing
+
+LIFETIME = Lifetime(ttl_s=0, expiry_min=60)
+
+
+class Question:
+    """One question on its way; the sink of its run."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+        self.error: ClientError | None = None
+        self.over = trio.Event()
+
+    def refused(self, number: int, reason: Reason, text: str) -> None:
+        self.fail(Refused(reason, text))
+
+    def ended(self, count: int) -> None:
+        """The node has it; its answer follows."""
+
+    def failed(self, error: ClientError) -> None:
+        self.fail(error)
+
+    def fail(self, error: ClientError) -> None:
+        self.error = error
+        self.over.set()
+
+
+class Asking:
+    """At most one question is open; others wait for their turn. A lost connection ends it: nothing is asked twice."""
+
+    def __init__(self, composer: Composer, publishing: Publishing) -> None:
+        self._composer = composer
+        self._publishing = publishing
+        self._turn = trio.Lock()
+        self._open: Question | None = None
+        self._late = 0  # answers to questions that were given up
+
+    def __repr__(self) -> str:
+        return f"<asking the node: {'one question is open' if self._open else 'nothing is open'}>"
+
+    async def ask(self, inquiry: Inquiry, timeout_s: float) -> bytes:
+        """The node's answer, JSON. Raises `NotAnswered`, `Refused`, `NodeUnavailable`."""
+        async with self._turn:
+            await self._publishing.until_up()
+            router = self._publishing.link.router
+            assert router is not None
+            question = self._open = Question()
+            frame = self._composer.unicast(router, encode_inquiry(inquiry), LIFETIME).frame
+            run = Run((frame,), question, again=False)
+            self._publishing.put(run)
+            try:
+                with trio.move_on_after(timeout_s):
+                    await question.over.wait()
+            finally:
+                self._open = None
+                if not question.over.is_set() and not self._publishing.take_back(run):
+                    self._late += 1
+        if question.error is not None:
+            raise question.error
+        if question.answer is None:
+            raise NotAnswered(f'the node did not answer "{inquiry.ask}" within {timeout_s:g} s; is it overloaded?')
+        return question.answer.text
+
+    def hear(self, answer: Answer) -> None:
+        if self._late:
+            self._late -= 1
+        elif self._open is not None:
+            self._open.answer = answer
+            self._open.over.set()
+
+    def lost(self) -> None:
+        """The connection is lost, and with it what was not answered."""
+        self._late = 0
+        if self._open is not None:
+            self._open.fail(NodeUnavailable("the connection was lost before the node answered; ask again"))

@@ -1,0 +1,400 @@
+"""The same API without `async`, for scripts and threads: the connection lives in a thread of its own.
+
+    with router.connect_blocking() as node:
+        group = node.join("family")
+        group.publish(b"hello")
+        for message in group:
+            print(message.body)
+
+Any thread may call; each call waits for its result. Where the asynchronous API would be cancelled from outside, calls
+here take `timeout_s` and raise `TimeoutError`; a loop's `next(timeout_s)` returns None.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Generic, Literal, TypeVar, Unpack, overload
+
+import trio
+
+from router.client.node import ANSWER_S, Address, GroupName, Node, connect
+from router.client.errors import ClientError, NodeUnavailable
+from router.client.group import IN_FLIGHT, Group, Publisher
+from router.client.composer import EXPIRY_MIN, TTL_S
+from router.core.control import Report
+from router.core.crypto import MessageId, PublicKey
+from router.core.link import Missed, RecipientOutcome
+from router.client.feed import Feed
+from router.client.outcomes import Outcomes
+from router.client.portal import Loop, Portal
+from router.client.publishing import OnRefused
+from router.client.received import Message, Received
+from router.client.signing_on import Options
+
+T = TypeVar("T")
+
+
+def connect_blocking(**settings: Unpack[Options]) -> BlockingNode:
+    """Sign on to a node: `with router.connect_blocking() as node`. Takes what `router.connect` takes.
+
+    What is given to be called (`on_problem`) is called in the connection's thread.
+    """
+    return BlockingNode(settings)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingReceived(Message):
+    """As `Received`, but for `settle`."""
+
+    _settle: Callable[[], None] = field(repr=False, compare=False)
+
+    def settle(self) -> None:
+        """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
+        self._settle()
+
+
+class _Messages(AsyncIterator[BlockingReceived]):
+    """A loop's messages with a `settle` that waits."""
+
+    def __init__(self, portal: Portal, source: AsyncIterator[Received]) -> None:
+        self._portal = portal
+        self._source = source
+
+    async def __anext__(self) -> BlockingReceived:
+        received = await anext(self._source)
+        one, settle = received, partial(self._portal.run, received.settle)
+        return BlockingReceived(
+            one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
+            one.redelivered, settle,
+        )  # fmt: skip
+
+
+class BlockingFeed(Generic[T]):
+    """As `Feed`."""
+
+    def __init__(self, portal: Portal, feed: Feed[T]) -> None:
+        self._portal = portal
+        self._feed = feed
+
+    def __repr__(self) -> str:
+        return repr(self._feed)
+
+    def __len__(self) -> int:
+        return len(self._feed)
+
+    @property
+    def total(self) -> int:
+        return self._feed.total
+
+    def unread(self) -> list[T]:
+        return self._portal.do(self._feed.unread)
+
+    def __iter__(self) -> Loop[T]:
+        return Loop(self._portal, self._feed)
+
+
+class BlockingOutcomes:
+    """As `Outcomes`."""
+
+    def __init__(self, portal: Portal, outcomes: Outcomes) -> None:
+        self._portal = portal
+        self._outcomes = outcomes
+        self.id = outcomes.id
+
+    def __repr__(self) -> str:
+        return repr(self._outcomes)
+
+    @property
+    def recipients(self) -> list[RecipientOutcome]:
+        return self._portal.do(lambda: self._outcomes.recipients)
+
+    @property
+    def complete(self) -> bool:
+        return self._portal.do(lambda: self._outcomes.complete)
+
+    def final(self, timeout_s: float | None = None) -> list[RecipientOutcome]:
+        return self._portal.run(partial(self._outcomes.final, timeout_s))
+
+    def __iter__(self) -> Loop[RecipientOutcome]:
+        return Loop(self._portal, self._outcomes)
+
+
+class BlockingPublisher:
+    """As `Publisher`."""
+
+    def __init__(self, portal: Portal, publisher: Publisher) -> None:
+        self._portal = portal
+        self._publisher = publisher
+
+    def __repr__(self) -> str:
+        return repr(self._publisher)
+
+    def publish(self, body: bytes, *, timeout_s: float | None = None) -> MessageId:
+        return self._portal.run(partial(self._publisher.publish, body), timeout_s)
+
+    def flush(self, *, timeout_s: float | None = None) -> None:
+        self._portal.run(self._publisher.flush, timeout_s)
+
+    def __enter__(self) -> BlockingPublisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.flush()
+
+
+class BlockingGroup:
+    """As `Group`."""
+
+    def __init__(self, portal: Portal, group: Group) -> None:
+        self._portal = portal
+        self._group = group
+        self.key, self.name, self.raw = group.key, group.name, group.raw
+
+    def __repr__(self) -> str:
+        return repr(self._group)
+
+    def __iter__(self) -> Loop[BlockingReceived]:
+        return self.messages()
+
+    def messages(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+        source = self._portal.do(partial(self._group.messages, settle_on_next=settle_on_next))
+        return Loop(self._portal, _Messages(self._portal, source))
+
+    @overload
+    def publish(
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        raw: bool | None = ...,
+        wait: Literal[False] = ...,
+        timeout_s: float | None = ...,
+    ) -> MessageId: ...
+    @overload
+    def publish(
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        raw: bool | None = ...,
+        wait: Literal[True],
+        timeout_s: float | None = ...,
+    ) -> BlockingOutcomes: ...
+    def publish(
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+        wait: bool = False,
+        timeout_s: float | None = None,
+    ) -> MessageId | BlockingOutcomes:
+        def told() -> Awaitable[Outcomes]:
+            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw, wait=True)
+
+        def taken() -> Awaitable[MessageId]:
+            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
+
+        if wait:
+            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
+        return self._portal.run(taken, timeout_s)
+
+    def publisher(
+        self,
+        in_flight: int = IN_FLIGHT,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+        on_refused: Callable[[ClientError], None] | None = None,
+    ) -> BlockingPublisher:
+        made = self._group.publisher(in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw, on_refused=on_refused)
+        return BlockingPublisher(self._portal, made)
+
+    def publish_many(
+        self,
+        bodies: Iterable[bytes],
+        in_flight: int = IN_FLIGHT,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+        timeout_s: float | None = None,
+    ) -> list[MessageId]:
+        """`bodies` is read in the connection's thread: it must not wait."""
+        act = partial(self._group.publish_many, bodies, in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
+        return self._portal.run(act, timeout_s)
+
+    def leave(self, *, timeout_s: float | None = None) -> None:
+        self._portal.run(self._group.leave, timeout_s)
+
+
+class BlockingNode:
+    """As `Node`, for use in `with`, once."""
+
+    _node: Node
+    _portal: Portal
+
+    def __init__(self, settings: Options) -> None:
+        self._settings = settings
+        self._started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._live, name="router client", daemon=True)
+        self._stop = trio.Event()
+        self._failure: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return repr(self._node) if self._started.done() else "<node, not yet connected>"
+
+    def _live(self) -> None:
+        """The connection's thread, from beginning to end."""
+        try:
+            trio.run(self._run)
+        except BaseException as error:
+            if not self._started.done():
+                self._started.set_exception(error)
+            self._failure = error
+
+    async def _run(self) -> None:
+        self._node = connect(**self._settings)
+        async with self._node:
+            self._portal = Portal(trio.lowlevel.current_trio_token())
+            self._started.set_result(None)
+            await self._stop.wait()
+
+    def __enter__(self) -> BlockingNode:
+        self._thread.start()
+        self._started.result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(NodeUnavailable):  # the thread has ended by itself
+            self._portal.do(self._stop.set)
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> PublicKey:
+        return self._node.key
+
+    @property
+    def router(self) -> PublicKey | None:
+        return self._node.router
+
+    @property
+    def is_up(self) -> bool:
+        return self._node.is_up
+
+    @property
+    def problems(self) -> BlockingFeed[str]:
+        return BlockingFeed(self._portal, self._node.problems)
+
+    @property
+    def missed(self) -> BlockingFeed[Missed]:
+        return BlockingFeed(self._portal, self._node.missed)
+
+    @property
+    def reports(self) -> BlockingFeed[Report]:
+        return BlockingFeed(self._portal, self._node.reports)
+
+    # -- groups and messages -------------------------------------------------------------------------------
+
+    def join(
+        self, group: GroupName, *, raw: bool = False, local: bool = False, timeout_s: float = ANSWER_S
+    ) -> BlockingGroup:
+        act = partial(self._node.join, group, raw=raw, local=local, timeout_s=timeout_s)
+        return BlockingGroup(self._portal, self._portal.run(act))
+
+    def group(self, group: GroupName, *, raw: bool = False) -> BlockingGroup:
+        return BlockingGroup(self._portal, self._portal.do(partial(self._node.group, group, raw=raw)))
+
+    def leave(self, group: BlockingGroup | PublicKey, *, timeout_s: float = ANSWER_S) -> None:
+        key = group.key if isinstance(group, BlockingGroup) else group
+        self._portal.run(partial(self._node.leave, key, timeout_s=timeout_s))
+
+    def __iter__(self) -> Loop[BlockingReceived]:
+        return self.messages()
+
+    def messages(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+        source = self._portal.do(partial(self._node.messages, settle_on_next=settle_on_next))
+        return Loop(self._portal, _Messages(self._portal, source))
+
+    def unicasts(self, *, settle_on_next: bool = True) -> Loop[BlockingReceived]:
+        source = self._portal.do(partial(self._node.unicasts, settle_on_next=settle_on_next))
+        return Loop(self._portal, _Messages(self._portal, source))
+
+    @overload
+    def send(
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        wait: Literal[False] = ...,
+        timeout_s: float | None = ...,
+    ) -> MessageId: ...
+    @overload
+    def send(
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        wait: Literal[True],
+        timeout_s: float | None = ...,
+    ) -> BlockingOutcomes: ...
+    def send(
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        wait: bool = False,
+        timeout_s: float | None = None,
+    ) -> MessageId | BlockingOutcomes:
+        def told() -> Awaitable[Outcomes]:
+            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min, wait=True)
+
+        def taken() -> Awaitable[MessageId]:
+            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min)
+
+        if wait:
+            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
+        return self._portal.run(taken, timeout_s)
+
+    def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
+        return self._portal.run(partial(self._node.ask, word, argument, timeout_s=timeout_s))
+
+    # -- bulk ----------------------------------------------------------------------------------------------
+
+    def send_frames(self, frames: Sequence[bytes], *, timeout_s: float | None = None) -> int:
+        return self._portal.run(partial(self._node.send_frames, frames), timeout_s)
+
+    def settled(self, n: int, *, timeout_s: float | None = None) -> None:
+        self._portal.run(partial(self._node.settled, n), timeout_s)
+
+    @property
+    def settled_count(self) -> int:
+        return self._node.settled_count
+
+    def on_refused(self, tell: OnRefused | None) -> None:
+        self._portal.do(partial(self._node.on_refused, tell))

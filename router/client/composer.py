@@ -1,0 +1,159 @@
+"""How what an app says becomes a signed message: sealing, sequence, causes, and ids of their own.
+
+Two equal messages have one id, and a router delivers one of them. Sealed bodies always differ, by their nonce. Of a
+body that is sent as it is, every copy gets a ttl a few seconds lower than the one asked for (or, with ttl 0, an
+expiry a few minutes earlier), so that saying the same thing twice says it twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from router.client.errors import CannotPublish, Refused
+from router.core import application
+from router.core.application import NONCE_BYTES
+from router.core.codec import frame
+from router.core.crypto import MessageId, PublicKey, SigningKey, digest
+from router.core.grouplink import GroupLink
+from router.core.lifetime import UINT32_MAX, expiry_min
+from router.core.message import message_id, seal_multicast, seal_unicast
+from router.core.reasons import Reason
+from router.core.text import key_text, short
+from router.client.sequence import Sequences
+
+TTL_S = 86_400
+EXPIRY_MIN = 1440
+CAUSES = 4  # of the newest messages seen, how many a message names (R-A9, R-E2)
+CAUSES_MAX = 16
+ALIKE_MAX = 4096  # raw bodies remembered, so that an equal one gets another id
+SPREAD_MAX = 256  # by how much the first of equal bodies may differ from those of another process
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long a message may wait at a router (seconds), and until when it is valid (minutes from now)."""
+
+    ttl_s: int = TTL_S
+    expiry_min: int = EXPIRY_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A message ready to be handed in.
+
+    `unsay`: it was refused, and is nobody's cause; `undo`: it was never sent, and its sequence number is free.
+    """
+
+    id: MessageId
+    frame: bytes
+    unsay: Callable[[], None]
+    undo: Callable[[], None]
+
+
+class Causes:
+    """The newest messages of one group that this app has seen or published, at most `most`."""
+
+    def __init__(self, most: int = CAUSES) -> None:
+        self._newest: deque[tuple[MessageId, int]] = deque(maxlen=min(most, CAUSES_MAX))
+
+    def note(self, id: MessageId, until_min: int) -> None:
+        self._newest.appendleft((id, until_min))
+
+    def drop(self, id: MessageId) -> None:
+        """That message was refused: nobody will ever see it."""
+        kept = [one for one in self._newest if one[0] != id]
+        self._newest.clear()
+        self._newest.extend(kept)
+
+    def ids(self, now_min: int) -> tuple[MessageId, ...]:
+        """Newest first, distinct, unexpired (R-A9)."""
+        return tuple(dict.fromkeys(id for id, until_min in self._newest if until_min > now_min))
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """What is needed to speak in a group: its key, how its bodies are sealed, and what has been said before."""
+
+    group: PublicKey
+    signer: SigningKey | None
+    content_key: bytes | None
+    causes: Causes
+
+    @classmethod
+    def of_link(cls, link: GroupLink, causes: Causes) -> Voice:
+        signer = None if link.seed is None else SigningKey(link.seed)
+        return cls(link.group, signer, link.content_key, causes)
+
+
+class Composer:
+    """Makes the messages of one app, signed with its key. `wall_s` is Unix seconds, `entropy` random bytes."""
+
+    def __init__(
+        self, key: SigningKey, sequences: Sequences, wall_s: Callable[[], float], entropy: Callable[[int], bytes]
+    ) -> None:
+        self._key = key
+        self._sequences = sequences
+        self._wall_s = wall_s
+        self._entropy = entropy
+        self._alike: OrderedDict[bytes, int] = OrderedDict()
+
+    def multicast(self, voice: Voice, body: bytes, lifetime: Lifetime, *, raw: bool) -> Composed:
+        """A message to a group; sealed, unless it is `raw` or the group has no content key."""
+        if voice.signer is None:
+            name = short(key_text("group", voice.group))
+            raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
+        now_s = self._wall_s()
+        seen = voice.causes.ids(expiry_min(now_s))
+        ttl_s, until_min = self._bounds(lifetime, now_s)
+        undo: Callable[[], None] = _nothing
+        if raw or voice.content_key is None:
+            ttl_s, until_min = self._unlike(voice.group + b"".join(seen) + digest(body), ttl_s, until_min, now_s)
+        else:
+            seq = self._sequences.take(voice.group)
+            nonce = self._entropy(NONCE_BYTES)
+            body = application.seal(self._key, voice.group, seq, seen, body, content_key=voice.content_key, nonce=nonce)
+            undo = partial(self._sequences.give_back, voice.group, seq)
+        wire = seal_multicast(voice.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
+        id = message_id(wire)
+        voice.causes.note(id, until_min)
+        return Composed(id, frame(wire), partial(voice.causes.drop, id), undo)
+
+    def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
+        """A message to one address, its body as it is."""
+        now_s = self._wall_s()
+        ttl_s, until_min = self._bounds(lifetime, now_s)
+        ttl_s, until_min = self._unlike(destination + digest(body), ttl_s, until_min, now_s)
+        wire = seal_unicast(self._key, destination, body, ttl_s=ttl_s, expiry_min=until_min)
+        return Composed(message_id(wire), frame(wire), _nothing, _nothing)
+
+    def _bounds(self, lifetime: Lifetime, now_s: float) -> tuple[int, int]:
+        if not 0 <= lifetime.ttl_s <= UINT32_MAX:
+            raise ValueError(f"a ttl has 0 to {UINT32_MAX} seconds, not {lifetime.ttl_s}")
+        if lifetime.expiry_min < 1:
+            raise ValueError(f"an expiry of {lifetime.expiry_min} minutes is over at once; 1 is the least")
+        return lifetime.ttl_s, expiry_min(now_s + 60 * lifetime.expiry_min)
+
+    def _unlike(self, said: bytes, ttl_s: int, until_min: int, now_s: float) -> tuple[int, int]:
+        """A ttl, or an expiry, with which the same has not been said before."""
+        least_min = expiry_min(now_s) + 1
+        chance = int.from_bytes(self._entropy(2), "big")
+        first = chance % min(SPREAD_MAX, ttl_s // 8 + 1)
+        if not ttl_s:
+            until_min -= chance % min(SPREAD_MAX, (until_min - least_min) // 8 + 1)
+        while until_min >= least_min:
+            alike = digest(said + until_min.to_bytes(4, "big"))
+            less = self._alike.get(alike, first - 1) + 1
+            if less <= ttl_s:
+                self._alike[alike] = less
+                if len(self._alike) > ALIKE_MAX:
+                    self._alike.popitem(last=False)
+                return ttl_s - less, until_min
+            until_min -= 1
+        raise Refused(Reason.DUPLICATE, "the same body has been sent as often as its lifetime has room for")
+
+
+def _nothing() -> None:
+    """Nothing is to be undone."""

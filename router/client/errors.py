@@ -1,0 +1,55 @@
+"""What an app may have to catch: every error says what happened, with which value, and what to do."""
+
+from __future__ import annotations
+
+from router.core.crypto import MessageId, PublicKey
+from router.core.reasons import Reason
+from router.core.text import key_text, short
+
+
+class ClientError(Exception):
+    """Whatever goes wrong between an app and its node; `text` is a sentence for people."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class NodeUnavailable(ClientError):
+    """The node cannot be reached, went away for good, or the `with` block has been left."""
+
+
+class Refused(ClientError):
+    """The router refused a message. `reason.later`: the same may be accepted at another time."""
+
+    def __init__(self, reason: Reason, text: str = "", message: MessageId | None = None) -> None:
+        whom = f"message {short(key_text('msg', message))} was refused" if message else "refused"
+        said = f" ({text})" if text else ""
+        super().__init__(f"{whom}, {reason.word}: {reason.sentence.rstrip('.')}{said}")
+        self.reason = reason
+        self.detail = text
+        self.message = message
+
+    @property
+    def later(self) -> bool:
+        """Whether trying again later makes sense."""
+        return self.reason.later
+
+
+class JoinRefused(ClientError):
+    """The node does not let this key join that group. `reason` is None where the node gave none."""
+
+    def __init__(self, group: PublicKey, reason: Reason | None = None) -> None:
+        why = f" ({reason.word})" if reason else ""
+        text = f"the node refused to let this app join {short(key_text('group', group))}{why}"
+        super().__init__(f"{text}; its operator decides who may join, and how many groups one client may have")
+        self.group = group
+        self.reason = reason
+
+
+class NotAnswered(ClientError):
+    """The node took the request but did not answer in time."""
+
+
+class CannotPublish(ClientError):
+    """The link of this group is for reading only: it lacks the sending key."""

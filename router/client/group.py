@@ -1,0 +1,222 @@
+"""A group as an app sees it: a loop over what is said in it, and a way to speak."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from types import TracebackType
+from typing import Literal, overload
+
+import trio
+
+from router.client.errors import ClientError
+from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice
+from router.core.crypto import MessageId, PublicKey
+from router.core.text import key_text, short
+from router.client.outcomes import Outcomes
+from router.client.publishing import Posted, Publishing
+from router.client.reading import Door, Ear, Messages
+from router.client.received import Received
+
+IN_FLIGHT = 1000
+
+Leave = Callable[[PublicKey], Awaitable[None]]
+
+
+class Group:
+    """Made by `Node.join` (which receives) or `Node.group` (which need not).
+
+    `raw`: bodies are published and handed out as they are. Otherwise they are sealed for the group's members.
+    """
+
+    def __init__(
+        self,
+        voice: Voice,
+        name: str | None,
+        composer: Composer,
+        publishing: Publishing,
+        door: Door,
+        leave: Leave,
+        *,
+        raw: bool,
+    ) -> None:
+        self.key = voice.group
+        self.name = name
+        self.raw = raw or voice.content_key is None
+        self.causes = voice.causes
+        self.ear = Ear(None if self.raw else voice.content_key, voice.causes)
+        self._voice = voice
+        self._composer = composer
+        self._publishing = publishing
+        self._door = door
+        self._leave = leave
+
+    def __repr__(self) -> str:
+        name = f'"{self.name}" ' if self.name else ""
+        may = "read only" if self._voice.signer is None else "may publish"
+        return f"<group {name}{short(key_text('group', self.key))}, {may}{', raw' if self.raw else ''}>"
+
+    # -- receiving -----------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Received]:
+        return self._door.loop()
+
+    def messages(self, *, settle_on_next: bool = True) -> Messages:
+        """A loop over the group's messages. Without `settle_on_next` each must be settled by itself, in any order;
+        the node sends no more than a window ahead of the oldest that is not."""
+        return self._door.loop(settle_on_next=settle_on_next)
+
+    async def leave(self) -> None:
+        """Receive no more of this group; what is queued for this app ends as dropped."""
+        await self._leave(self.key)
+
+    # -- speaking ------------------------------------------------------------------------------------------
+
+    @overload
+    async def publish(
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        raw: bool | None = ...,
+        wait: Literal[False] = ...,
+    ) -> MessageId: ...
+    @overload
+    async def publish(
+        self, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., raw: bool | None = ..., wait: Literal[True]
+    ) -> Outcomes: ...
+    async def publish(
+        self,
+        body: bytes,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+        wait: bool = False,
+    ) -> MessageId | Outcomes:
+        """Publish, and return the message's id when the router has it in custody; with `wait`, its outcomes.
+
+        `ttl_s`: how long it may wait at each router for those who are away; `expiry_min`: until when it is valid.
+        Raises `Refused`, `NodeUnavailable`, `CannotPublish`. Cancelled before it was sent it is taken back;
+        after that it may have been published.
+        """
+        compose = self._compose(body, Lifetime(ttl_s, expiry_min), raw)
+        posted = await self._publishing.deliver(compose, follow=wait)
+        return posted.id if posted.outcomes is None else posted.outcomes
+
+    def publisher(
+        self,
+        in_flight: int = IN_FLIGHT,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+        on_refused: Callable[[ClientError], None] | None = None,
+        on_custody: Callable[[MessageId], None] | None = None,
+    ) -> Publisher:
+        """Publish many, with `in_flight` at most not yet in custody. See `Publisher`."""
+        compose = partial(self._compose, lifetime=Lifetime(ttl_s, expiry_min), raw=raw)
+        return Publisher(self._publishing, compose, in_flight, on_refused, on_custody)
+
+    async def publish_many(
+        self,
+        bodies: Iterable[bytes] | AsyncIterable[bytes],
+        in_flight: int = IN_FLIGHT,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        raw: bool | None = None,
+    ) -> list[MessageId]:
+        """Publish all of them; returns their ids when all are in custody. Raises what the first failed with."""
+        ids: list[MessageId] = []
+        async with self.publisher(in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw) as publisher:
+            if isinstance(bodies, AsyncIterable):
+                async for body in bodies:
+                    ids.append(await publisher.publish(body))
+            else:
+                for body in bodies:
+                    ids.append(await publisher.publish(body))
+        return ids
+
+    def _compose(self, body: bytes, lifetime: Lifetime, raw: bool | None) -> Callable[[], Composed]:
+        as_it_is = self.raw if raw is None else raw
+        return partial(self._composer.multicast, self._voice, bytes(body), lifetime, raw=as_it_is)
+
+
+class Publisher:
+    """`async with group.publisher() as p: await p.publish(body)`: returns the id when the message is handed in, and
+    waits while `in_flight` are not yet in custody. Leaving the block waits for all of them.
+
+    A message that fails raises at the next `publish` or at the end of the block, the first one of several; with
+    `on_refused` each is told to that instead, and publishing goes on. `on_custody` hears the id of each that is taken.
+    """
+
+    def __init__(
+        self,
+        publishing: Publishing,
+        compose: Callable[[bytes], Callable[[], Composed]],
+        in_flight: int,
+        on_refused: Callable[[ClientError], None] | None,
+        on_custody: Callable[[MessageId], None] | None,
+    ) -> None:
+        if in_flight < 1:
+            raise ValueError(f"in_flight is {in_flight}; at least 1 message must be allowed")
+        self._publishing = publishing
+        self._compose = compose
+        self._most = in_flight
+        self._on_refused = on_refused
+        self._on_custody = on_custody
+        self._lot = trio.lowlevel.ParkingLot()
+        self._error: ClientError | None = None
+        self.in_flight = 0
+        self.settled = 0
+
+    def __repr__(self) -> str:
+        return f"<publisher: {self.settled} settled, {self.in_flight} of at most {self._most} in flight>"
+
+    async def publish(self, body: bytes) -> MessageId:
+        while self.in_flight >= self._most and self._error is None:
+            await self._lot.park()
+        self._raise()
+        self.in_flight += 1  # before waiting for room: others may publish meanwhile
+        try:
+            posted, _ = await self._publishing.post(self._compose(body), done=self._over)
+        except BaseException:
+            self.in_flight -= 1
+            self._lot.unpark_all()
+            raise
+        return posted.id
+
+    def _over(self, posted: Posted) -> None:
+        self.in_flight -= 1
+        if posted.error is None:
+            self.settled += 1
+            if self._on_custody is not None:
+                self._on_custody(posted.id)
+        elif self._on_refused is not None:
+            self._on_refused(posted.error)
+        elif self._error is None:
+            self._error = posted.error
+        self._lot.unpark_all()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def flush(self) -> None:
+        """Until everything published so far is in custody. Raises what the first failed with."""
+        await trio.lowlevel.checkpoint()
+        while self.in_flight:
+            await self._lot.park()
+        self._raise()
+
+    async def __aenter__(self) -> Publisher:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.flush()

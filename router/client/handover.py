@@ -1,0 +1,364 @@
+"""What the node has handed over: which loop gets it, and up to where everything is settled (pure).
+
+Messages wait here until a loop asks for them; nothing is parsed before that. What waits is bounded by the window
+that the app announced: the node sends no more than that before something is settled. Of a message that comes a
+second time after a lost connection, the app sees one copy as long as its process lives: the copy takes the place
+of the first, and settling the first settles it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from router.client.errors import ClientError
+from router.core.codec import Malformed
+from router.core.crypto import MessageId, PublicKey, digest
+from router.core.custody import CONTROL_SLACK_MESSAGES
+from router.core.message import UNICAST, Header, read_header
+from router.core.session import Messages
+from router.core.text import key_text, short
+
+Span = tuple[int, int, int]
+UNICASTS = b""
+"""The address under which unicasts wait; multicasts wait under their group's key."""
+
+_SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What one read brought, untouched: of each span, `data[start:end]` is a message (frame start, start, end).
+
+    Asking for the next batch settles this one, as `settle` does. `redelivered`: so many of the first may have been
+    handed over before.
+    """
+
+    data: bytes
+    spans: Sequence[Span]
+    runs: Sequence[tuple[int, int]]
+    at_s: float
+    redelivered: int
+    link: int
+    _done: Callable[[Batch], None] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        return len(self.spans)
+
+    def wires(self) -> Iterator[memoryview]:
+        """Each message without its frame; nothing is copied."""
+        view = memoryview(self.data)
+        return (view[start:end] for _, start, end in self.spans)
+
+    def ids(self) -> list[MessageId]:
+        """Their ids; `Malformed` if one of them is no message."""
+        data, view = self.data, memoryview(self.data)
+        ends = ((start, read_header(data, start, end).end) for _, start, end in self.spans)
+        return [MessageId(digest(view[start + 1 : end])) for start, end in ends]
+
+    def settle(self) -> None:
+        self._done(self)
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """One message that a loop may ask for; the `k`-th of connection number `link`."""
+
+    link: int
+    k: int
+    data: bytes
+    start: int
+    end: int
+    header: Header
+    id: MessageId
+    at_s: float
+    redelivered: bool
+    done: bool = False
+
+    @property
+    def address(self) -> bytes:
+        return UNICASTS if self.header.kind == UNICAST else self.header.signer
+
+    @property
+    def wire(self) -> bytes:
+        return self.data[self.start : self.end]
+
+
+class Prefix:
+    """How many messages from the first on are done without a gap."""
+
+    __slots__ = ("_later", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._later: dict[int, int] = {}
+
+    def add(self, first: int, last: int) -> None:
+        """Messages first..last are done; each is named once."""
+        if first != self.n + 1:
+            self._later[first] = last
+            return
+        while last:
+            self.n = last
+            last = self._later.pop(last + 1, 0)
+
+
+class Waiting:
+    """Arrivals in order, by address and all together."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
+        self._by: dict[bytes, OrderedDict[MessageId, Arrival]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return iter(self._all.values())
+
+    def addresses(self) -> dict[bytes, int]:
+        """How many wait for each address."""
+        return {address: len(queue) for address, queue in self._by.items()}
+
+    def add(self, one: Arrival) -> None:
+        self.bytes += one.end - one.start
+        self._all[one.id] = one
+        self._by.setdefault(one.address, OrderedDict())[one.id] = one
+
+    def first(self, address: bytes | None) -> Arrival | None:
+        queue = self._all if address is None else self._by.get(address)
+        return next(iter(queue.values())) if queue else None
+
+    def remove(self, one: Arrival) -> None:
+        self.bytes -= one.end - one.start
+        del self._all[one.id]
+        queue = self._by[one.address]
+        del queue[one.id]
+        if not queue:
+            del self._by[one.address]
+
+
+class Handover:
+    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears of what nobody can be
+    given; the two wakes are called when there is something to ask for, and something to tell the node."""
+
+    def __init__(
+        self,
+        window_messages: int,
+        window_bytes: int,
+        *,
+        durable: bool,
+        known: Callable[[Sequence[MessageId]], Collection[MessageId]],
+        problem: Callable[[str], None],
+        wake_loops: Callable[[], None],
+        wake_link: Callable[[], None],
+    ) -> None:
+        self._durable = durable
+        self._known = known
+        self._problem = problem
+        self._wake_loops = wake_loops
+        self._wake_link = wake_link
+        self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
+        self._asked: set[bytes | None] = set()
+        self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
+        self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
+        self._batches: deque[Batch] = deque()
+        self._waiting = Waiting()
+        self._link = 0
+        self._router: PublicKey | None = None
+        self._prefix = Prefix()
+        self._again = 0
+        self.received = 0
+
+    def __repr__(self) -> str:
+        waiting = len(self._waiting) + sum(batch.count for batch in self._batches)
+        settled = f"{self.settled} of {self.received} settled on connection {self._link}"
+        return f"<handover: {waiting} messages wait, {settled}>"
+
+    @property
+    def settled(self) -> int:
+        """How many of the present connection's messages may be settled."""
+        return self._prefix.n
+
+    # -- the link's side -----------------------------------------------------------------------------------
+
+    def begin(self, router: PublicKey) -> None:
+        """A new connection, on which messages are counted from 1 again.
+
+        What waits stays for the loops, but nothing that is two connections old: so a link that is lost again and
+        again fills no memory. The node hands it over again to a key that is kept; with a throwaway key it is gone.
+        """
+        if self._waiting:
+            self._parse()  # what is a copy is not stale
+        stale = [one for one in self._waiting if one.link < self._link]
+        lost = len(stale)
+        for one in stale:
+            self._waiting.remove(one)
+            self._recent.pop(one.id, None)
+        while self._batches and self._batches[0].link < self._link:
+            lost += self._batches.popleft().count
+        if lost and not self._durable:
+            self._problem(f"{lost} messages that no loop had asked for are gone with their connection")
+        self._link += 1
+        self._router = router
+        self._prefix = Prefix()
+        self._again = self.received = 0
+
+    def redelivered(self, n: int) -> None:
+        """The next `n` messages may have been handed over before."""
+        self._again = n
+
+    def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
+        """Take what a read brought; returns what the router itself said, which counts as done."""
+        first_k, data, spans = messages
+        self.received = first_k + len(spans) - 1
+        holes = [
+            at for at, (_, start, end) in enumerate(spans)
+            if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
+        ]  # fmt: skip
+        runs, kept = _without(holes, first_k, spans) if holes else ([(first_k, self.received)], spans)
+        for hole in holes:
+            self._prefix.add(first_k + hole, first_k + hole)
+        if kept:
+            again = min(self._again, len(kept))
+            self._again -= again
+            self._batches.append(Batch(data, kept, runs, at_s, again, self._link, self.batch_done))
+            if again and self._recent:
+                self._settle_copies()
+            self._wake_loops()
+        return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
+
+    def _settle_copies(self) -> None:
+        """Of what comes again the app may have handled something, and no loop may ever ask."""
+        try:
+            self._parse()
+        except ClientError as error:
+            self._problem(error.text)  # the next loop that asks will meet it
+
+    def _is_of_router(self, data: bytes, start: int, end: int) -> bool:
+        """Whether this unicast's source is the router."""
+        router = self._router
+        if router is None or data.find(router, start + _SOURCE_FROM, min(end, start + _SOURCE_TO)) < 0:
+            return False
+        try:
+            return read_header(data, start, end).signer == router
+        except Malformed:
+            return False
+
+    # -- the loops' side -----------------------------------------------------------------------------------
+
+    def take_batch(self) -> Batch | None:
+        """The next read as it came, if no message of it was asked for singly."""
+        return self._batches.popleft() if self._batches else None
+
+    def take(self, address: bytes | None) -> Arrival | None:
+        """The next message to an address, `UNICASTS`, or anything (None), in the order of arrival."""
+        self._asked.add(address)
+        found = self._waiting.first(address)
+        if found is None and self._batches:
+            self._parse()
+            found = self._waiting.first(address)
+        if found is not None:
+            self._waiting.remove(found)
+        elif len(self._waiting) >= self._crowd[0] or self._waiting.bytes >= self._crowd[1]:
+            self._report_unread()
+        return found
+
+    def _report_unread(self) -> None:
+        """A loop has to wait while the window is full of what nobody has ever asked for: say so, once."""
+        if None in self._asked:
+            return
+        for address, count in self._waiting.addresses().items():
+            if address not in self._asked:
+                self._asked.add(address)
+                whose = "unicasts" if address == UNICASTS else f"messages of {short(key_text('group', address))}"
+                said = f"{count} {whose} wait, which this app gets but does not read, and hold up the rest"
+                self._problem(f"{said}: read them, leave the group, or use another name for another purpose")
+
+    def done(self, one: Arrival) -> None:
+        """The app has handled it."""
+        if not one.done:
+            one.done = True
+            one.data = b""
+            self._end(one.link, one.k, one.k)
+
+    def batch_done(self, batch: Batch) -> None:
+        runs, batch.runs = batch.runs, ()
+        for first, last in runs:
+            self._end(batch.link, first, last)
+
+    def _end(self, link: int, first: int, last: int) -> None:
+        if link == self._link:
+            before = self._prefix.n
+            self._prefix.add(first, last)
+            if self._prefix.n > before:
+                self._wake_link()
+
+    # -- parsing -------------------------------------------------------------------------------------------
+
+    def _parse(self) -> None:
+        """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
+        while self._batches:
+            arrivals, nonsense = _arrivals(self._batches[0])
+            known = self._known([one.id for one in arrivals])
+            link = self._batches.popleft().link
+            for k, error in nonsense:
+                self._problem(f"the node handed over what is no message: {error}")
+                self._end(link, k, k)
+            for one in arrivals:
+                if self._is_copy(one):
+                    continue
+                self._remember(one)
+                if one.id in known:
+                    self.done(one)
+                else:
+                    self._waiting.add(one)
+
+    def _is_copy(self, one: Arrival) -> bool:
+        """A copy of a recent message takes the place of the first; whether it was one."""
+        first = self._recent.get(one.id)
+        if first is None:
+            return False
+        if first.done or first.link == one.link:
+            self._end(one.link, one.k, one.k)
+        else:
+            first.link, first.k = one.link, one.k
+        return True
+
+    def _remember(self, one: Arrival) -> None:
+        self._recent[one.id] = one
+        if len(self._recent) > self._recent_max:
+            self._recent.popitem(last=False)
+
+
+def _arrivals(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
+    """The messages of a read, and what is none."""
+    data, view, again = batch.data, memoryview(batch.data), batch.redelivered
+    found, nonsense = [], []
+    ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
+    for at, (k, (_, start, end)) in enumerate(zip(ks, batch.spans, strict=True)):
+        try:
+            header = read_header(data, start, end)
+        except Malformed as error:
+            nonsense.append((k, error))
+        else:
+            id = MessageId(digest(view[start + 1 : header.end]))
+            found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, at < again))
+    return found, nonsense
+
+
+def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
+    """The runs of numbers, and the spans, that are left between the holes."""
+    runs: list[tuple[int, int]] = []
+    kept: list[Span] = []
+    at = 0
+    for hole in (*holes, len(spans)):
+        if at < hole:
+            runs.append((first_k + at, first_k + hole - 1))
+            kept += spans[at:hole]
+        at = hole + 1
+    return runs, kept

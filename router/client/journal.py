@@ -1,0 +1,143 @@
+"""The ids of the messages that an app has handled, on disk, so that no crash shows it one of them again.
+
+An SQLite file of its own for one app. An id is kept until its message cannot come any more (expiry and ten minutes);
+at `ids_max` the oldest go first, which matters only if the node then forgets what it has delivered. Ids are written
+in groups: what is handled while one commit runs goes into the next.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import trio
+
+from router.client.errors import ClientError
+from router.core.crypto import MessageId
+from router.core.seen import KEEP_AFTER_EXPIRY_S
+from router.settings.private_file import FILE_MODE
+
+IDS_MAX = 10_000_000
+LOOK_UP_MAX = 500
+PRUNE_EVERY = 1000
+
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS handled (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, until_s INTEGER NOT NULL);
+    CREATE INDEX IF NOT EXISTS handled_until ON handled (until_s);
+"""
+
+
+class JournalError(ClientError):
+    """The journal cannot be opened, read or written; the text says why and what to do."""
+
+
+class Journal:
+    """Opened by one process at a time. `known` and `write` block; `remember` does not."""
+
+    def __init__(self, path: str | os.PathLike[str], now_s: float, ids_max: int = IDS_MAX) -> None:
+        self.path = Path(path)
+        self._ids_max = ids_max
+        self._since_pruned = 0
+        self._rows: list[tuple[MessageId, int]] = []
+        self._added = self._written = 0
+        self._writing = False
+        self._lot = trio.lowlevel.ParkingLot()
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
+            self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+        try:
+            self._prepare(now_s)
+        except sqlite3.Error as error:
+            self._database.close()
+            raise self._unusable(error) from None
+
+    def __repr__(self) -> str:
+        return f"<journal {self.path}: {self._written} ids written by this process>"
+
+    def _prepare(self, now_s: float) -> None:
+        run = self._database.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        self._database.executescript(_SCHEMA)
+        run("BEGIN IMMEDIATE")
+        self._prune(now_s)
+        run("COMMIT")
+
+    def _unusable(self, error: Exception) -> JournalError:
+        if "locked" in str(error):
+            return JournalError(f"the journal {self.path} is in use by another process; stop that one first")
+        advice = "see that its directory exists and has room, or move a damaged file away"
+        return JournalError(f"the journal {self.path} cannot be used: {error}; {advice}")
+
+    def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        """Those of them that were handled before."""
+        found: set[MessageId] = set()
+        try:
+            for at in range(0, len(ids), LOOK_UP_MAX):
+                some = ids[at : at + LOOK_UP_MAX]
+                asked = f"SELECT id FROM handled WHERE id IN ({','.join('?' * len(some))})"
+                found.update(MessageId(row[0]) for row in self._database.execute(asked, some))
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        return found
+
+    def write(self, rows: Sequence[tuple[MessageId, int]], now_s: float) -> None:
+        """Keep the ids, each with the Unix second its message expires; they are on disk when this returns."""
+        kept = [(bytes(id), until_s + KEEP_AFTER_EXPIRY_S) for id, until_s in rows]
+        run = self._database.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            try:
+                self._database.executemany("INSERT OR IGNORE INTO handled (id, until_s) VALUES (?, ?)", kept)
+                self._since_pruned += len(kept)
+                if self._since_pruned >= PRUNE_EVERY:
+                    self._prune(now_s)
+                run("COMMIT")
+            except sqlite3.Error:
+                if self._database.in_transaction:
+                    run("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _prune(self, now_s: float) -> None:
+        run = self._database.execute
+        self._since_pruned = 0
+        run("DELETE FROM handled WHERE until_s < ?", (int(now_s),))
+        run("DELETE FROM handled WHERE n <= (SELECT max(n) FROM handled) - ?", (self._ids_max,))
+
+    def count(self) -> int:
+        return int(self._database.execute("SELECT count(*) FROM handled").fetchone()[0])
+
+    async def remember(self, id: MessageId, until_s: int, now_s: float) -> None:
+        """Returns when the id is on disk. Many tasks may wait at once; they share commits."""
+        self._rows.append((id, until_s))
+        self._added += 1
+        mine = self._added
+        while self._written < mine:
+            if self._writing:
+                await self._lot.park()
+            else:
+                await self._write_what_waits(now_s)
+
+    async def _write_what_waits(self, now_s: float) -> None:
+        rows, self._rows = self._rows, []
+        self._writing = True
+        try:
+            await trio.to_thread.run_sync(self.write, rows, now_s)
+        except BaseException:
+            self._rows[:0] = rows
+            raise
+        else:
+            self._written += len(rows)
+        finally:
+            self._writing = False
+            self._lot.unpark_all()
+
+    def close(self) -> None:
+        self._database.close()

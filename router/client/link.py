@@ -1,0 +1,362 @@
+"""An app's connection to its node: dialled, and dialled again for ever, with whatever is unsettled.
+
+One task reads, one writes; what is to be written collects in the session, the outbox and the handover until the
+writer takes all of it in one go, so batches form by themselves. At a new connection the JOINs go first, then what
+was unsettled, in its old order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import trio
+
+from router import transport
+from router.client.errors import NodeUnavailable
+from router.core import link
+from router.core.codec import Malformed
+from router.core.control import JoinAck, LeaveAck, Report, decode_control
+from router.core.crypto import PublicKey, SigningKey
+from router.core.custody import Outgoing
+from router.core.inquiry import Answer, decode_inquiry
+from router.core.machine import RemoteProtocolError
+from router.core.message import open_message
+from router.core.reasons import Reason
+from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.client.handover import Handover
+from router.client.joins import ASK_AGAIN_S, Joins
+from router.client.outbox import Outbox
+from router.transport import ConnectFailed, Stream, StreamBroken
+
+log = logging.getLogger(__name__)
+
+READ_BYTES_MAX = 256 * 1024
+PATIENCE_S = 30.0
+RETRY_S_MIN = 0.1
+RETRY_S_MAX = 15.0
+CLOSE_S = 2.0
+PING_S = 30.0
+PINGS_UNANSWERED = 2
+
+# Reasons after which dialling again cannot help, or would take the connection from another process again and again.
+FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
+
+News = link.Outcome | link.Missed | Report | Answer
+
+
+class End(NamedTuple):
+    """Why a connection ended; `final`: there will be no other."""
+
+    text: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dialling:
+    """Whom to dial, and how to wait. `expect` pins the router's key; `random` gives 0 to 1, for jitter.
+
+    `patience_s`: after so long without a node, what is unsettled is given up; infinite where it is to be queued.
+    """
+
+    url: str
+    expect: PublicKey | None
+    patience_s: float
+    random: Callable[[], float]
+    dial_s: float = 10.0
+    hello_s: float = 10.0
+
+
+class ClientLink:
+    """Runs until there is no hope (`final`) or `close`. `hear` gets what is not for the loops.
+
+    `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither
+    up nor away.
+    """
+
+    def __init__(
+        self,
+        dialling: Dialling,
+        key: SigningKey,
+        offer: Callable[[], Offer],
+        outbox: Outbox,
+        handover: Handover,
+        joins: Joins,
+        hear: Callable[[News], None],
+        changed: Callable[[], None],
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._dialling = dialling
+        self._key = key
+        self._offer = offer
+        self._outbox = outbox
+        self._handover = handover
+        self._joins = joins
+        self._hear = hear
+        self._changed = changed
+        self._wall_s = wall_s
+        self._outgoing: Outgoing | None = None
+        self._wake = trio.Event()
+        self._goodbye: tuple[Reason, str] | None = None
+        self._said_goodbye = trio.Event()
+        self._tried = trio.Event()
+        self._scope = trio.CancelScope(shield=True)
+        self.router: PublicKey | None = dialling.expect
+        self.is_up = False
+        self.is_away = True
+        self.is_closed = False
+        self.end = End("no connection has been tried")
+
+    def __repr__(self) -> str:
+        state = "up" if self.is_up else f"down, {self.end.text}"
+        return f"<link of an app to {self._dialling.url}: {state}>"
+
+    def wake(self) -> None:
+        """There is something to write."""
+        self._wake.set()
+
+    async def first_try(self) -> None:
+        """Returns when the first connection is up, or has failed."""
+        await self._tried.wait()
+
+    async def close(self) -> None:
+        """Say what is settled and goodbye, in a moment, and end; also when cancelled."""
+        self.is_closed = True
+        if self.is_up:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await self._joins.all_again()  # just after a new connection: what comes again is settled first
+            self._said_goodbye = trio.Event()
+            self._goodbye = Reason.LEFT, "the app signs off"
+            self.wake()
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await self._said_goodbye.wait()
+        self._scope.cancel()
+
+    # -- one connection after the other --------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Only `close` ends this, so that a cancelled app can still say what it has handled."""
+        try:
+            with self._scope:
+                await self._keep_connected()
+        finally:
+            self.is_up, self._outgoing = False, None
+            if self.is_closed:
+                self.end = End("left")
+
+    async def _keep_connected(self) -> None:
+        attempt = 0
+        lost_s = trio.current_time()
+        while not self.is_closed:
+            self.end = await self._connect()
+            now_s = trio.current_time()
+            self.is_away = not self.is_up
+            if self.is_up:
+                attempt, lost_s = 0, now_s
+                log.info("%s: %s", self._dialling.url, self.end.text)
+            self.is_up, self._outgoing = False, None
+            self._give_up_perhaps(now_s - lost_s)
+            self._changed()
+            self._tried.set()
+            self._said_goodbye.set()
+            if self.end.final:
+                return
+            await trio.sleep(self._pause_s(attempt))
+            attempt += 1
+
+    def _pause_s(self, attempt: int) -> float:
+        """Twice as long each time, of which a random half: many apps do not come back at the same moment."""
+        most = min(RETRY_S_MAX, RETRY_S_MIN * 2.0 ** min(attempt, 20))
+        return most * (0.5 + self._dialling.random() / 2)
+
+    def _give_up_perhaps(self, away_s: float) -> None:
+        if self.end.final:
+            error = NodeUnavailable(self.end.text)
+            self._joins.end(error)
+        elif away_s >= self._dialling.patience_s:
+            said = f"the node has been away for {away_s:.0f} s ({self.end.text})"
+            error = NodeUnavailable(f"{said}; whether it took what was under way is not known: `router why` tells")
+        else:
+            return
+        self._outbox.fail(error)
+
+    async def _connect(self) -> End:
+        how = self._dialling
+        try:
+            stream = await transport.dial(how.url, self._key, how.expect, timeout_s=how.dial_s)
+        except ConnectFailed as error:
+            return End(error.text)
+        try:
+            return await self._converse(stream)
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await stream.aclose()
+
+    async def _converse(self, stream: Stream) -> End:
+        session = Session(self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect)
+        self.wake()
+        end = End("the node closed the connection")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, stream, session)
+                nursery.start_soon(self._ask_again)
+                end = await self._read(stream, session) or end
+                nursery.cancel_scope.cancel()
+        except* StreamBroken as broken:
+            end = End(f"the connection broke: {broken.exceptions[0]}")
+        return end
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    async def _write(self, stream: Stream, session: Session) -> None:
+        try:
+            await self._write_for_ever(stream, session)
+        except StreamBroken:
+            self._said_goodbye.set()
+            await trio.sleep(CLOSE_S)  # what the node said before, perhaps why it closed, can still be read
+            raise
+
+    async def _write_for_ever(self, stream: Stream, session: Session) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            goodbye = self._goodbye
+            parts = self._parts(session, goodbye)
+            if parts:
+                await stream.send_parts((b"".join(parts),) if len(parts) > 1 else parts)
+            if goodbye is not None:
+                self._goodbye = None
+                self._said_goodbye.set()
+                return
+
+    def _parts(self, session: Session, goodbye: tuple[Reason, str] | None) -> list[bytes]:
+        """Everything there is to say now. What is settled goes first: it is what the node waits for."""
+        up = self._outgoing is not None and session.is_open
+        if up:
+            session.settle(self._handover.settled)
+        if goodbye is not None:
+            session.goodbye(*goodbye)
+        parts = session.output()
+        if up and goodbye is None and self._outgoing is not None:
+            parts += self._outbox.take(self._outgoing)
+        return parts
+
+    async def _ask_again(self) -> None:
+        """JOINs and LEAVEs that are not answered."""
+        while True:
+            self.ask()
+            await trio.sleep(ASK_AGAIN_S)
+
+    def ask(self) -> None:
+        """Put the JOINs and LEAVEs that are due before everything else."""
+        if self.router is None or self._outgoing is None:
+            return
+        for run in reversed(self._joins.requests(self.router, trio.current_time())):
+            self._outbox.add(run, urgent=True)
+            self.wake()
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def _read(self, stream: Stream, session: Session) -> End | None:
+        hello_by_s = trio.current_time() + self._dialling.hello_s
+        unanswered = 0
+        while True:
+            data = None
+            until_s = trio.current_time() + PING_S if self.is_up else hello_by_s
+            with trio.move_on_at(until_s):
+                data = await stream.receive_some(READ_BYTES_MAX)
+            if data:
+                unanswered = 0
+                try:
+                    end = self._take(session, data)
+                except RemoteProtocolError as error:
+                    await self._protest(error)
+                    return End(f"the node broke the protocol: {error.text}", error.reason in FINAL)
+                if end is not None:
+                    return end
+            elif data is not None:
+                return None
+            elif not self.is_up:
+                return End(f"no handshake within {self._dialling.hello_s:g} s")
+            elif unanswered >= PINGS_UNANSWERED:
+                return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")
+            else:
+                unanswered += 1
+                session.send(link.Ping(time.monotonic_ns()))
+            self.wake()
+
+    async def _protest(self, error: RemoteProtocolError) -> None:
+        """Tell the node what was wrong, if it still listens."""
+        self._said_goodbye = trio.Event()
+        self._goodbye = error.reason, error.text
+        self.wake()
+        with trio.move_on_after(CLOSE_S):
+            await self._said_goodbye.wait()
+
+    def _take(self, session: Session, data: bytes) -> End | None:
+        """Act on what a read brought; the end, if the node said goodbye."""
+        for event in session.receive(data, trio.current_time()):
+            match event:
+                case Messages():
+                    for wire in self._handover.take_in(event, self._wall_s()):
+                        self._hear_router(wire)
+                case SettledUpTo(n):
+                    assert self._outgoing is not None
+                    self._outgoing.settle(n)
+                    self._outbox.settle(n)
+                    self._changed()
+                case RefusedAt(k, reason, text):
+                    assert self._outgoing is not None
+                    self._outgoing.check_refusal(k)
+                    self._outbox.refuse(k, reason, text)
+                case Heard(item):
+                    self._hear_item(session, item)
+                case Up(peer, hello):
+                    self._come_up(peer, hello)
+                case Ended(reason, text):
+                    said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
+                    return End(said + _ADVICE.get(reason, ""), reason in FINAL)
+        return None
+
+    def _come_up(self, router: PublicKey, hello: link.Hello) -> None:
+        self.router, self.is_up, self.is_away = router, True, False
+        self._outgoing = Outgoing(hello.window_messages, hello.window_bytes)
+        self._outbox.restart(hello.frame_bytes_max)
+        self._handover.begin(router)
+        self._joins.restart()
+        self.ask()
+        self._tried.set()
+        self._changed()
+
+    def _hear_item(self, session: Session, item: link.Item) -> None:
+        match item:
+            case link.Ping(t0):
+                now_ns = int(self._wall_s() * 1e9)
+                session.send(link.Pong(t0, now_ns, now_ns))
+            case link.Redelivered(n):
+                self._handover.redelivered(n)
+            case link.Outcome() | link.Missed():
+                self._hear(item)
+
+    def _hear_router(self, wire: bytes) -> None:
+        """A unicast of the router itself; what it says that is unknown here is for a later version."""
+        body = open_message(wire).body
+        try:
+            said = decode_inquiry(body) if body[:2] == b"\x82\x08" else decode_control(body)
+        except Malformed as error:
+            log.debug("the router said what is not understood here: %s", error)
+            return
+        match said:
+            case JoinAck() | LeaveAck():
+                self._joins.hear(said)
+            case Report() | Answer():
+                self._hear(said)
+
+
+_ADVICE = {
+    Reason.REPLACED: " (another process has signed on with the same key; give each its own name)",
+    Reason.NOT_AUTHORISED: " (the node does not know this app's key)",
+}

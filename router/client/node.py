@@ -1,0 +1,360 @@
+"""The public API for apps: sign on to a node, join groups, publish, receive, send.
+
+    async with router.connect() as node:
+        group = await node.join("family")
+        await group.publish(b"hello")               # to all others in the group
+        async for message in group:                  # from all others in the group
+            print(message.sender, message.body)
+
+What an app may rely on:
+
+* `publish` returns when the router has the message in custody, on disk; from then on no crash loses it.
+* A message received is settled when the loop asks for the next one, or by `await message.settle()`. If the process
+  dies before, the node hands over what was not settled again, marked `redelivered`. With a journal the app never
+  sees again what its loop has moved on from. While the process lives, lost connections are healed without doubles.
+* Leaving a loop settles nothing: what it held is settled when the next loop over the same group begins, or by hand.
+* A message nobody asks for waits; when the window is full of such messages, the node waits too. What an app has
+  joined under a name comes to that name, also in a later run: give another purpose another name.
+* A key that is kept (`as_name`, `key`) keeps its subscriptions and its queue while the app is away; the key of an app
+  without a name is thrown away, and its subscriptions end with the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random as chance
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from types import TracebackType
+from typing import Literal, overload
+
+import trio
+
+from router.settings import keyring
+from router.client.asking import Asking
+from router.client.errors import ClientError, NodeUnavailable
+from router.client.group import Group
+from router.client.link import PATIENCE_S, ClientLink, News
+from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice
+from router.core import link
+from router.core.control import Report
+from router.core.crypto import MessageId, PublicKey, SigningKey
+from router.core.grouplink import SCHEME, GroupLink, parse_link
+from router.core.inquiry import Answer, Inquiry
+from router.core.reasons import reason_from
+from router.core.text import BadText, parse_key
+from router.client.feed import Feed
+from router.client.handover import UNICASTS, Handover
+from router.client.joins import Joins
+from router.client.journal import Journal
+from router.settings.keyring import KeyringError
+from router.client.outbox import Outbox
+from router.client.outcomes import Outcomes
+from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
+from router.client.reading import Batches, Door, Ear, Messages, Readings
+from router.client.received import Received
+from router.client.signing_on import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0
+
+GroupName = str | GroupLink | PublicKey | SigningKey
+Address = PublicKey | str
+
+
+def connect(
+    *,
+    key: SigningKey | None = None,
+    as_name: str | None = None,
+    home: str | os.PathLike[str] | None = None,
+    url: str | None = None,
+    expect: PublicKey | str | None = None,
+    when_down: WhenDown = "raise",
+    patience_s: float = PATIENCE_S,
+    journal: str | os.PathLike[str] | None = None,
+    outcomes: bool = False,
+    window_messages: int = WINDOW_MESSAGES,
+    window_bytes: int = WINDOW_BYTES,
+    causes: int = CAUSES,
+    verify: bool = False,
+    on_problem: Callable[[str], None] | None = None,
+    random: Callable[[], float] = chance.random,
+) -> Node:
+    """Sign on to the node of a home: `async with router.connect() as node`.
+
+    `as_name`: the key of that name in the home, made if it is new; `key`: one of your own; neither: a throwaway key.
+    `home`: as the command line's `--home`, else `ROUTER_HOME`, else the usual place. `url`: another socket, where
+    `expect` may name the router's key. `when_down`: `publish` raises `NodeUnavailable` while the node is away, or
+    (`"queue"`) waits; what was already under way waits in any case, with `"raise"` for `patience_s` at most.
+    `journal`: a file in which handled messages are remembered. `outcomes`: allows `publish(…, wait=True)`.
+    `window_…`: how much the node may hand over before something is settled. `causes`: how many of the newest
+    messages each message names. `verify`: check router signatures again, which the node has done. `on_problem`
+    hears each sentence that `node.problems` keeps. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
+    """
+    return Node(
+        Settings(
+            key=key, as_name=as_name, home=home, url=url, expect=expect, when_down=when_down, patience_s=patience_s,
+            journal=journal, outcomes=outcomes, window_messages=window_messages, window_bytes=window_bytes,
+            causes=causes, verify=verify, on_problem=on_problem, random=random,
+        )
+    )  # fmt: skip
+
+
+class Node:
+    """An app's connection to its node, to be used in `async with`, once.
+
+    `problems`: sentences about messages that could be given to nobody, `missed`: what was refused or expired on its
+    way to this app, `reports`: unicasts of this app that ended undelivered. All three are bounded feeds.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._sign_on = sign_on = SignOn(settings)
+        self.problems: Feed[str] = Feed()
+        self.missed: Feed[link.Missed] = Feed()
+        self.reports: Feed[Report] = Feed()
+        self._groups: dict[PublicKey, Group] = {}
+        self._doors: dict[bytes | None, Door] = {}
+        self._journal: Journal | None = None
+        self._stack = AsyncExitStack()
+        self._is_used = False
+        self._sequences = sign_on.sequences()
+        self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
+        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
+        self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
+        self._readings = Readings(self._ear, self._problem, settings.wall_s, verify=settings.verify)
+        handover = Handover(
+            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._known,
+            problem=self._problem, wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
+        )  # fmt: skip
+        self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
+        self._link = ClientLink(
+            sign_on.dialling, sign_on.key, sign_on.offer, outbox, handover, self._joins, self._hear, self._changed,
+            settings.wall_s,
+        )  # fmt: skip
+        self._readings.handover, self._publishing.link = handover, self._link
+        self._asking = Asking(self._composer, self._publishing)
+
+    def __repr__(self) -> str:
+        return f"<node at {self._sign_on.url}, {'up' if self.is_up else 'down: ' + self._link.end.text}>"
+
+    @property
+    def key(self) -> PublicKey:
+        """The address of this app."""
+        return self._sign_on.key.public
+
+    @property
+    def router(self) -> PublicKey | None:
+        """The address of the node's router, once it is known."""
+        return self._link.router
+
+    @property
+    def is_up(self) -> bool:
+        return self._link.is_up
+
+    # -- signing on and off --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Node:
+        settings = self._sign_on.settings
+        if self._is_used:
+            raise ClientError("a connection serves one `async with`; call connect() again")
+        self._is_used = True
+        if settings.journal is not None:
+            journal = await trio.to_thread.run_sync(partial(Journal, settings.journal, settings.wall_s()))
+            self._stack.callback(journal.close)
+            self._journal = self._readings.journal = journal
+        self._stack.callback(self._sequences.close)
+        nursery = await self._stack.enter_async_context(trio.open_nursery())
+        self._stack.callback(nursery.cancel_scope.cancel)
+        try:
+            nursery.start_soon(self._link.run)
+            await self._link.first_try()
+            if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
+                raise NodeUnavailable(self._link.end.text)
+        except BaseException:
+            await self._sign_off()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._sign_off()
+
+    async def _sign_off(self) -> None:
+        await self._link.close()
+        left = NodeUnavailable("this connection to the node has been left; connect again")
+        self._publishing.end(left)
+        self._end_loops(None)
+        await self._stack.aclose()
+
+    def _end_loops(self, error: ClientError | None) -> None:
+        self._readings.end(error)
+        for feed in (self.problems, self.missed, self.reports):
+            feed.end()
+
+    # -- groups --------------------------------------------------------------------------------------------
+
+    async def join(
+        self, group: GroupName, *, raw: bool = False, local: bool = False, timeout_s: float = ANSWER_S
+    ) -> Group:
+        """Join a group, and at every new connection again: a name in this home, a link, or a bare key (whose bodies
+        come as they are; a `SigningKey` may also publish). `local`: only what is published on this node.
+
+        Raises `JoinRefused`, `NotAnswered`, `NodeUnavailable`.
+        """
+        found = self.group(group, raw=raw)
+        self._groups[found.key] = found
+        await self._publishing.until_up()
+        await self._joins.join(found.key, local, timeout_s)
+        return found
+
+    def group(self, group: GroupName, *, raw: bool = False) -> Group:
+        """The same without joining: enough for publishing."""
+        voice, name = self._voice(group)
+        found = Group(voice, name, self._composer, self._publishing, self._door(voice.group), self.leave, raw=raw)
+        self._groups.setdefault(found.key, found)
+        return found
+
+    async def leave(self, group: Group | PublicKey, *, timeout_s: float = ANSWER_S) -> None:
+        """Leave a group, also one that an earlier run of this app has joined."""
+        key = group.key if isinstance(group, Group) else group
+        await self._publishing.until_up()
+        await self._joins.leave(key, timeout_s)
+
+    def _voice(self, group: GroupName) -> tuple[Voice, str | None]:
+        if isinstance(group, str):
+            return self._voice_of_text(group)
+        if isinstance(group, GroupLink):
+            return Voice.of_link(group, self._causes(group.group)), group.name
+        if isinstance(group, SigningKey):
+            return Voice(group.public, group, None, self._causes(group.public)), None
+        return Voice(group, None, None, self._causes(group)), None
+
+    def _voice_of_text(self, text: str) -> tuple[Voice, str | None]:
+        if text.strip()[: len(SCHEME)].lower() == SCHEME:
+            return self._voice(parse_link(text))
+        try:
+            name, found = keyring.find(self._sign_on.home, text)
+        except KeyringError:
+            try:
+                return self._voice(parse_key(text, "group"))
+            except BadText:
+                pass
+            raise
+        return self._voice(found)[0], name
+
+    def _causes(self, group: PublicKey) -> Causes:
+        known = self._groups.get(group)
+        return Causes(self._sign_on.settings.causes) if known is None else known.causes
+
+    def _ear(self, group: PublicKey) -> Ear:
+        """How a group is heard that an earlier run has joined, if this one has not: by its name in the home."""
+        known = self._groups.get(group)
+        return (self.group(group.hex()) if known is None else known).ear
+
+    # -- receiving -----------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Received]:
+        """Everything: all groups and unicasts, in the order of arrival."""
+        return self._door(None).loop()
+
+    def messages(self, *, settle_on_next: bool = True) -> Messages:
+        """The same as a loop of which each message may be settled by itself; see `Group.messages`."""
+        return self._door(None).loop(settle_on_next=settle_on_next)
+
+    def unicasts(self, *, settle_on_next: bool = True) -> Messages:
+        """What is sent to this app's address."""
+        return self._door(UNICASTS).loop(settle_on_next=settle_on_next)
+
+    def _door(self, address: bytes | None) -> Door:
+        return self._doors.setdefault(address, Door(self._readings, address))
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    @overload
+    async def send(
+        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[False] = ...
+    ) -> MessageId: ...
+    @overload
+    async def send(
+        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[True]
+    ) -> Outcomes: ...
+    async def send(
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+        wait: bool = False,
+    ) -> MessageId | Outcomes:
+        """Send to one address, the body as it is. As `Group.publish` otherwise."""
+        to = parse_key(address, "addr") if isinstance(address, str) else address
+        compose = partial(self._composer.unicast, to, bytes(body), Lifetime(ttl_s, expiry_min))
+        posted = await self._publishing.deliver(compose, follow=wait)
+        return posted.id if posted.outcomes is None else posted.outcomes
+
+    async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
+        """The node's own answer, as JSON, to an operator's question such as `status`."""
+        return await self._asking.ask(Inquiry(word, argument), timeout_s)
+
+    # -- bulk: signed frames in, unparsed reads out, for benches and bridges ---------------------------------
+
+    def batches(self) -> Batches:
+        """What each read brought, unparsed, with doubles after a lost connection. A message goes to one loop only."""
+        return Batches(self._readings)
+
+    async def send_frames(self, frames: Sequence[bytes]) -> int:
+        """Hand in signed messages with their frame heads, as soon as there is room; returns how many there were yet.
+
+        They are sent as they are: one that is no message makes the node close the connection.
+        """
+        return await self._publishing.send_frames(frames)
+
+    async def settled(self, n: int) -> None:
+        """Until the first `n` of all frames handed in are in custody, or refused."""
+        await self._publishing.settled(n)
+
+    @property
+    def settled_count(self) -> int:
+        return self._publishing.bulk.settled
+
+    def on_refused(self, tell: OnRefused | None) -> None:
+        """Who hears of refused frames: (number from 1, reason, text)."""
+        self._publishing.bulk.on_refused = tell
+
+    # -- what the link tells -------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        """The connection came up, went down, or settled something."""
+        self._publishing.wake()
+        if not self._link.is_up:
+            self._publishing.followed.lost()
+            self._asking.lost()
+            if self._link.end.final:
+                self._end_loops(NodeUnavailable(self._link.end.text))
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case link.Outcome():
+                self._publishing.followed.hear(news)
+            case link.Missed():
+                self.missed.tell(news)
+                why = reason_from(news.reason).sentence
+                self._problem(f"{news.count} messages for this app were not delivered: {why}")
+            case Report():
+                self.reports.tell(news)
+            case Answer():
+                self._asking.hear(news)
+
+    def _known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        return () if self._journal is None else self._journal.known(ids)
+
+    def _problem(self, text: str) -> None:
+        log.warning("%s", text)
+        self.problems.tell(text)
+        if self._sign_on.settings.on_problem is not None:
+            self._sign_on.settings.on_problem(text)

@@ -1,0 +1,204 @@
+"""Handing messages in: waiting for room, for the node, and for the router's custody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.client.link import ClientLink
+from router.client.composer import Composed
+from router.core.crypto import MessageId
+from router.core.reasons import Reason
+from router.client.outbox import Outbox, Run
+from router.client.outcomes import Followed, Outcomes
+
+IN_FLIGHT_MESSAGES_MAX = 10_000
+IN_FLIGHT_BYTES_MAX = 64 << 20
+
+OnRefused = Callable[[int, Reason, str], None]
+
+
+class Posted:
+    """One message that was handed in; as its run's sink it hears what became of it. `done` is called once."""
+
+    def __init__(self, composed: Composed, done: Callable[[Posted], None] | None, outcomes: Outcomes | None) -> None:
+        self.id: MessageId = composed.id
+        self.outcomes = outcomes
+        self.error: ClientError | None = None
+        self.composed = composed
+        self._done = done
+        self._end = trio.Event()
+
+    def __repr__(self) -> str:
+        state = f"failed, {self.error}" if self.error else "settled" if self._end.is_set() else "under way"
+        return f"<posted message {self.id.hex()[:12]}…: {state}>"
+
+    @property
+    def is_over(self) -> bool:
+        return self._end.is_set()
+
+    async def wait(self) -> None:
+        """Until the router has it in custody. Raises `Refused`, `NodeUnavailable`."""
+        await self._end.wait()
+        if self.error is not None:
+            raise self.error
+
+    def refused(self, number: int, reason: Reason, text: str) -> None:
+        self.composed.unsay()
+        self._over(Refused(reason, text, self.id))
+
+    def ended(self, count: int) -> None:
+        self._over(None)
+
+    def failed(self, error: ClientError) -> None:
+        self._over(error)
+
+    def _over(self, error: ClientError | None) -> None:
+        if not self._end.is_set():
+            self.error = error
+            self._end.set()
+            if self._done is not None:
+                self._done(self)
+
+
+class Bulk:
+    """Counts the presigned frames that were handed in; the sink of their runs. `error` ends it for good."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.settled = 0
+        self.on_refused: OnRefused | None = None
+        self.error: ClientError | None = None
+        self.lot = trio.lowlevel.ParkingLot()
+
+    def __repr__(self) -> str:
+        return f"<bulk: {self.settled} of {self.given} frames settled>"
+
+    def refused(self, number: int, reason: Reason, text: str) -> None:
+        if self.on_refused is not None:
+            self.on_refused(number, reason, text)
+
+    def ended(self, count: int) -> None:
+        self.settled += count
+        self.lot.unpark_all()
+
+    def failed(self, error: ClientError) -> None:
+        self.error = error
+        self.lot.unpark_all()
+
+
+class Publishing:
+    """The way in. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
+
+    def __init__(self, outbox: Outbox, *, waits: bool, asks_outcomes: bool) -> None:
+        self._outbox = outbox
+        self._waits = waits
+        self._asks_outcomes = asks_outcomes
+        self._lot = trio.lowlevel.ParkingLot()
+        self.bulk = Bulk()
+        self.followed = Followed()
+        self.link: ClientLink  # given by the node, which wires both
+
+    def wake(self) -> None:
+        self._lot.unpark_all()
+
+    def check(self) -> None:
+        """Raises `NodeUnavailable` if nothing can be handed in, now or ever."""
+        link = self.link
+        if link.is_closed:
+            raise NodeUnavailable("this connection to the node has been left; connect again")
+        if link.end.final:
+            raise NodeUnavailable(link.end.text)
+        if link.is_away and not self._waits:
+            advice = 'publish again when it is back, or connect with when_down="queue"'
+            raise NodeUnavailable(f"the node is away: {link.end.text}; {advice}")
+
+    async def until_up(self) -> None:
+        """With `when_down="queue"`: until there is a connection."""
+        self.check()
+        while not self.link.is_up:
+            await self._lot.park()
+            self.check()
+
+    async def _room(self) -> None:
+        """Until there is room, and it is known whether a lost connection can be had again."""
+        await trio.lowlevel.checkpoint()
+        self.check()
+        link = self.link
+        while self._outbox.full or not (link.is_up or link.is_away or self._waits):
+            await self._lot.park()
+            self.check()
+
+    async def post(
+        self,
+        compose: Callable[[], Composed],
+        *,
+        done: Callable[[Posted], None] | None = None,
+        follow: bool = False,
+    ) -> tuple[Posted, Run]:
+        """Compose a message as soon as there is room, and hand it in. Nothing was done if this is cancelled."""
+        if follow and not self._asks_outcomes:
+            raise ValueError("the node tells outcomes only to apps that ask for them: connect(outcomes=True)")
+        await self._room()
+        composed = compose()
+        outcomes = self.followed.follow(composed.id) if follow else None
+        posted = Posted(composed, done, outcomes)
+        run = Run((composed.frame,), posted)
+        self._outbox.add(run)
+        self.link.wake()
+        return posted, run
+
+    async def deliver(self, compose: Callable[[], Composed], *, follow: bool = False) -> Posted:
+        """Post a message and wait until it is in custody. Cancelled before it was ever sent, it is taken back."""
+        posted, run = await self.post(compose, follow=follow)
+        try:
+            await posted.wait()
+        except BaseException:
+            if not posted.is_over and self.take_back(run):
+                posted.composed.unsay()
+                posted.composed.undo()
+            if posted.outcomes is not None:
+                self.followed.stop(posted.outcomes)
+            raise
+        if posted.outcomes is not None and run.tries > 1 and not posted.outcomes.recipients:
+            self.followed.stop(posted.outcomes)  # taken at an earlier connection, which heard the outcomes
+        return posted
+
+    def put(self, run: Run) -> None:
+        """Hand in a run of our own before everything else, without waiting for room."""
+        self._outbox.add(run, urgent=True)
+        self.link.wake()
+
+    def take_back(self, run: Run) -> bool:
+        """Whether the run was never sent, and now never will be."""
+        return self._outbox.withdraw(run)
+
+    # -- bulk ----------------------------------------------------------------------------------------------
+
+    async def send_frames(self, frames: Sequence[bytes]) -> int:
+        """Hand in presigned frames as soon as there is room; returns how many have been handed in so far."""
+        await self._room()
+        bulk = self.bulk
+        if bulk.error is not None:
+            raise bulk.error
+        if frames:
+            run = Run(frames, bulk, bulk.given + 1)
+            bulk.given += len(frames)
+            self._outbox.add(run)
+            self.link.wake()
+        return bulk.given
+
+    async def settled(self, n: int) -> None:
+        """Until so many frames are in custody, or refused. Raises what ended the connection."""
+        await trio.lowlevel.checkpoint()
+        while self.bulk.settled < n:
+            if self.bulk.error is not None:
+                raise self.bulk.error
+            await self.bulk.lot.park()
+
+    def end(self, error: ClientError) -> None:
+        """The connection is left, or gone for good."""
+        self._outbox.fail(error)
+        self.wake()

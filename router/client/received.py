@@ -1,0 +1,42 @@
+"""What an app gets to see of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from router.core.crypto import MessageId, PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as an app sees it.
+
+    `group`: of a multicast, `source`: of a unicast, None for the other. `sender`, `seq`, `deps` and `code` are the
+    member's own words from inside the sealed body, None or empty where the body came as it is (`raw`); a unicast's
+    sender is its source. `via`: the router next to ours, None for what came from this node. `received_at`: Unix
+    seconds. `redelivered`: an earlier run of this app may have seen it.
+    """
+
+    id: MessageId
+    body: bytes
+    group: PublicKey | None
+    source: PublicKey | None
+    sender: PublicKey | None
+    seq: int | None
+    deps: tuple[MessageId, ...]
+    code: int | None
+    via: PublicKey | None
+    received_at: float
+    redelivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Message):
+    """A message in an app's hands. It is settled when its loop asks for the next one, or by `settle`."""
+
+    _settle: Callable[[], Awaitable[None]] = field(repr=False, compare=False)
+
+    async def settle(self) -> None:
+        """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
+        await self._settle()

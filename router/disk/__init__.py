@@ -1,0 +1,1 @@
+"""What survives: the store and the event log."""

@@ -1,0 +1,87 @@
+"""The node's own event log while it runs: committed values go into the open segment; sealed ones leave the store."""
+
+from __future__ import annotations
+
+import logging
+
+from router.core.codec import Malformed
+from router.core.effects import Now
+from router.core.link import LogHead
+from router.disk.eventlog import LogNotWritten, Sealer, Segments
+from router.disk.store import Store
+
+log = logging.getLogger(__name__)
+
+REPLAY_VALUES = 1_000
+PRUNE_EVERY_S = 60.0
+
+
+class Logbook:
+    """Feeds the sealer. The store keeps every value until a segment holds it, so a failing disk loses nothing."""
+
+    def __init__(self, segments: Segments, store: Store, keep_s: float, keep_bytes: int) -> None:
+        self._segments = segments
+        self._store = store
+        self._keep_s = keep_s
+        self._keep_bytes = keep_bytes
+        self._sealer = Sealer(segments)
+        self._pruned_at_s = 0.0
+        self._behind = True
+
+    def __repr__(self) -> str:
+        return f"<logbook: {self._sealer!r}>"
+
+    def head(self) -> LogHead | None:
+        seq, digest = self._segments.head()
+        return LogHead(seq, digest) if seq else None
+
+    def committed(self, value: bytes, now: Now) -> None:
+        """A transaction with this value has been committed."""
+        if self._behind:
+            return                               # it comes from the store, in its turn
+        try:
+            self._add(value, now)
+        except LogNotWritten as error:
+            self._fail(error)
+
+    def _fail(self, error: LogNotWritten) -> None:
+        self._behind = True
+        log.error("%s", error)
+
+    def catch_up(self, now: Now) -> None:
+        """At the start, and after the disk took no more: give the sealer what the store still holds."""
+        at = self._sealer.next_seq - 1
+        try:
+            while values := self._store.log_values(at, REPLAY_VALUES):
+                for at, value in values:
+                    self._add(value, now)
+        except LogNotWritten as error:
+            self._fail(error)
+        else:
+            self._behind = False
+
+    def _add(self, value: bytes, now: Now) -> None:
+        """A value that is none of the log's is passed over; the log then shows the gap."""
+        try:
+            self._sealer.add(value, now.mono_s)
+        except Malformed as error:
+            log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
+
+    def close(self) -> None:
+        """The open segment is thrown away; the store still has what it held."""
+        self._sealer.close()
+
+    def sealed(self, now: Now) -> int:
+        """Seal and prune if it is time; returns the sequence number up to which the store may forget, or 0."""
+        if self._behind:
+            self.catch_up(now)
+        try:
+            last = 0
+            if not self._behind and self._sealer.due(now.mono_s):
+                last = self._sealer.seal()
+            if now.mono_s - self._pruned_at_s > PRUNE_EVERY_S:
+                self._pruned_at_s = now.mono_s
+                self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)
+        except LogNotWritten as error:
+            self._fail(error)
+        return last

@@ -1,0 +1,437 @@
+"""The store: messages, queues, subscriptions, routes and the duplicate index in one LMDB environment.
+
+One owner, one writer. Puts run where the caller runs and only the commit, one long system call, goes to a thread:
+anything that takes the interpreter lock per message in a thread starves beside a busy loop. The environment is opened
+without LMDB's own lock file, which a commit from another thread would break; the home's lock keeps other processes out,
+and no read is open while a commit runs.
+
+Layout, all integers big endian, first = arrival number of a parcel's first message (8 bytes):
+
+    parcels  first                          -> CBOR of everything but the frames (cddl/store.cddl)
+    frames   first                          -> the frames as received
+    queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
+    pending  first                          -> how many recipients still are, when there was more than one
+    kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
+    ids      expiry minute(4) id(32)        -> arrival number(8): the duplicate index
+    due      unix second(4) first           -> look at this parcel for what has passed its deadline
+    groups   group(32) subscriber(32)       -> flags
+    routes   destination(32)                -> CBOR [neighbour, until]
+    locals   key(32)                        -> empty
+    away     key(32)                        -> unix second(4) since which a subscriber has been away
+    log      sequence number(8)             -> the events of one commit
+    meta     name                           -> CBOR
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import lmdb
+
+from router.core.delivery import Due, Owed
+from router.core.effects import Changes, Finished
+from router.core.events import encode_events, span
+from router.core.message import MULTICAST
+from router.core.parcel import Parcel
+from router.core.router import Backlog, Recovered
+from router.core.routes import Route
+from router.disk.id_index import IdIndex
+from router.disk.parcel_cache import ParcelCache
+from router.disk.store_file import in_words, open_file, unusable
+from router.disk.store_rows import (
+    NUMBER,
+    TIMED,
+    VERSION,
+    WORD,
+    QueueRow,
+    decode_parcel,
+    encode_parcel,
+    is_untouched,
+    read_subscription,
+    rows_from,
+    totals,
+)  # fmt: skip
+from router.disk.store_terms import Applied, Beginning, MapFull, StoreError, StoreLimits
+
+LEFT_BYTES_MAX = 256 << 20   # of the map, at most so much is left for settling and events
+_NAMES = (
+    "parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "away", "log", "meta",
+)  # fmt: skip
+
+
+class Store:
+    """One LMDB environment and a small cache of the parcels accepted last. Not for use by two tasks at once."""
+
+    def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
+        self._limits = limits
+        self._boot = boot
+        self._path = path
+        self._env, self._db = open_file(path, limits, _NAMES)
+        self._cache = ParcelCache(limits.cache_bytes_max)
+        self._due_keys: dict[int, bytes] = {}
+        self._kept_bytes = 0
+        self._sealed_seq = 0
+        self._state = [1, 1, 0, 0]            # next arrival, next sequence number, messages and bytes held
+        self._txn: Any = None
+        self._ids = IdIndex(self._db["ids"])
+
+    def close(self) -> None:
+        self._env.close()
+
+    # -- starting --------------------------------------------------------------------------------------------
+
+    def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
+        """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        try:
+            return self._recover(router_key, beginning)
+        except (lmdb.Error, cbor2.CBORError, struct.error, ValueError) as error:
+            raise unusable(self._path, f"cannot be read: {error}") from None
+
+    def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
+        epoch, *numbers = beginning or Beginning()
+        self._state[:2] = numbers
+        with self._env.begin() as txn:
+            meta = txn.get(b"store", db=self._db["meta"])
+            if meta is not None:
+                version, owner, *rest = cbor2.loads(meta)
+                if version != VERSION:
+                    raise StoreError(f"the store has format {version}, this program reads format {VERSION}")
+                if owner != router_key:
+                    raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
+                [epoch] = rest
+                self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
+            recovered = Recovered(
+                epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
+                index_entries=txn.stat(self._db["ids"])["entries"],
+                subscriptions=[read_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
+                routes=[Route(bytes(key), *cbor2.loads(value)) for key, value in txn.cursor(self._db["routes"])],
+                locals=[bytes(key) for key, _ in txn.cursor(self._db["locals"])],
+                backlog=list(self._backlog(txn)),
+                away={bytes(key): WORD.unpack(value)[0] for key, value in txn.cursor(self._db["away"])},
+            )  # fmt: skip
+            self._kept_bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
+        if meta is None:
+            with self._env.begin(write=True) as txn:
+                txn.put(b"store", cbor2.dumps([VERSION, router_key, epoch]), db=self._db["meta"])
+                txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        return recovered
+
+    def _backlog(self, txn: Any) -> Iterator[Backlog]:
+        sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+        for key, raw in txn.cursor(self._db["queues"]):
+            count, size, signer, neighbour = totals(raw)
+            if not is_untouched(raw):
+                count, size = self._left_of(txn, bytes(key), QueueRow.decode(raw))
+            total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
+            total[0] += count
+            total[1] += size
+        for (recipient, signer, neighbour), (messages, size) in sums.items():
+            yield Backlog(recipient, signer, neighbour, messages, size)
+
+    def _left_of(self, txn: Any, key: bytes, row: QueueRow) -> tuple[int, int]:
+        parcel = self._read(txn, NUMBER.unpack(key[32:])[0])
+        runs = row.owed()
+        return sum(stop - start for start, stop in runs), sum(parcel.size(start, stop) for start, stop in runs)
+
+    # -- one transaction -------------------------------------------------------------------------------------
+
+    @in_words
+    def apply(self, changes: Changes, wall_s: int) -> Applied:
+        """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
+        before = list(self._state), self._kept_bytes, self._sealed_seq
+        txn = self._txn = self._env.begin(write=True)
+        try:
+            for parcel in changes.parcels:
+                self._put_parcel(txn, parcel)
+            self._ids.put(txn, changes.parcels)
+            released = self._finish(txn, changes.finished, wall_s)
+            self._put_small(txn, changes)
+            forgotten = self._sweep(txn, wall_s)
+            self._state[2] -= released[0]
+            self._state[3] -= released[1]
+            value = self._put_log(txn, changes)
+            txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        except lmdb.MapFullError:
+            txn.abort()
+            self._state, self._kept_bytes, self._sealed_seq = before
+            self._grow()
+            raise MapFull from None
+        self._before = before
+        return Applied(*released, forgotten, value)
+
+    @in_words
+    def commit(self) -> None:
+        """Make it durable; may run in a thread, and nothing else of the store may run meanwhile."""
+        txn, self._txn = self._txn, None
+        try:
+            txn.commit()
+        except lmdb.MapFullError:
+            self._state, self._kept_bytes, self._sealed_seq = self._before
+            self._grow()
+            raise MapFull from None
+
+    def _grow(self) -> None:
+        now = self._env.info()["map_size"]
+        larger = now * 2 if now < 1 << 30 else now + (1 << 30)
+        most = self._limits.map_bytes_max
+        if most:                                # beyond it only as far as settling and events need
+            larger = max(min(larger, most), now + (1 << 20))
+        self._env.set_mapsize(larger)
+
+    @in_words
+    def has_room_for(self, size: int) -> bool:
+        """Whether messages of so many bytes may still come: of `map_bytes_max` a quarter is left for settling and
+        events, which go on, if need be, even beyond it. Pages that are free again are not counted."""
+        most = self._limits.map_bytes_max
+        if not most:
+            return True
+        with self._env.begin() as txn:
+            stats = [txn.stat(database) for database in self._db.values()]
+        pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
+        return bool(pages * stats[0]["psize"] + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX))
+
+    def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
+        self._state[0] = parcel.first + parcel.count
+        if not parcel.stored:
+            return
+        first = NUMBER.pack(parcel.first)
+        txn.put(first, encode_parcel(parcel), db=self._db["parcels"], append=True)
+        txn.put(first, parcel.blob, db=self._db["frames"], append=True)
+        row = QueueRow(parcel.count, len(parcel.blob), parcel.signer[:8], parcel.neighbour[:8]).encode()
+        queues = self._db["queues"]
+        for recipient in parcel.recipients:
+            txn.put(recipient + first, row, db=queues)
+        if len(parcel.recipients) > 1:
+            txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
+        txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
+        self._state[2] += parcel.count
+        self._state[3] += len(parcel.blob)
+        self._cache.put(parcel)
+
+    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
+        queues, gone = self._db["queues"], dict[int, int]()
+        sizes: dict[int, tuple[int, int]] = {}
+        for recipient, first, start, stop in finished:
+            key = recipient + NUMBER.pack(first)
+            raw = txn.get(key, db=queues)
+            if raw is None:
+                continue
+            row = QueueRow.decode(raw).finish(start, stop)
+            if row.is_done:
+                txn.delete(key, db=queues)
+                gone[first] = gone.get(first, 0) + 1
+                sizes[first] = row.messages, row.size
+            else:
+                txn.put(key, row.encode(), db=queues)
+        messages = size = 0
+        for first, recipients in gone.items():
+            if self._last_recipient(txn, first, recipients):
+                self._keep(txn, first, sizes[first][1], wall_s)
+                messages += sizes[first][0]
+                size += sizes[first][1]
+        return messages, size
+
+    def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
+        key = NUMBER.pack(first)
+        raw = txn.get(key, db=self._db["pending"])
+        left = (WORD.unpack(raw)[0] if raw else 1) - gone
+        if left > 0:
+            txn.put(key, WORD.pack(left), db=self._db["pending"])
+        elif raw:
+            txn.delete(key, db=self._db["pending"])
+        return left <= 0
+
+    def _keep(self, txn: Any, first: int, size: int, wall_s: int) -> None:
+        if self._limits.keep_s and self._limits.keep_bytes_max:
+            txn.put(TIMED.pack(wall_s, first), WORD.pack(size), db=self._db["kept"])
+            self._kept_bytes += size
+        else:
+            self._delete(txn, first)
+
+    def _delete(self, txn: Any, first: int) -> None:
+        key = NUMBER.pack(first)
+        txn.delete(key, db=self._db["parcels"])
+        txn.delete(key, db=self._db["frames"])
+        self._cache.drop(first)
+
+    def _put_small(self, txn: Any, changes: Changes) -> None:
+        for (group, subscriber), one in changes.members.items():
+            if one is None:
+                txn.delete(group + subscriber, db=self._db["groups"])
+            else:
+                txn.put(group + subscriber, bytes((one.local | one.durable << 1,)), db=self._db["groups"])
+        for destination in changes.routes_gone:
+            txn.delete(destination, db=self._db["routes"])
+        for route in changes.routes:
+            value = cbor2.dumps([route.neighbour, route.until_s])
+            txn.put(route.destination, value, db=self._db["routes"])
+        for key in changes.locals:
+            txn.put(key, b"", db=self._db["locals"])
+        for key in changes.locals_gone:
+            txn.delete(key, db=self._db["locals"])
+        for key, since_s in changes.away:
+            if since_s:
+                txn.put(key, WORD.pack(since_s), db=self._db["away"])
+            else:
+                txn.delete(key, db=self._db["away"])
+        for first, again_s in changes.defer:
+            txn.delete(self._due_keys[first], db=self._db["due"])
+            if again_s:
+                txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
+
+    def _put_log(self, txn: Any, changes: Changes) -> bytes:
+        log, value = self._db["log"], b""
+        if changes.events:
+            first_seq = self._state[1]
+            value = encode_events(changes.events, first_seq, self._boot)
+            txn.put(NUMBER.pack(first_seq), value, db=log, append=True)
+            self._state[1] += sum(map(span, changes.events))
+        if self._sealed_seq:
+            cursor = txn.cursor(log)
+            while cursor.first() and NUMBER.unpack(cursor.key())[0] <= self._sealed_seq:
+                cursor.delete()
+            self._sealed_seq = 0
+        return value
+
+    def _sweep(self, txn: Any, wall_s: int) -> int:
+        """Delete a bounded number of kept parcels and dead ids; returns how many ids."""
+        rows, limits = self._limits.sweep_rows_max, self._limits
+        kept = txn.cursor(self._db["kept"])
+        while rows and kept.first():
+            since_s, first = TIMED.unpack(kept.key())
+            if self._kept_bytes <= limits.keep_bytes_max and since_s + limits.keep_s > wall_s:
+                break
+            self._kept_bytes -= WORD.unpack(kept.value())[0]
+            kept.delete()
+            self._delete(txn, first)
+            rows -= 1
+        return self._ids.sweep(txn, wall_s, rows)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @in_words
+    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
+        """Which of these (expiry minute, id) the duplicate index holds."""
+        with self._env.begin() as txn:
+            return self._ids.known(txn, ids)
+
+    @in_words
+    def fetch(
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more.
+
+        `group`: only its multicasts; `before`: only what arrived before that number.
+        """
+        owed: list[Owed] = []
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["queues"])
+            for first, row in rows_from(cursor, recipient, position):
+                if before is not None and first >= before:
+                    break
+                if group is not None and row.signer_tag != group[:8]:
+                    continue
+                runs = row.owed(max(0, position - first))
+                if not runs:
+                    continue
+                if owed and group is None and (messages <= 0 or size <= 0):
+                    return owed, True
+                parcel = self._cache.get(first) or self._read(txn, first)
+                if group is not None and (parcel.kind != MULTICAST or parcel.signer != group):
+                    continue
+                if owed and (messages <= 0 or size <= 0):
+                    return owed, True
+                for start, stop in runs:
+                    owed.append(Owed(parcel, start, stop))
+                    messages -= stop - start
+                    size -= parcel.size(start, stop)
+        return owed, False
+
+    @in_words
+    def due(self, wall_s: int) -> list[Due]:
+        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`.
+
+        Their frames are left on the disk.
+        """
+        found: list[Due] = []
+        self._due_keys = {}
+        with self._env.begin() as txn:
+            queues = self._db["queues"]
+            for key, _ in txn.cursor(self._db["due"]):
+                at_s, first = TIMED.unpack(key)
+                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max:
+                    break
+                self._due_keys[first] = bytes(key)
+                meta = txn.get(NUMBER.pack(first), db=self._db["parcels"])
+                if meta is None:
+                    found.append(Due(None, first, ()))
+                    continue
+                parcel = self._cache.get(first) or decode_parcel(first, bytes(meta), b"")
+                owed = []
+                for recipient in parcel.recipients:
+                    raw = txn.get(recipient + NUMBER.pack(first), db=queues)
+                    if raw is not None:
+                        owed.append((recipient, tuple(QueueRow.decode(raw).owed())))
+                found.append(Due(parcel, first, tuple(owed)))
+        return found
+
+    @in_words
+    def message(self, identity: bytes) -> tuple[Parcel, int] | None:
+        """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
+        with self._env.begin() as txn:
+            for _, arrival in self._ids.arrivals(txn, identity):
+                cursor = txn.cursor(self._db["parcels"])
+                later = cursor.set_range(NUMBER.pack(arrival + 1))
+                found = cursor.prev() if later else cursor.last()
+                first = NUMBER.unpack(cursor.key())[0] if found else 0
+                parcel = self._find(txn, first) if found else None
+                if parcel is not None and arrival - first < parcel.count:
+                    return parcel, arrival - first
+        return None
+
+    @in_words
+    def oldest_s(self, recipient: bytes, wall_s: int) -> int:
+        """How many seconds the oldest message in the recipient's queue has waited."""
+        with self._env.begin() as txn:
+            for first, _ in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
+                return max(0, wall_s - (self._cache.get(first) or self._read(txn, first)).at_s)
+        return 0
+
+    @in_words
+    def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
+        """Event values not yet sealed, oldest first: (first sequence number, value)."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["log"])
+            found = []
+            if cursor.set_range(NUMBER.pack(after_seq + 1)):
+                for key, value in cursor:
+                    found.append((NUMBER.unpack(key)[0], bytes(value)))
+                    if len(found) >= most:
+                        break
+        return found
+
+    def log_is_sealed(self, seq: int) -> None:
+        """Segments hold the events up to `seq`: the next transaction deletes them here."""
+        self._sealed_seq = seq
+
+    @property
+    def next_seq(self) -> int:
+        return self._state[1]
+
+    def _find(self, txn: Any, first: int) -> Parcel | None:
+        cached = self._cache.get(first)
+        if cached is not None or txn.get(NUMBER.pack(first), db=self._db["parcels"]) is None:
+            return cached
+        return self._read(txn, first)
+
+    def _read(self, txn: Any, first: int) -> Parcel:
+        key = NUMBER.pack(first)
+        meta, blob = txn.get(key, db=self._db["parcels"]), txn.get(key, db=self._db["frames"])
+        if meta is None or blob is None:
+            raise StoreError(f"the store is damaged: a queue names parcel {first}, which is not there")
+        return decode_parcel(first, bytes(meta), bytes(blob))

@@ -1,0 +1,353 @@
+"""The one configuration file, `router.toml`: every limit has its name, default, range and reason here.
+
+Units stand at the end of names: `_s` seconds, `_bytes`, `_messages`, `_per_s`, `_percent`; `_max` and `_min`
+are bounds. What happens when a limit is reached stands in its sentence. The sample file, `config show` and
+the errors are all made from these definitions. What the protocol itself fixes (a hello of 1 KiB, texts of 200
+bytes, 16 seen ids) is no setting and stands beside the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+from router.settings import config_peers, config_sample, config_services, private_file
+from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
+from router.settings.config_services import ServiceSpec
+from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
+from router.core.crypto import PublicKey
+
+FILE_NAME = "router.toml"
+OWNER_URL = "unix:router.sock"
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+HOUR_S, DAY_S = 3600, 86_400
+COUNT_MAX = 10**12
+BYTES_MAX = 1 << 50
+
+Role = Literal["edge", "core"]
+Accept = Literal["known", "anyone"]
+Durability = Literal["synced", "unsynced"]
+Outcomes = Literal["names", "counts"]
+
+Options = TypeVar("Options", bound=Struct)
+
+
+def span(least: float, most: float, sentence: str) -> Meta:
+    """The range and the sentence of a number."""
+    return Meta(ge=least, le=most, description=sentence)
+
+
+# fmt: off
+class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What this node is and whom it talks to."""
+
+    role: Annotated[Role, about(
+        "An edge node serves the apps of its owner; a core node serves other nodes as well.")] = "edge"
+    name: Annotated[Name, about("What neighbours may call this node.")] = ""
+    listen: Annotated[tuple[Url, ...], about(
+        "Where to listen besides the owner's socket, unix:router.sock in the home, which is always there. "
+        "Empty: an edge node nowhere else, a core node at tls://127.0.0.1:4100 too.")] = ()
+    accept: Annotated[Literal["", "known", "anyone"], about(
+        'Whether strangers may connect. Empty: "known" on an edge node, "anyone" on a core node.')] = ""
+    join_open: Annotated[bool, about(
+        "Whether anyone who may connect may join groups here, not only local apps and clients.")] = False
+    services: Annotated[tuple[ServiceSpec, ...], about("Services to run, by module: services.echo.")] = ()
+    services_public: Annotated[tuple[Name, ...], about(
+        "Those of them, by name (echo), that strangers may send to.")] = ()
+    service_restart_s_min: Annotated[float, span(0.01, HOUR_S,
+        "A service that failed is started again after this long; each further time doubles it.")] = 0.5
+    service_restart_s_max: Annotated[float, span(0.01, HOUR_S, "But never later than this.")] = 60.0
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What connections, senders and tables may take. Beyond it the newcomer is refused."""
+
+    frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
+        "Largest frame; a longer one is refused at its first bytes, too-large.")] = MIB + 4 * KIB
+    hello_s: Annotated[float, span(0.1, 600, "Handshake and hello must be done by then, or we close.")] = 10.0
+    window_messages: Annotated[int, span(1, 1_000_000,
+        "Messages a neighbour may have unsettled with us; more closes the link, window-exceeded.")] = 4096
+    window_bytes: Annotated[int, span(4 * KIB, GIB,
+        "The same in bytes; one message of any allowed size always fits.")] = 8 * MIB
+    in_flight_bytes_max: Annotated[int, span(MIB, 64 * GIB,
+        "Bytes received and not yet settled, on all links; reading pauses while it is taken.")] = 64 * MIB
+    connections_max: Annotated[int, span(1, 1_000_000, "Open connections; a further one is closed.")] = 10_000
+    handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
+        "Handshakes under way from one address prefix; a further one is closed.")] = 64
+    groups_per_client_max: Annotated[int, span(1, 1_000_000,
+        "Groups one subscriber may join; a further JOIN fails.")] = 1000
+    groups_max: Annotated[int, span(1, 10_000_000,
+        "Groups with subscribers on this node; a JOIN of a further one fails.")] = 100_000
+    local_services_max: Annotated[int, span(1, 1_000_000,
+        "Local keys recorded from the owner's socket; a further one stays unrecorded and unqueued.")] = 1000
+    lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
+        "A message whose expiry lies further ahead is refused, expiry-too-far.")] = 7 * DAY_S
+    ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = 7 * DAY_S
+    seen_index_max: Annotated[int, span(1000, 10**10,
+        "Ids known on disk, kept past their expiry; full refuses index-full, half full shortens lifetimes.",
+        )] = 10_000_000
+    seen_recent_max: Annotated[int, span(0, 10**9,
+        "Of these the newest are in memory too; beyond it the disk is asked.")] = 200_000
+    route_hold_s: Annotated[int, span(0, DAY_S,
+        "A learned route yields to another once its neighbour has been down so long.")] = 60
+    routes_max: Annotated[int, span(1, 10**8, "Learned routes; a further one is not learned.")] = 100_000
+    routes_per_neighbour_max: Annotated[int, span(1, 10**8, "The same through one neighbour.")] = 10_000
+    pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = 10.0
+    link_items_per_s: Annotated[float, span(1, 100_000,
+        "Pings and other link items taken from a neighbour; more closes the link.")] = 10.0
+    messages_per_s_neighbour: Annotated[int, span(0, 10_000_000,
+        "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = 0
+    messages_per_s_source: Annotated[int, span(0, 10_000_000,
+        "Messages taken from one source or group, then rate-limited; 0: no limit.")] = 0
+    strangers_connections_max: Annotated[int, span(0, 1_000_000,
+        "Connections of all strangers together; a further one is closed.")] = 64
+    strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
+    strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
+    clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
+        "A clock that jumps further ahead expires nothing until a neighbour or the operator confirms it.",
+        )] = HOUR_S
+
+
+class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What waits for recipients that are away or slow. Beyond it a message is refused `queue-full-…`."""
+
+    recipient_messages_max: Annotated[int, span(1, COUNT_MAX,
+        "Messages waiting for one recipient.")] = 1_000_000
+    recipient_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting for one recipient.")] = GIB
+    group_messages_max: Annotated[int, span(1, COUNT_MAX,
+        "Messages waiting of one group or source, counted for each recipient.")] = 5_000_000
+    group_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
+        "Bytes waiting of one group or source, counted for each recipient.")] = 8 * GIB
+    neighbour_messages_max: Annotated[int, span(1, COUNT_MAX,
+        "Messages waiting that one neighbour brought, counted for each recipient.")] = 5_000_000
+    neighbour_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
+        "Bytes waiting that one neighbour brought, counted for each recipient.")] = 8 * GIB
+    node_messages_max: Annotated[int, span(1, COUNT_MAX, "Messages waiting on this node.")] = 10_000_000
+    node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting on this node.")] = 16 * GIB
+    share_percent: Annotated[int, span(1, 100,
+        "Share of a recipient's queue that one source, group or neighbour may fill.")] = 25
+    keep_s: Annotated[int, span(0, 366 * DAY_S,
+        "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
+    keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
+        "And so many bytes of them; the oldest go first.")] = 256 * MIB
+    away_s_max: Annotated[int, span(60, 3660 * DAY_S,
+        "A subscriber away for longer loses its subscriptions and its queue, reason left.")] = 30 * DAY_S
+
+
+class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The database under `store/` in the home."""
+
+    durability: Annotated[Durability, about(
+        'Whether a message is settled only once it is safe on disk. "unsynced" survives a killed process but '
+        "not a power cut.")] = "synced"
+    map_bytes_initial: Annotated[int, span(MIB, BYTES_MAX,
+        "Size of the database at first; it grows.")] = 64 * MIB
+    map_bytes_max: Annotated[int, span(0, BYTES_MAX,
+        "Messages fill three quarters of it, or all but 256 MiB; then they are refused disk-full. The rest is for "
+        "settling and events. 0: as far as the disk allows.")] = 0
+    disk_free_bytes_min: Annotated[int, span(0, BYTES_MAX,
+        "With less free disk, messages are refused disk-full; what is left is for settling.")] = 256 * MIB
+    commit_messages_max: Annotated[int, span(1, 1_000_000,
+        "Messages of one commit; more wait for the next.")] = 4096
+    commit_bytes_max: Annotated[int, span(4 * KIB, GIB,
+        "Bytes of one commit; more wait for the next.")] = 16 * MIB
+
+
+class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The event log under `log/` in the home: what became of every message."""
+
+    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = 8 * MIB
+    segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = HOUR_S
+    keep_s: Annotated[int, span(0, 3660 * DAY_S,
+        "Older segments are pruned, their signed footers stay. 0: 7 days on an edge node, 30 on a core node.",
+        )] = 0
+    keep_bytes: Annotated[int, span(0, BYTES_MAX,
+        "Beyond this the oldest segments are pruned. 0: 64 MiB on an edge node, 10 GiB on a core node.")] = 0
+    outcomes: Annotated[Outcomes, about(
+        "Whether a publisher that asks for outcomes hears the recipients' names or counts only.")] = "names"
+
+
+class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Checking signatures, the most of the work."""
+
+    verifiers: Annotated[int, span(-1, 1024,
+        "Processes that check signatures; 0: in the router itself; -1: one per core, none on a single core.",
+        )] = -1
+
+
+class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Connections to neighbours."""
+
+    ping_s: Annotated[float, span(1, DAY_S, "A quiet link is pinged so often.")] = 30.0
+    idle_close_s: Annotated[float, span(1, 7 * DAY_S,
+        "A link without messages is closed, except to apps, clients and uplinks.")] = 300.0
+    dials_max: Annotated[int, span(1, 100_000, "Connections being dialled at once; more wait.")] = 64
+    dial_timeout_s: Annotated[float, span(0.1, 600, "Dialling is given up, connect-timeout.")] = 10.0
+    dial_backoff_s_min: Annotated[float, span(0.01, DAY_S,
+        "The first wait before dialling again; each further one doubles.")] = 0.5
+    dial_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest wait before dialling again.")] = 60.0
+    retry_backoff_s_min: Annotated[float, span(0.01, DAY_S,
+        "The first wait before a message refused for now is sent again; each further one doubles.")] = 1.0
+    retry_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest such wait.")] = 300.0
+    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = 5.0
+
+
+class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What commands and apps use where they are told nothing else."""
+
+    ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = DAY_S
+    expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = 1440
+    seen_ids: Annotated[int, span(0, 16, "Recent ids named in each multicast, 34 bytes each.")] = 4
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All of `router.toml`. Comes from `load` with what depends on the role already settled."""
+
+    node: Node = field(default_factory=Node)
+    limits: Limits = field(default_factory=Limits)
+    queues: Queues = field(default_factory=Queues)
+    store: Store = field(default_factory=Store)
+    log: Log = field(default_factory=Log)
+    verify: Verify = field(default_factory=Verify)
+    link: Link = field(default_factory=Link)
+    defaults: Defaults = field(default_factory=Defaults)
+    services: Annotated[dict[str, dict[str, Any]], about(
+        "Options of a service, by its name: [services.echo].")] = field(default_factory=dict)
+    local: tuple[Local, ...] = ()
+    peers: tuple[Peer, ...] = ()
+# fmt: on
+
+
+_LISTEN: Mapping[Role, tuple[str, ...]] = {"edge": (), "core": ("tls://127.0.0.1:4100",)}
+_ACCEPT: Mapping[Role, Accept] = {"edge": "known", "core": "anyone"}
+_LOG_KEEP_S: Mapping[Role, int] = {"edge": 7 * DAY_S, "core": 30 * DAY_S}
+_LOG_KEEP_BYTES: Mapping[Role, int] = {"edge": 64 * MIB, "core": 10 * GIB}
+
+_DOORS: Mapping[type, Door] = {PublicKey: Door("an address", read_address, write_address)}
+_SCHEMA = Schema(Config, _DOORS)
+
+_SAMPLE_HEAD = """\
+# The configuration of this node. What stands behind a # is the default; remove the # to change it.
+# `router config check` finds mistakes, `router config show` prints what is in force and where it came from.
+
+"""
+
+
+def load(path: Path, overrides: Mapping[str, object] | None = None) -> tuple[Config, dict[str, str]]:
+    """The configuration in force, and for each setting's name "default", "router.toml" or "flag".
+
+    `overrides` are settings by name ("node.listen") from the command line; None is a flag that was not given.
+    A missing file means defaults. Raises `ConfigError` with every problem found.
+    """
+    flags = {name: value for name, value in (overrides or {}).items() if value is not None}
+    text = text_of(path)
+    config, given = _judged(text, path.name, flags)
+    origins = {**dict.fromkeys(given, path.name), **dict.fromkeys(flags, "flag")}
+    return config, {one.name: one.origin for one in _SCHEMA.settings(config, origins)}
+
+
+def check(path: Path) -> list[str]:
+    """Every problem of the file, as sentences with their lines; empty if it can be used."""
+    try:
+        load(path)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
+    """One row for each setting: name, value in force, origin, sentence."""
+    return list(_SCHEMA.settings(config, origins))
+
+
+def sample(role: Role = "edge") -> str:
+    """The file of a new home: its role, and everything else as comments with the defaults."""
+    return _SAMPLE_HEAD + config_sample.sample(Config, {"node.role": role})
+
+
+def edit_peers(path: Path, change: PeerChange) -> None:
+    """Change the `[[peers]]` blocks in the file and nothing else in it.
+
+    The file is replaced whole and only if it was and stays valid; else `ConfigError`, and nothing is changed.
+    """
+    try:
+        with private_file.alone(path.parent):
+            text = text_of(path)
+            _judged(text, path.name, {})
+            new = changed(text, change)
+            _judged(new, path.name, {})
+            private_file.replace(path, new.encode())
+    except OSError as error:
+        said = f"{path} cannot be changed: {error.strerror}; see that it and its directory may be written"
+        raise ConfigError((said,)) from None
+
+
+def service_options(config: Config, name: str, kind: type[Options]) -> Options:
+    """The `[services.NAME]` section as the service's own Struct; `ConfigError` if it does not fit."""
+    schema = Schema(kind, _DOORS)
+    raw = config.services.get(name, {})
+    problems = schema.problems(raw, ("services", name))
+    if problems:
+        raise ConfigError(tuple(f"{FILE_NAME}: {one.text}" for one in problems))
+    return schema.value(raw)
+
+
+def by_role(config: Config) -> Config:
+    """The same with everything settled that is left to the role, and the owner's socket listed first."""
+    node, log, role = config.node, config.log, config.node.role
+    listen = node.listen or _LISTEN[role]
+    owner = () if OWNER_URL in listen else (OWNER_URL,)
+    keep_s, keep_bytes = log.keep_s or _LOG_KEEP_S[role], log.keep_bytes or _LOG_KEEP_BYTES[role]
+    return replace(
+        config,
+        node=replace(node, listen=(*owner, *listen), accept=node.accept or _ACCEPT[role]),
+        log=replace(log, keep_s=keep_s, keep_bytes=keep_bytes),
+    )
+
+
+def _judged(text: str, file: str, flags: Mapping[str, object]) -> tuple[Config, set[str]]:
+    """The configuration that text and flags make, and the names that the text sets; or `ConfigError`."""
+    raw = parse(text, file)
+    given = set(names_in(raw))
+    problems = located(_SCHEMA.problems(raw), text, file)
+    for name, value in flags.items():
+        section, _, key = name.partition(".")
+        problems += tuple(f"command line: {one.text}" for one in _SCHEMA.problems({section: {key: value}}))
+    if problems:
+        raise ConfigError(problems)
+    for name, value in flags.items():
+        section, _, key = name.partition(".")
+        raw.setdefault(section, {})[key] = value
+    config = _SCHEMA.value(raw)
+    broken = located([one for rule in _RULES for one in rule(config)], text, file)
+    if broken:
+        raise ConfigError(broken)
+    return by_role(config), given
+
+
+def _sizes_fit(config: Config) -> Iterator[Problem]:
+    """Bounds that would make each other pointless."""
+    most, first = config.store.map_bytes_max, config.store.map_bytes_initial
+    if most and most < first:
+        text = f"store.map_bytes_max is {most:_}; it must be 0 or at least map_bytes_initial ({first:_})"
+        yield Problem(("store", "map_bytes_max"), text)
+    expiry, lifetime = config.defaults.expiry_min, config.limits.lifetime_s_max
+    if expiry * 60 > lifetime:
+        wanted = f"it must be at most {lifetime // 60}, because limits.lifetime_s_max is {lifetime:_}"
+        text = f"defaults.expiry_min is {expiry}; {wanted}"
+        yield Problem(("defaults", "expiry_min"), text)
+
+
+_RULES: tuple[Callable[[Config], Iterator[Problem]], ...] = (
+    _SCHEMA.out_of_order,
+    lambda config: config_services.broken_rules(
+        config.node.services, config.node.services_public, config.services
+    ),
+    _sizes_fit,
+    lambda config: config_peers.broken_rules(config.local, config.peers),
+)

@@ -1,0 +1,215 @@
+"""The `[[peers]]` and `[[local]]` blocks of the configuration: their shape, their rules, and changing them.
+
+A change touches only the lines it must: comments, order and everything else in the file stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, fields
+
+from router.settings.config_text import ConfigError, Problem, toml_value
+from router.core.crypto import PublicKey
+from router.core.text import key_text, parse_key
+from router.settings.keyring import NAME_FORM, NAME_PATTERN
+from router.settings.toml_lines import Block, Statement, blocks, lines
+
+Grant = Literal["join", "store", "relay"]
+
+URL_FORM = "tls://HOST:PORT or unix:PATH"
+Url = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:[^\s\x00-\x1f\x7f]+$", extra={"form": URL_FORM})]
+Name = Annotated[str, Meta(pattern=rf"^(?:{NAME_PATTERN})?\Z", extra={"form": NAME_FORM})]
+Address = Annotated[PublicKey, Meta(description="The public key, as hex or as addr1… text.")]
+
+
+def about(sentence: str) -> Meta:
+    return Meta(description=sentence)
+
+
+# fmt: off
+class Local(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A local service or app with a key of its own, known before it connects."""
+
+    address: Address
+    name: Annotated[Name, about("What to call it here.")] = ""
+    public: Annotated[bool, about("Whether strangers may send to it.")] = False
+
+
+class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A neighbour: another router, or a client with rights here. `router peer …` edits these blocks."""
+
+    address: Address
+    name: Annotated[Name, about("What to call it here.")] = ""
+    urls: Annotated[tuple[Url, ...], about("Where to dial it, tried in order. Empty: it dials us.")] = ()
+    grant: Annotated[tuple[Grant, ...], about(
+        "What it may do here: join groups; have messages stored while it is away; relay through us.")] = ()
+    uplink: Annotated[bool, about("Whether we join our groups there and publish through it.")] = False
+    blocked: Annotated[bool, about("Whether it is shut out; what else stands here then waits.")] = False
+# fmt: on
+
+
+_DEFAULT = {one.name: one.default for one in fields(Peer) if not one.required}
+
+
+@dataclass(frozen=True, slots=True)
+class AddPeer:
+    """A new block at the end of the file."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePeer:
+    """The block of that address shall say this; what it says already is not touched."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePeer:
+    """The block of that address goes, with the comments inside it."""
+
+    address: PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPeer:
+    """`blocked = true`, in a block of its own if the address has none."""
+
+    address: PublicKey
+
+
+PeerChange = AddPeer | UpdatePeer | RemovePeer | BlockPeer
+
+
+def read_address(text: str) -> PublicKey:
+    """A key from hex or addr1… text (R-B2); `ValueError` with a sentence otherwise."""
+    return parse_key(text, "addr")
+
+
+def write_address(address: PublicKey) -> str:
+    return key_text("addr", address)
+
+
+def changed(text: str, change: PeerChange) -> str:
+    """The text of a valid configuration after the change; `ConfigError` if the change does not fit it."""
+    if "\r\n" in text:
+        return changed(text.replace("\r\n", "\n"), change).replace("\n", "\r\n")
+    found = _by_address(text)
+    match change:
+        case AddPeer(peer):
+            if peer.address in found:
+                place = f"line {found[peer.address].first + 1}"
+                raise _unfit(f"{write_address(peer.address)} is a peer already, at {place}; change that")
+            return _added(text, peer)
+        case UpdatePeer(peer):
+            return _updated(text, _known(found, peer.address), peer)
+        case RemovePeer(address):
+            return _removed(text, _known(found, address))
+        case BlockPeer(address):
+            if address not in found:
+                return _added(text, Peer(address=address, blocked=True))
+            return _rewritten(text, found[address], {"blocked": True})
+
+
+def broken_rules(local: tuple[Local, ...], peers: tuple[Peer, ...]) -> Iterator[Problem]:
+    """Each address and each name stands once; an uplink can be dialled."""
+    addresses: dict[PublicKey, str] = {}
+    names: dict[str, str] = {}
+    every = [("local", at, one.address, one.name) for at, one in enumerate(local)]
+    every += [("peers", at, one.address, one.name) for at, one in enumerate(peers)]
+    for section, at, address, name in every:
+        here = f"{section}[{at}]"
+        if addresses.setdefault(address, here) != here:
+            text = f"{here}.address {write_address(address)} stands in {addresses[address]} already; keep one"
+            yield Problem((section, at, "address"), text)
+        if name and names.setdefault(name, here) != here:
+            text = f'{here}.name "{name}" is the name of {names[name]} already; choose another'
+            yield Problem((section, at, "name"), text)
+    for at, one in enumerate(peers):
+        if one.uplink and not one.urls and not one.blocked:
+            text = f"peers[{at}] is an uplink but has no urls; add where to dial it"
+            yield Problem(("peers", at, "uplink"), text)
+
+
+def _by_address(text: str) -> dict[PublicKey, Block]:
+    found = {}
+    for block in blocks(text, "peers"):
+        said = {key: value for one in block.keys for key, value in one.value.items()}
+        found[read_address(said["address"])] = block
+    if len(found) != len(tomllib.loads(text).get("peers", [])):
+        raise _unfit("peers is written as a list in [ ]; write each as a [[peers]] block to have it changed")
+    return found
+
+
+def _unfit(said: str) -> ConfigError:
+    return ConfigError((said,))
+
+
+def _known(found: dict[PublicKey, Block], address: PublicKey) -> Block:
+    if address not in found:
+        raise _unfit(f"{write_address(address)} is no peer in this file; `router peer list` shows them")
+    return found[address]
+
+
+def _line(name: str, value: object) -> str:
+    return f"{name} = {toml_value(write_address(value) if isinstance(value, PublicKey) else value)}"
+
+
+def _added(text: str, peer: Peer) -> str:
+    said = [_line(key, value) for key, value in asdict(peer).items() if value != _DEFAULT.get(key)]
+    end = "" if not text or text.endswith("\n") else "\n"
+    return "\n".join((text + end, "[[peers]]", *said, ""))
+
+
+def _updated(text: str, block: Block, peer: Peer) -> str:
+    given = {key for one in block.keys for key in one.value}
+    wanted = {key: value for key, value in asdict(peer).items() if key in given or value != _DEFAULT.get(key)}
+    return _rewritten(text, block, {key: value for key, value in wanted.items() if key != "address"})
+
+
+def _removed(text: str, block: Block) -> str:
+    rows = lines(text)
+    blank_before = block.first > 0 and not rows[block.first - 1].strip()
+    return "".join(rows[: block.first - blank_before] + rows[block.stop :])
+
+
+def _rewritten(text: str, block: Block, wanted: dict[str, object]) -> str:
+    rows = lines(text)
+    stands = {key: one for one in block.keys for key in one.value}
+    new = [_line(key, value) + "\n" for key, value in wanted.items() if key not in stands]
+    if new and not rows[block.stop - 1].endswith("\n"):
+        rows[block.stop - 1] += "\n"
+    rows[block.stop : block.stop] = new
+    for one in sorted((stands[key] for key in wanted if key in stands), reverse=True):
+        ((key, old),) = one.value.items()
+        value = wanted[key]
+        if (tuple(old) if isinstance(old, list) else old) != value:
+            rows[one.first : one.stop] = [_replaced(rows[one.first : one.stop], one, _line(key, value))]
+    return "".join(rows)
+
+
+def _replaced(rows: list[str], statement: Statement, line: str) -> str:
+    """The new line, with the indent of the old one and the comment behind it."""
+    indent = re.match(r"\s*", rows[0])
+    end = "\n" if rows[-1].endswith("\n") else ""
+    return (indent[0] if indent else "") + line + _comment_behind("".join(rows).rstrip("\n"), statement) + end
+
+
+def _comment_behind(text: str, statement: Statement) -> str:
+    """`  # …` after the value of a one-line statement: from the first # without which it says the same."""
+    if "\n" in text:
+        return ""
+    for found in re.finditer(r"\s*#", text):
+        try:
+            if tomllib.loads(text[: found.start()]) == statement.value:
+                return text[found.start() :]
+        except tomllib.TOMLDecodeError:
+            continue
+    return ""

@@ -1,0 +1,83 @@
+"""The commented sample of a configuration, written from the same Structs that judge it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from msgspec import NODEFAULT, Struct, inspect
+
+from router.settings.config_text import about, bare, toml_value
+
+COMMENT_WIDTH = 108
+
+
+def sample(root: type[Struct], live: Mapping[str, object]) -> str:
+    """A file that says nothing but `live` (by name: "node.role") and shows all else as comments."""
+    described = inspect.type_info(root)
+    assert isinstance(described, inspect.StructType)
+    return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
+
+
+def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str]:
+    inner = bare(section.type)
+    if isinstance(inner, inspect.VarTupleType):
+        block = inner.item_type
+        assert isinstance(block, inspect.StructType)
+        yield from _comment(" ".join((block.cls.__doc__ or "").split()))
+        yield f"#[[{section.name}]]"
+    elif isinstance(inner, inspect.StructType):
+        block = inner
+        yield f"[{section.name}]"
+        yield from _comment(" ".join((block.cls.__doc__ or "").split()))
+    else:
+        yield from _comment(about(section))
+        return
+    for one in block.fields:
+        name = f"{section.name}.{one.name}"
+        yield ""
+        yield from _comment(" ".join((about(one), _range(one.name, bare(one.type)))).strip())
+        if name in live:
+            yield f"{one.name} = {toml_value(live[name])}"
+        else:
+            default = '"ADDRESS"' if one.default is NODEFAULT else toml_value(one.default)
+            words = _plainly(one.name, one.default)
+            yield f"#{one.name} = {default}" + (f"  # {words}" if words else "")
+
+
+def _comment(text: str) -> list[str]:
+    return wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ")
+
+
+def _range(name: str, kind: inspect.Type) -> str:
+    match kind:
+        case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
+            return f"({_bound(name, least)} to {_bound(name, most)})"
+        case inspect.LiteralType(values=words):
+            return "(" + " or ".join(f'"{word}"' for word in words if word) + ")"
+        case inspect.VarTupleType(item_type=inspect.LiteralType(values=words)):
+            return "(any of " + ", ".join(f'"{word}"' for word in words) + ")"
+        case _:
+            return ""
+
+
+def _bound(name: str, value: float | None) -> str:
+    return _plainly(name, value) or toml_value(value) + (" s" if value and _TIME.search(name) else "")
+
+
+_SIZE = re.compile(r"_bytes(_max|_min|_initial)?$")
+_TIME = re.compile(r"(?<!per)_s(_max|_min)?$")
+_BYTES = ((1 << 50, " PiB"), (1 << 40, " TiB"), (1 << 30, " GiB"), (1 << 20, " MiB"), (1 << 10, " KiB"))
+_SECONDS = ((86_400, " day"), (3600, " hour"), (60, " minute"))
+
+
+def _plainly(name: str, value: object) -> str:
+    """`8 MiB`, `7 days`: a large size or time in words; "" where it is no whole number of them."""
+    if not isinstance(value, int | float) or not value:
+        return ""
+    for unit, word in _BYTES if _SIZE.search(name) else _SECONDS if _TIME.search(name) else ():
+        if value % unit == 0:
+            count = int(value // unit)
+            return f"{count}{word}" + ("s" if count > 1 and not word.endswith("B") else "")
+    return ""

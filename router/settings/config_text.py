@@ -1,0 +1,311 @@
+"""TOML against msgspec Structs: what is wrong and on which line; names, values and origins of settings.
+
+The Structs are the only definition: types, ranges (`Meta(ge, le)`), sentences (`Meta(description)`) and, for
+a pattern, the words that name its form (`Meta(extra={"form": …})`). Nothing here knows a setting by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct, inspect
+
+from router.settings.toml_lines import Path as Place
+from router.settings.toml_lines import line_of
+
+FILE_BYTES_MAX = 16 << 20
+
+T = TypeVar("T", bound=Struct)
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; `problems` are sentences, each with its line where there is one."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Problem(NamedTuple):
+    """What is wrong with the value at `path`."""
+
+    path: Place
+    text: str
+
+
+class Setting(NamedTuple):
+    """One row of `config show`. `value` is what the program holds: a number, a text, a tuple, a key."""
+
+    name: str
+    value: object
+    origin: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How a type of ours enters from text and is written again; `read` raises ValueError with a sentence."""
+
+    noun: str
+    read: Callable[[str], object]
+    write: Callable[[Any], str]
+
+
+def dotted(path: Place) -> str:
+    """`limits.hello_s`, `peers[1].urls`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def text_of(path: Path) -> str:
+    """What the file says, "" if there is none; `ConfigError` if it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ConfigError((f"{path} cannot be read: {error.strerror}",)) from None
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError((f"{path} has {len(data)} bytes; at most {FILE_BYTES_MAX} are read",))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError((f"{path.name} line {line}: not UTF-8 text; save the file as UTF-8",)) from None
+
+
+def parse(text: str, file: str) -> dict[str, Any]:
+    """The TOML value; `ConfigError` with file and line if it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
+        if found is None:
+            said, place = str(error), f"{file} line {text.count(chr(10)) + 1}"
+        else:
+            said, place = f"{found[1]}, column {found[3]}", f"{file} line {found[2]}"
+        raise ConfigError((f"{place}: {said}",)) from None
+
+
+def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:
+    """Sentences in the order of their lines; what stands nowhere in the file comes last, without a line."""
+    placed = [(line_of(text, problem.path), problem.text) for problem in problems]
+    placed.sort(key=lambda one: (one[0] is None, one[0] or 0))
+    return tuple(f"{file}{'' if line is None else f' line {line}'}: {said}" for line, said in placed)
+
+
+def toml_value(value: object) -> str:
+    """A value as TOML writes it; numbers from 10_000 with underscores."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value:_}" if value >= 10_000 else str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    assert isinstance(value, tuple), f"{type(value).__name__} never stands in a configuration"
+    return "[" + ", ".join(map(toml_value, value)) + "]"
+
+
+def names_in(raw: Any, path: Place = ()) -> Iterator[str]:
+    """The names of all settings that `raw` sets."""
+    if isinstance(raw, dict):
+        for key, value in raw.items():
+            yield from names_in(value, (*path, key))
+    elif isinstance(raw, list) and raw and isinstance(raw[0], dict):
+        for at, value in enumerate(raw):
+            yield from names_in(value, (*path, at))
+    else:
+        yield dotted(path)
+
+
+class Schema(Generic[T]):
+    """What a file may say, made from the Struct `root`; `doors` for types that TOML does not have."""
+
+    def __init__(self, root: type[T], doors: Mapping[type, Door]) -> None:
+        described = inspect.type_info(root)
+        assert isinstance(described, inspect.StructType)
+        self._root = root
+        self._type = described
+        self._doors = doors
+        self._elsewhere = dict(_leaves(described))
+
+    def __repr__(self) -> str:
+        return f"<schema of {self._root.__name__}: {len(self._elsewhere)} settings>"
+
+    def problems(self, raw: Mapping[str, Any], at: Place = ()) -> list[Problem]:
+        """Everything in `raw`, which stands at that path, that does not fit: unknown keys, types, ranges."""
+        return list(self._walk(raw, self._type, at, None))
+
+    def out_of_order(self, config: T) -> Iterator[Problem]:
+        """Every `…_min` that is above the `…_max` of the same name."""
+        values = {one.name: one.value for one in self.settings(config, {})}
+        for name, least in values.items():
+            limit = name.removesuffix("_min") + "_max"
+            most = values.get(limit) if name.endswith("_min") else None
+            if isinstance(most, int | float) and isinstance(least, int | float) and least > most:
+                text = f"{name} is {toml_value(least)}; it must not be above {limit} ({toml_value(most)})"
+                yield Problem(tuple(name.split(".")), text)
+
+    def value(self, raw: Mapping[str, Any]) -> T:
+        """`raw`, in which `problems` found nothing, as a Struct."""
+        return msgspec.convert(raw, self._root, dec_hook=lambda kind, text: self._doors[kind].read(text))
+
+    def settings(self, config: T, origins: Mapping[str, str]) -> Iterator[Setting]:
+        """Every setting with its value, where it came from and its sentence."""
+        yield from _settings(config, self._type, (), origins)
+
+    def _walk(self, value: object, kind: inspect.Type, path: Place, form: str | None) -> Iterator[Problem]:
+        match kind:
+            case inspect.Metadata(type=inner, extra=extra):
+                yield from self._walk(value, inner, path, (extra or {}).get("form", form))
+            case inspect.StructType(fields=fields) if isinstance(value, dict):
+                yield from self._table(value, {one.encode_name: one for one in fields}, path)
+            case inspect.VarTupleType(item_type=item) if isinstance(value, list | tuple):
+                for at, one in enumerate(value):
+                    yield from self._walk(one, item, (*path, at), form)
+            case inspect.DictType(value_type=item) if isinstance(value, dict):
+                for key, one in value.items():
+                    yield from self._walk(one, item, (*path, key), form)
+            case inspect.CustomType(cls=cls) if isinstance(value, str):
+                yield from _readable(value, self._doors[cls], path)
+            case _:
+                wanted = self._wanted(value, kind, form)
+                if wanted is not None:
+                    yield Problem(path, f"{dotted(path)} is {_shown(value)}; {wanted}")
+
+    def _table(
+        self, table: Mapping[str, Any], fields: Mapping[str, inspect.Field], path: Place
+    ) -> Iterator[Problem]:
+        for key, value in table.items():
+            if key in fields:
+                yield from self._walk(value, fields[key].type, (*path, key), None)
+            else:
+                yield Problem((*path, key), self._unknown(key, tuple(fields), path))
+        for key, one in fields.items():
+            if one.required and key not in table:
+                yield Problem(path, f"{dotted(path)} has no `{key}`; add a line for it")
+
+    def _unknown(self, key: str, known: tuple[str, ...], path: Place) -> str:
+        name = dotted((*path, key))
+        near = get_close_matches(key, known, n=1, cutoff=0.7)
+        if not near and key in self._elsewhere:
+            near = [self._elsewhere[key]]
+        if not near:
+            near = get_close_matches(key, known, n=1, cutoff=0.4)
+        if near:
+            return f"unknown key `{name}`; did you mean `{near[0]}`?"
+        return f"unknown key `{name}`; known here: {', '.join(known)}"
+
+    def _wanted(self, value: object, kind: inspect.Type, form: str | None) -> str | None:
+        """How the value should be instead; None if it is so."""
+        match kind:
+            case inspect.AnyType():
+                return None
+            case inspect.BoolType():
+                return None if isinstance(value, bool) else "it must be true or false"
+            case inspect.IntType(ge=least, le=most):
+                if isinstance(value, bool) or not isinstance(value, int):
+                    return "it must be a whole number"
+                return _in_range(value, least, most)
+            case inspect.FloatType(ge=least, le=most):
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    return "it must be a number"
+                return _in_range(value, least, most)
+            case inspect.LiteralType(values=words):
+                return None if value in words else _one_of(value, words)
+            case inspect.StrType(pattern=pattern):
+                if not isinstance(value, str):
+                    return "it must be text in quotes"
+                fits = pattern is None or re.search(pattern, value)
+                return None if fits else f"it must be {form or 'of the form ' + str(pattern)}"
+            case inspect.CustomType(cls=cls):
+                return f"it must be {self._doors[cls].noun}, as text in quotes"
+            case inspect.VarTupleType():
+                return "it must be a list in [ ]"
+            case _:
+                return "it must be a section of its own, in [ ]"
+
+
+def _readable(value: str, door: Door, path: Place) -> Iterator[Problem]:
+    try:
+        door.read(value)
+    except ValueError as error:
+        yield Problem(path, f"{dotted(path)}: {error}")
+
+
+def _in_range(value: float, least: float | None, most: float | None) -> str | None:
+    if least is not None and not value >= least:
+        return f"it must be at least {toml_value(least)}"
+    if most is not None and not value <= most:
+        return f"it must be at most {toml_value(most)}"
+    return None
+
+
+def _one_of(value: object, words: tuple[str | int | bool | None, ...]) -> str:
+    known = [str(one) for one in words if one]
+    near = get_close_matches(str(value), known, n=1)
+    wanted = "it must be " + " or ".join(f'"{one}"' for one in known)
+    return f'{wanted}; did you mean "{near[0]}"?' if near else wanted
+
+
+def _shown(value: object) -> str:
+    """What stands in the file, short, with the name of its type where the value alone does not tell."""
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, datetime | date | time):
+        return f"the date or time {value}"
+    if isinstance(value, str):
+        return toml_value(value if len(value) <= 60 else value[:60] + "…")
+    return toml_value(value)
+
+
+def about(one: inspect.Field) -> str:
+    """The sentence of a setting."""
+    schema = one.type.extra_json_schema if isinstance(one.type, inspect.Metadata) else None
+    return str((schema or {}).get("description", ""))
+
+
+def bare(kind: inspect.Type) -> inspect.Type:
+    """The type without what is said about it."""
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
+def _leaves(kind: inspect.StructType) -> Iterator[tuple[str, str]]:
+    """Every setting of a section: its own name, and the dotted one."""
+    for section in kind.fields:
+        inner = bare(section.type)
+        if isinstance(inner, inspect.StructType):
+            yield from ((one.name, f"{section.name}.{one.name}") for one in inner.fields)
+
+
+def _settings(
+    value: object, kind: inspect.StructType, path: Place, origins: Mapping[str, str]
+) -> Iterator[Setting]:
+    for one in kind.fields:
+        inner, held, here = bare(one.type), getattr(value, one.name), (*path, one.name)
+        if isinstance(inner, inspect.StructType):
+            yield from _settings(held, inner, here, origins)
+        elif isinstance(inner, inspect.VarTupleType) and isinstance(inner.item_type, inspect.StructType):
+            for at, block in enumerate(held):
+                yield from _settings(block, inner.item_type, (*here, at), origins)
+        elif isinstance(inner, inspect.DictType):
+            for key, options in held.items():
+                for option, content in options.items():
+                    name = dotted((*here, key, option))
+                    yield Setting(name, content, origins.get(name, "router.toml"), about(one))
+        else:
+            name = dotted(here)
+            yield Setting(name, held, origins.get(name, "default"), about(one))

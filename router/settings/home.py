@@ -1,0 +1,216 @@
+"""The home directory of a node: where its key, configuration, database, event log and socket lie.
+
+A home belongs to one user (0700) and to one running node (`lock`). Clients find the node by `socket_path`:
+`router.sock` in the home, or, where that is longer than a socket's name may be, the path that the node wrote
+into the file `socket` there; both sides ask the same property.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from router.settings import config, keyring, private_file
+from router.core.crypto import digest
+
+APPLICATION = "key-addressed-router"
+VARIABLE = "ROUTER_HOME"
+SOCKET_NAME = "router.sock"
+SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
+_ELSEWHERE = f"choose another with --home DIR or {VARIABLE}"
+
+
+class HomeError(Exception):
+    """The home cannot be used; the text says why and what to do."""
+
+
+class HomeBusy(HomeError):
+    """Another node runs on this home."""
+
+
+class Home:
+    """A home by its path; nothing is touched before `create`. Usable wherever a path is."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self.path = Path(path).expanduser().resolve()
+        except (OSError, RuntimeError) as error:
+            raise HomeError(f"the home {path} cannot be found: {error}; {_ELSEWHERE}") from None
+
+    @classmethod
+    def chosen(cls, option: str | os.PathLike[str] | None = None) -> Home:
+        """The home that `--home` names, else `ROUTER_HOME`, else the platform's user data directory."""
+        return cls(option or os.environ.get(VARIABLE) or user_data_path(APPLICATION, appauthor=False))
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"<home {self.path}>"
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / config.FILE_NAME
+
+    @property
+    def key_path(self) -> Path:
+        """The router's own key."""
+        return self.path / "keys" / f"{keyring.NODE}.key"
+
+    @property
+    def store_path(self) -> Path:
+        return self.path / "store"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the owner's socket is or will be: the same answer for the node and its clients."""
+        usual = self.path / SOCKET_NAME
+        return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
+
+    def create(self, role: config.Role = "edge") -> bool:
+        """Make what is missing, with a commented `router.toml`; whether that file is new."""
+        try:
+            self._take()
+            for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
+                private_file.make_directory(directory)
+            if not self.config_path.exists():
+                private_file.create(self.config_path, config.sample(role).encode())
+                return True
+        except FileExistsError as error:
+            if self.config_path.is_file():  # Another process was quicker.
+                return False
+            raise HomeError(f"{error.filename} is in the way of the home {self.path}; {_ELSEWHERE}") from None
+        except OSError as error:
+            said = f"the home {self.path} cannot be written: {error.strerror} ({error.filename})"
+            raise HomeError(f"{said}; make it writable or {_ELSEWHERE}") from None
+        return False
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the home for one node; `HomeBusy` if another one does.
+
+        The lock ends with the process, however it ends. A child made by fork shares it until it ends as well.
+        """
+        descriptor = self._locked()
+        try:
+            _note(descriptor, f"{os.getpid()}\n")
+            yield
+            _note(descriptor, "")
+        finally:
+            os.close(descriptor)
+
+    def prepare_socket(self) -> Path:
+        """`socket_path` for the node that will listen there: private around it, and recorded if elsewhere."""
+        path = self.socket_path
+        record = self.path / "socket"
+        try:
+            if path.parent == self.path:
+                record.unlink(missing_ok=True)
+                return path
+            path = self._short_socket_path()
+            private_file.make_directory(path.parent)
+            _check_private(path.parent)
+            private_file.replace(record, os.fsencode(path) + b"\n")
+        except OSError as error:
+            said = f"the socket {path} cannot be prepared: {error.strerror}"
+            raise HomeError(f"{said}; set XDG_RUNTIME_DIR, or choose a shorter --home") from None
+        return path
+
+    def listen_urls(self, listen: Iterable[str]) -> tuple[str, ...]:
+        """Each once, with whole Unix paths, for the node: `unix:router.sock` is the owner's socket, prepared;
+        others are relative to the home."""
+        return tuple(dict.fromkeys(self._listen_url(url) for url in listen))
+
+    def _listen_url(self, url: str) -> str:
+        scheme, _, rest = url.partition(":")
+        if scheme != "unix":
+            return url
+        if url == config.OWNER_URL:
+            return f"unix://{self.prepare_socket()}"
+        path = self.path / rest.removeprefix("//")
+        if not _fits(path):
+            said = f"the socket path {path} has {len(os.fsencode(path))} bytes"
+            raise HomeError(f"{said}; at most {SOCKET_PATH_BYTES_MAX} work: name a shorter one in {url}")
+        return f"unix://{path}"
+
+    def _take(self) -> None:
+        """The directory itself, made or taken over; one that others can enter must be empty or a home."""
+        private_file.make_directory(self.path)
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & private_file.OTHERS:
+            if any(self.path.iterdir()) and not self.config_path.exists():
+                said = f"{self.path} holds other things and is open to others (mode {mode:03o})"
+                raise HomeError(f"{said}; a home holds secret keys: chmod 700 {self.path}, or {_ELSEWHERE}")
+            self.path.chmod(private_file.DIRECTORY_MODE)
+
+    def _locked(self) -> int:
+        try:
+            descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CREAT, private_file.FILE_MODE)
+        except OSError as error:
+            said = f"the home {self.path} cannot be locked: {error.strerror}"
+            raise HomeError(f"{said}; make it with `router init`, or {_ELSEWHERE}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            said = f"another node (pid {holder}) is running on {self.path}"
+            raise HomeBusy(f"{said}; stop it first, or {_ELSEWHERE}") from None
+        except OSError as error:
+            os.close(descriptor)
+            said = f"the home {self.path} cannot be locked: {error.strerror}"
+            raise HomeError(f"{said}; it must lie on a disk that knows file locks") from None
+        return descriptor
+
+    def _short_socket_path(self) -> Path:
+        """A path of this user and home, under XDG_RUNTIME_DIR if that is short enough, else under /tmp."""
+        name = digest(os.fsencode(self.path)).hex()[:16]
+        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+        path = Path(runtime) / f"router-{name}" / SOCKET_NAME
+        if Path(runtime).is_absolute() and _fits(path):
+            return path
+        return Path("/tmp") / f"router-{os.geteuid()}-{name}" / SOCKET_NAME
+
+
+def _note(descriptor: int, text: str) -> None:
+    """Who holds the lock, for people: a full disk is no reason not to start."""
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX
+
+
+def _recorded(record: Path) -> Path | None:
+    """The path in the record of a node that has listened; None if there is none, or none that can be."""
+    try:
+        path = Path(os.fsdecode(private_file.read(record, 4096).rstrip(b"\n")))
+    except (OSError, private_file.Exposed):
+        return None
+    return path if path.is_absolute() and _fits(path) else None
+
+
+def _check_private(directory: Path) -> None:
+    """Anybody may make a directory under /tmp first: it must be ours alone."""
+    found = directory.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if not ours or found.st_mode & private_file.OTHERS:
+        said = f"{directory} is not a private directory of this user (mode {stat.S_IMODE(found.st_mode):03o})"
+        raise HomeError(f"{said}; remove it, set XDG_RUNTIME_DIR, or choose a shorter --home")

@@ -1,0 +1,1 @@
+"""What the stream transports share: sockets, TLS records, certificates."""

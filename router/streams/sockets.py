@@ -1,0 +1,191 @@
+"""Stream sockets: whole writes of shared buffers, and accepting for ever within limits."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import trio
+from trio.socket import SocketType
+
+from router.transport import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, Stream, StreamBroken
+
+PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
+ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of sockets
+DISCARD_READS_MAX = 64  # of DISCARD_BYTES: what is read and thrown away before a close
+DISCARD_BYTES = 1 << 16
+PREFIX_BITS = {4: 24, 6: 56}  # addresses that agree in so many bits count as one neighbour
+
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
+
+
+def words(error: BaseException) -> str:
+    """What an error of the operating system says, in lower case as part of a sentence."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
+
+
+async def send_whole(sock: SocketType, parts: Sequence[Buffer]) -> None:
+    """Send all these buffers without joining them. Raises `StreamBroken`."""
+    try:
+        if len(parts) <= PARTS_MAX:
+            return await _send_batch(sock, parts)
+        for at in range(0, len(parts), PARTS_MAX):
+            await _send_batch(sock, parts[at : at + PARTS_MAX])
+    except (OSError, trio.ClosedResourceError) as error:
+        raise StreamBroken(f"sending failed: {words(error)}") from None
+
+
+async def _send_batch(sock: SocketType, parts: Sequence[Buffer]) -> None:
+    left = sum(map(len, parts))
+    while left:
+        sent = await sock.sendmsg(parts)
+        left -= sent
+        if left:
+            parts = _without(parts, sent)
+
+
+def _without(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """What of `parts` remains when the first `sent` bytes are gone."""
+    for at, part in enumerate(parts):
+        if sent < len(part):
+            return [memoryview(part)[sent:], *parts[at + 1 :]]
+        sent -= len(part)
+    return []
+
+
+async def receive(sock: SocketType, max_bytes: int) -> bytes:
+    """What has arrived, `b""` at the end. Raises `StreamBroken`."""
+    try:
+        return await sock.recv(max_bytes)
+    except (OSError, trio.ClosedResourceError) as error:
+        raise StreamBroken(f"receiving failed: {words(error)}") from None
+
+
+def close_after_last_byte(sock: SocketType) -> None:
+    """Close so that the peer can still read what was sent.
+
+    The kernel answers a close over unread bytes with a reset, which would overtake our last bytes.
+    """
+    with suppress(OSError, trio.ClosedResourceError):
+        sock.shutdown(socket.SHUT_WR)
+        for _ in range(DISCARD_READS_MAX):
+            if not os.read(sock.fileno(), DISCARD_BYTES):
+                break
+    sock.close()
+
+
+class Refused(Exception):
+    """This connection is not let in; the text is for the log."""
+
+
+Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises Refused or StreamBroken
+
+
+class Acceptor:
+    """Accepts connections for ever, each in a task of its own; at most `connections_max` are open at once.
+
+    One too many is closed at once and reported. Out of file descriptors it waits and goes on.
+    """
+
+    def __init__(self, admit: Admit, handler: Handler, on_refused: OnRefused, connections_max: int) -> None:
+        self._admit = admit
+        self._handler = handler
+        self._on_refused = on_refused
+        self._connections_max = connections_max
+        self._open = 0
+        self._exhausted = False
+
+    def __repr__(self) -> str:
+        return f"<Acceptor with {self._open} of at most {self._connections_max} connections open>"
+
+    async def run(self, listener: SocketType, name: Callable[[Any], str]) -> None:
+        """Serve one listening socket. `name` says in words where an accepted address is."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                accepted = await self._accept(listener)
+                if accepted is None:
+                    continue
+                sock, where = accepted[0], name(accepted[1])
+                if self._open >= self._connections_max:
+                    sock.close()
+                    self._on_refused(where, f"{self._open} connections are open, and no more are allowed")
+                    continue
+                self._open += 1
+                nursery.start_soon(self._serve, sock, where)
+
+    async def _accept(self, listener: SocketType) -> tuple[SocketType, Any] | None:
+        try:
+            accepted = await listener.accept()
+        except OSError as error:
+            if error.errno in _GONE:
+                raise ListenFailed(f"the listening socket is gone: {words(error)}") from None
+            if error.errno in _EXHAUSTED:
+                await self._pause(error)
+            return None  # the others (aborted, unreachable, …) concern one connection only
+        self._exhausted = False
+        return accepted
+
+    async def _pause(self, error: OSError) -> None:
+        if not self._exhausted:  # say it once, not ten times a second
+            self._exhausted = True
+            text = f"cannot accept: {words(error)}; raise the limit of open files (ulimit -n)"
+            self._on_refused("a new connection", text)
+        await trio.sleep(ACCEPT_PAUSE_S)
+
+    async def _serve(self, sock: SocketType, where: str) -> None:
+        try:
+            stream = await self._admit(sock, where)
+            try:
+                await self._handler(stream)
+            finally:
+                await stream.aclose()
+        except* Refused as group:
+            self._on_refused(where, "; ".join(str(error) for error in group.exceptions))
+        except* (StreamBroken, ConnectFailed):
+            pass  # the link has said what there was to say
+        finally:
+            sock.close()
+            self._open -= 1
+
+
+def prefix_of(address: str) -> str:
+    """The /24 (IPv4) or /56 (IPv6) of an address, so that one neighbour with many addresses counts once."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return str(ipaddress.ip_network((ip, PREFIX_BITS[ip.version]), strict=False))
+
+
+class Places:
+    """At most `max_per_prefix` handshakes at once per address prefix; `WAITING` times as many may wait."""
+
+    WAITING = 4
+
+    def __init__(self, max_per_prefix: int) -> None:
+        self._max = max_per_prefix
+        self._prefixes: dict[str, tuple[trio.Semaphore, list[int]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Places with handshakes from {len(self._prefixes)} prefixes>"
+
+    @asynccontextmanager
+    async def place(self, address: str) -> AsyncIterator[None]:
+        """Hold a place for one handshake, waiting for it if need be. Raises `Refused`."""
+        prefix = prefix_of(address)
+        semaphore, count = self._prefixes.setdefault(prefix, (trio.Semaphore(self._max), [0]))
+        if count[0] >= self._max * (1 + self.WAITING):
+            raise Refused(f"{count[0]} handshakes from {prefix} are already under way or waiting")
+        count[0] += 1
+        try:
+            async with semaphore:
+                yield
+        finally:
+            count[0] -= 1
+            if not count[0]:
+                del self._prefixes[prefix]

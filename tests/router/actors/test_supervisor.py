@@ -1,0 +1,103 @@
+"""The supervisor under a mock clock: pauses that grow, a calm life that forgives, an end on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pykka
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router.actors.actor import TrioActor, actor_system
+from router.actors.supervisor import BackOff, Supervisor
+
+
+class Service(TrioActor):
+    """Fails when told to, and notes when it starts."""
+
+    def __init__(self, starts: list[float]) -> None:
+        super().__init__()
+        self.starts = starts
+
+    def on_start(self) -> None:
+        self.starts.append(trio.current_time())
+
+    def on_receive(self, message: Any) -> None:
+        raise OSError(message)
+
+
+async def child_of(supervisor: pykka.ActorRef[Supervisor]) -> pykka.ActorRef[Any]:
+    child: pykka.ActorRef[Any] | None = await supervisor.proxy().child
+    assert child is not None
+    return child
+
+
+def test_pauses_double_up_to_a_limit_with_jitter() -> None:
+    back_off = BackOff(pause_s_min=1, pause_s_max=10)
+    assert [back_off.pause_s(failures, draw=1.0) for failures in (1, 2, 3, 4, 5, 10_000)] == [
+        1,
+        2,
+        4,
+        8,
+        10,
+        10,
+    ]
+    assert [back_off.pause_s(failures, draw=0.0) for failures in (1, 2, 10_000)] == [0.5, 1, 5]
+
+
+async def test_what_fails_is_started_again(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[float] = []
+    async with actor_system():
+        back_off = BackOff(pause_s_min=1, pause_s_max=4, calm_s=60)
+        supervisor = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, back_off)
+        for pause_s in (1, 2, 4, 4, 4):
+            (await child_of(supervisor)).tell("broken")
+            await trio.sleep(pause_s + 0.5)
+        assert await supervisor.proxy().failures_in_a_row == 5
+        await trio.sleep(60)
+        (await child_of(supervisor)).tell("broken after a calm life")
+        await trio.sleep(1.5)
+        assert await supervisor.proxy().failures_in_a_row == 1
+        assert supervisor.is_alive()
+    assert starts == [0, 1, 3.5, 8, 12.5, 17, 78.5]
+    assert "Service failed (5 in a row): OSError('broken'); starting again in 4.0 s" in caplog.text
+
+
+async def test_one_that_cannot_even_be_made_is_tried_again(autojump_clock: MockClock) -> None:
+    starts: list[float] = []
+
+    def start() -> pykka.ActorRef[Any]:
+        if trio.current_time() < 100:
+            raise FileNotFoundError("no key yet")
+        return Service.start(starts)
+
+    async with actor_system():
+        Supervisor.start(start, lambda: 1.0, BackOff(pause_s_min=1, pause_s_max=8))
+        await trio.sleep(200)
+    assert len(starts) == 1 and 100 <= starts[0] <= 108
+
+
+async def test_one_that_was_stopped_stays_stopped(autojump_clock: MockClock) -> None:
+    starts: list[float] = []
+    async with actor_system():
+        supervisor = Supervisor.start(lambda: Service.start(starts), lambda: 1.0)
+        (await child_of(supervisor)).tell(pykka.messages._ActorStop())
+        await trio.sleep(1000)
+        assert not supervisor.is_alive()
+    assert starts == [0]
+
+
+async def test_stopping_the_supervisor_stops_its_actor_and_a_waiting_start(autojump_clock: MockClock) -> None:
+    starts: list[float] = []
+    async with actor_system():
+        running = Supervisor.start(lambda: Service.start(starts), lambda: 1.0)
+        child = await child_of(running)
+        waiting = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, BackOff(pause_s_min=50))
+        (await child_of(waiting)).tell("broken")
+        await wait_all_tasks_blocked()
+    assert trio.current_time() == 0
+    assert not child.is_alive()
+    assert len(starts) == 2

@@ -1,0 +1,127 @@
+"""Messages made for an app: ids of their own, bounded causes, lifetimes, sequence numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.client.errors import CannotPublish, Refused
+from router.client.composer import Causes, Composed, Composer, Lifetime, Voice
+from router.core.application import content_key_id, unseal
+from router.core.codec import unframe
+from router.core.crypto import MessageId, PublicKey, SigningKey
+from router.core.grouplink import new_group
+from router.core.lifetime import expiry_min
+from router.core.message import Multicast, Unicast, message_id, open_message, verify_message
+from router.core.reasons import Reason
+from router.client.sequence import Sequences
+
+ALICE = SigningKey(b"a" * 32)
+LINK = new_group(b"g" * 32, b"k" * 32)
+NOW_S = 1_800_000_000.0
+IDS = [MessageId(bytes((n,)) * 32) for n in range(20)]
+
+
+def composer(entropy: Callable[[int], bytes] = os.urandom) -> Composer:
+    return Composer(ALICE, Sequences(None), lambda: NOW_S, entropy)
+
+
+def multicast(composed: Composed) -> Multicast:
+    wire = unframe(composed.frame)
+    message = open_message(wire)
+    assert isinstance(message, Multicast) and verify_message(wire) and message_id(wire) == composed.id
+    return message
+
+
+def unicast(composed: Composed) -> Unicast:
+    message = open_message(unframe(composed.frame))
+    assert isinstance(message, Unicast) and verify_message(unframe(composed.frame))
+    return message
+
+
+def test_a_sealed_message() -> None:
+    made, voice = composer(), Voice.of_link(LINK, Causes())
+    first = made.multicast(voice, b"one", Lifetime(60, 10), raw=False)
+    second = made.multicast(voice, b"two", Lifetime(60, 10), raw=False)
+    message = multicast(second)
+    assert (message.ttl_s, message.expiry_min, message.seen) == (60, expiry_min(NOW_S + 600), (first.id,))
+    said = unseal(message.body, LINK.group, {content_key_id(LINK.content_key): LINK.content_key})
+    assert (said.sender, said.seq, said.deps, said.content) == (ALICE.public, 1, (first.id,), b"two")
+
+
+def test_what_is_taken_back_leaves_no_trace() -> None:
+    made, voice = composer(), Voice.of_link(LINK, Causes())
+    first = made.multicast(voice, b"one", Lifetime(), raw=False)
+    first.unsay()
+    first.undo()
+    message = multicast(made.multicast(voice, b"two", Lifetime(), raw=False))
+    said = unseal(message.body, LINK.group, {content_key_id(LINK.content_key): LINK.content_key})
+    assert (said.seq, said.deps, message.seen) == (0, (), ())
+
+
+def test_the_newest_causes_first_distinct_and_unexpired() -> None:
+    causes = Causes(4)
+    for number in (1, 2, 3, 2):
+        causes.note(IDS[number], 100 + number)
+    assert causes.ids(50) == (IDS[2], IDS[3], IDS[1])
+    assert causes.ids(102) == (IDS[3],)
+    for id in IDS:
+        causes.note(id, 1000)
+    assert causes.ids(0) == tuple(reversed(IDS[-4:]))
+    causes.drop(IDS[-1])
+    assert causes.ids(0) == tuple(reversed(IDS[-4:-1]))
+    greedy = Causes(100)
+    for id in IDS:
+        greedy.note(id, 1000)
+    assert len(greedy.ids(0)) == 16
+    assert Causes(0).ids(0) == ()
+
+
+def test_read_only_and_bare_keys() -> None:
+    with pytest.raises(CannotPublish, match="reading only"):
+        composer().multicast(Voice.of_link(LINK.read_only(), Causes()), b"", Lifetime(), raw=True)
+    bare = Voice(PublicKey(LINK.group), SigningKey(b"g" * 32), None, Causes())
+    assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
+
+
+@given(st.integers(0, 1000), st.binary(min_size=2, max_size=2))
+def test_equal_raw_bodies_have_ids_of_their_own(ttl_s: int, chance: bytes) -> None:
+    made = composer(lambda size: chance[:size])
+    sent = [made.unicast(LINK.group, b"same", Lifetime(ttl_s, 600)) for _ in range(20)]
+    assert len({one.id for one in sent}) == 20
+    for message in map(unicast, sent):
+        assert ttl_s - 256 - 20 <= message.ttl_s <= ttl_s
+        assert expiry_min(NOW_S + 36_000) - 276 <= message.expiry_min <= expiry_min(NOW_S + 36_000)
+
+
+def test_two_processes_hardly_make_the_same_message() -> None:
+    ids = {composer().unicast(LINK.group, b"same", Lifetime()).id for _ in range(30)}
+    assert len(ids) > 20
+
+
+def test_no_lifetime_is_left_to_differ_in() -> None:
+    made = composer()
+    for _ in range(3):
+        made.unicast(LINK.group, b"same", Lifetime(0, 3))
+    with pytest.raises(Refused) as caught:
+        for _ in range(3):
+            made.unicast(LINK.group, b"same", Lifetime(0, 3))
+    assert caught.value.reason is Reason.DUPLICATE
+
+
+def test_what_is_remembered_of_raw_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.client.composer.ALIKE_MAX", 10)
+    made = composer()
+    for number in range(50):
+        made.unicast(LINK.group, b"%d" % number, Lifetime())
+    assert len(made._alike) == 10
+
+
+@pytest.mark.parametrize(("ttl_s", "minutes", "why"), [(-1, 9, "ttl"), (1 << 32, 9, "ttl"), (1, 0, "expiry")])
+def test_impossible_lifetimes(ttl_s: int, minutes: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        composer().unicast(LINK.group, b"", Lifetime(ttl_s, minutes))

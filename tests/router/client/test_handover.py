@@ -1,0 +1,284 @@
+"""What waits for the loops: order, addresses, copies, settling without gaps, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.core.codec import frame, split_frames
+from router.core.control import JoinAck, encode_control
+from router.core.crypto import MessageId, SigningKey
+from router.core.message import message_id, seal_multicast, seal_unicast
+from router.core.session import Messages
+from router.client.handover import UNICASTS, Arrival, Handover, Prefix
+from router.client.journal import JournalError
+
+ROUTER, ALICE, BOB, GROUP, OTHER = (SigningKey(bytes((n,)) * 32) for n in range(1, 6))
+UNTIL_MIN = 3_100_000
+
+
+def multicast(body: bytes, group: SigningKey = GROUP) -> bytes:
+    return seal_multicast(group, body, ttl_s=60, expiry_min=UNTIL_MIN)
+
+
+def unicast(body: bytes, source: SigningKey = ALICE, until_min: int = UNTIL_MIN) -> bytes:
+    return seal_unicast(source, BOB.public, body, ttl_s=60, expiry_min=until_min)
+
+
+def control(until_min: int = UNTIL_MIN) -> bytes:
+    return unicast(encode_control(JoinAck(GROUP.public, True)), ROUTER, until_min)
+
+
+class World:
+    """A handover on its first connection, and what it says."""
+
+    def __init__(self, window: int = 100, *, durable: bool = True) -> None:
+        self.journal: set[MessageId] = set()
+        self.journal_error: JournalError | None = None
+        self.problems: list[str] = []
+        self.loops_woken = self.link_woken = 0
+        self.k = 1
+        self.handover = Handover(
+            window, 1 << 20, durable=durable, known=self._known, problem=self.problems.append,
+            wake_loops=self._wake_loops, wake_link=self._wake_link,
+        )  # fmt: skip
+        self.connect()
+
+    def connect(self) -> None:
+        self.handover.begin(ROUTER.public)
+        self.k = 1
+
+    def read(self, *wires: bytes) -> list[bytes]:
+        data = b"".join(map(frame, wires))
+        spans, _ = split_frames(data)
+        self.k += len(wires)
+        return self.handover.take_in(Messages(self.k - len(wires), data, spans), 1.5)
+
+    def take(self, address: bytes | None = None) -> Arrival:
+        found = self.handover.take(address)
+        assert found is not None
+        return found
+
+    def _known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        if self.journal_error is not None:
+            raise self.journal_error
+        return self.journal & set(ids)
+
+    def _wake_loops(self) -> None:
+        self.loops_woken += 1
+
+    def _wake_link(self) -> None:
+        self.link_woken += 1
+
+
+def test_each_loop_gets_its_address_in_order() -> None:
+    world = World()
+    first, second, third, fourth = multicast(b"1"), unicast(b"2"), multicast(b"3", OTHER), multicast(b"4")
+    assert world.read(first, second, third, fourth) == [] and world.loops_woken == 1
+    handover = world.handover
+    assert world.take(UNICASTS).wire == second
+    assert world.take(OTHER.public).wire == third
+    assert handover.take(OTHER.public) is None
+    one = world.take()
+    assert (one.wire, one.id, one.k, one.at_s, one.redelivered) == (first, message_id(first), 1, 1.5, False)
+    assert world.take(GROUP.public).wire == fourth
+    assert handover.take(None) is None
+
+
+def test_settling_waits_for_the_gap() -> None:
+    world = World()
+    world.read(*(multicast(b"%d" % number) for number in range(4)))
+    arrivals = [world.take() for _ in range(4)]
+    settled = []
+    for at in (2, 1, 0, 0, 3):
+        world.handover.done(arrivals[at])
+        settled.append(world.handover.settled)
+    assert settled == [0, 0, 3, 3, 4] and world.link_woken == 2
+
+
+@pytest.mark.parametrize("until_min", [0, 23, 24, 256, 65_536, 3_000_000])
+def test_what_the_router_says_is_done_at_once(until_min: int) -> None:
+    world = World()
+    assert world.read(control(until_min)) == [control(until_min)]
+    assert world.handover.settled == 1 and world.loops_woken == 0
+    assert world.read(multicast(b"a"), control(), unicast(b"b"), control()) == [control(), control()]
+    assert world.handover.settled == 1
+    world.handover.done(world.take())
+    assert world.handover.settled == 3
+    world.handover.done(world.take())
+    assert world.handover.settled == 5
+
+
+def test_the_routers_key_in_the_wrong_place_proves_nothing() -> None:
+    world = World()
+    for wire in (unicast(bytes(ROUTER.public) * 3), unicast(b"x"), b"\x84\x00" + bytes(ROUTER.public) * 3):
+        assert world.read(wire) == []
+    assert world.handover.take_batch() is not None
+
+
+def test_what_is_no_message_is_reported_and_settled() -> None:
+    world = World()
+    world.read(b"\x84\x01nonsense", multicast(b"a"))
+    world.handover.done(world.take())
+    assert world.handover.settled == 2 and "no message" in world.problems[0]
+
+
+def test_redelivered_marks_the_next_ones() -> None:
+    world = World()
+    world.handover.redelivered(3)
+    world.read(control(), multicast(b"1"), multicast(b"2"))
+    world.read(multicast(b"3"), multicast(b"4"))
+    assert [world.take().redelivered for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_copy_takes_the_place_of_the_first() -> None:
+    world = World()
+    wires = [multicast(b"%d" % number) for number in range(4)]
+    world.read(*wires)
+    handled, held, waiting = world.take(), world.take(), 2
+    world.handover.done(handled)
+    world.connect()
+    assert world.handover.settled == 0
+    world.read(*wires, multicast(b"new"))
+    rest = [world.take() for _ in range(waiting + 1)]
+    assert [one.wire for one in rest] == [*wires[2:], multicast(b"new")]
+    assert world.handover.settled == 1
+    world.handover.done(held)
+    assert world.handover.settled == 2
+    for one in rest:
+        world.handover.done(one)
+    assert world.handover.settled == 5 and world.handover.take(None) is None
+
+
+def test_a_copy_with_another_via_is_the_same_message() -> None:
+    world = World()
+    wire = multicast(b"a")
+    world.read(wire)
+    world.handover.done(world.take())
+    world.connect()
+    world.read(b"\x85" + wire[1:] + b"\x58\x20" + ROUTER.public)
+    assert world.handover.take(None) is None and world.handover.settled == 1
+
+
+def test_done_on_an_earlier_connection_settles_nothing_here() -> None:
+    world = World()
+    world.read(multicast(b"a"))
+    one = world.take()
+    world.connect()
+    world.handover.done(one)
+    assert world.handover.settled == 0
+
+
+def test_the_journal_knows_what_was_handled() -> None:
+    world = World()
+    wires = [multicast(b"%d" % number) for number in range(3)]
+    world.journal = {message_id(wires[0]), message_id(wires[2])}
+    world.read(*wires)
+    one = world.take()
+    assert one.wire == wires[1] and world.handover.take(None) is None
+    world.handover.done(one)
+    assert world.handover.settled == 3
+
+
+def test_a_journal_that_cannot_be_read_loses_nothing() -> None:
+    world = World()
+    world.read(b"\x84\x01nonsense", multicast(b"a"))
+    world.journal_error = JournalError("the disk is gone")
+    for _ in range(2):
+        with pytest.raises(JournalError):
+            world.handover.take(None)
+    world.journal_error = None
+    world.handover.done(world.take())
+    assert world.handover.settled == 2 and len(world.problems) == 1
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_nothing_two_connections_old_is_kept(durable: bool) -> None:
+    world = World(durable=durable)
+    world.read(multicast(b"1"))
+    assert world.handover.take(OTHER.public) is None  # it is parsed by now
+    world.connect()
+    world.read(multicast(b"2"))
+    world.connect()
+    assert [world.take().wire] == [multicast(b"2")]
+    said = ["1 messages that no loop had asked for are gone with their connection"]
+    assert world.problems == ([] if durable else said)
+    world.read(multicast(b"1"))
+    assert world.take().wire == multicast(b"1")
+
+
+def test_the_ids_remembered_are_bounded() -> None:
+    world = World(window=1)
+    first = multicast(b"first")
+    world.read(first)
+    world.handover.done(world.take())
+    for number in range(3 * 65):
+        world.read(multicast(b"%d" % number))
+        world.handover.done(world.take())
+    world.connect()
+    world.read(first)
+    assert world.take().wire == first
+
+
+def test_batches() -> None:
+    world = World()
+    world.handover.redelivered(1)
+    wires = [multicast(b"%d" % number) for number in range(3)]
+    world.read(wires[0], control(), wires[1])
+    world.read(wires[2])
+    batch = world.handover.take_batch()
+    assert batch is not None
+    assert (batch.count, batch.redelivered, batch.at_s) == (2, 1, 1.5)
+    assert [bytes(one) for one in batch.wires()] == wires[:2] and batch.ids() == list(map(message_id, wires[:2]))
+    assert world.handover.settled == 0
+    batch.settle()
+    batch.settle()
+    assert world.handover.settled == 3
+    second = world.handover.take_batch()
+    assert second is not None and world.handover.take_batch() is None
+    world.connect()
+    second.settle()
+    assert world.handover.settled == 0
+
+
+def test_what_nobody_reads_and_holds_up_the_rest_is_reported_once() -> None:
+    world = World(window=8)
+    world.read(*(multicast(b"%d" % number, OTHER) for number in range(3)))
+    assert world.handover.take(GROUP.public) is None and not world.problems
+    world.read(multicast(b"3", OTHER), unicast(b"x"))
+    for _ in range(2):
+        assert world.handover.take(GROUP.public) is None
+    assert len(world.problems) == 2 and world.problems[0].startswith("4 messages of group1")
+    assert world.problems[1].startswith("1 unicasts wait")
+    world = World(window=8)
+    world.read(*(multicast(b"%d" % number, OTHER) for number in range(8)))
+    for _ in range(8):
+        world.take()
+    assert world.handover.take(GROUP.public) is None and not world.problems
+
+
+def test_repr() -> None:
+    world = World()
+    world.read(multicast(b"1"), multicast(b"2"))
+    world.handover.done(world.take())
+    assert repr(world.handover) == "<handover: 1 messages wait, 1 of 2 settled on connection 1>"
+
+
+@given(st.permutations(range(1, 9)), st.lists(st.integers(1, 8), max_size=4))
+def test_prefix(order: list[int], cuts: list[int]) -> None:
+    """Ranges in any order against a set."""
+    edges = sorted({0, 8, *cuts})
+    ranges = [(a + 1, b) for a, b in pairwise(edges)]
+    ranges.sort(key=lambda one: order.index(one[0]))
+    prefix, done = Prefix(), set[int]()
+    for first, last in ranges:
+        prefix.add(first, last)
+        done |= set(range(first, last + 1))
+        n = 0
+        while n + 1 in done:
+            n += 1
+        assert prefix.n == n

@@ -1,0 +1,172 @@
+"""Groups an app wants: asked for until answered, again at every connection, shared by tasks, never lost silently."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router.client.errors import ClientError, JoinRefused, NotAnswered
+from router.core.codec import unframe
+from router.core.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
+from router.core.crypto import SigningKey
+from router.core.message import open_message
+from router.core.reasons import Reason
+from router.client.joins import Joins
+from router.client.outbox import Run
+
+APP, ROUTER = SigningKey(b"a" * 32), SigningKey(b"r" * 32).public
+ONE, TWO = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
+
+
+class World:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.asked = 0
+        self.joins = Joins(APP, lambda: 1_800_000_000.0, self._ask, self.problems.append)
+
+    def _ask(self) -> None:
+        self.asked += 1
+
+    def requests(self) -> list[Run]:
+        return self.joins.requests(ROUTER, trio.current_time())
+
+
+def said(run: Run) -> Control:
+    message = open_message(unframe(run.frames[0]))
+    assert message.ttl_s == 0 and not run.again
+    return decode_control(message.body)
+
+
+async def test_asked_until_answered_and_again_at_a_new_connection(autojump_clock: MockClock) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, True, 60)
+        await wait_all_tasks_blocked()
+        runs = world.requests()
+        assert [said(run) for run in runs] == [Join(ONE, True)] and world.asked == 1
+        assert world.requests() == []
+        await trio.sleep(5)
+        runs += world.requests()
+        assert len(runs) == 2 and runs[0].frames != runs[1].frames
+        world.joins.hear(JoinAck(TWO, True))
+        world.joins.hear(LeaveAck(ONE, True))
+        assert not world.joins.is_member(ONE)
+        world.joins.hear(JoinAck(ONE, True))
+    assert world.joins.is_member(ONE) and repr(world.joins) == "<1 groups wanted, 1 of them granted>"
+    await trio.sleep(60)
+    assert world.requests() == []
+    world.joins.restart()
+    assert [said(run) for run in world.requests()] == [Join(ONE, True)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.all_again)
+        await wait_all_tasks_blocked()
+        world.joins.hear(JoinAck(ONE, True))
+
+
+async def test_leaving_ends_the_wish(autojump_clock: MockClock) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.leave, ONE, 10)
+        await wait_all_tasks_blocked()
+        assert [said(run) for run in world.requests()] == [Leave(ONE)]
+        world.joins.hear(LeaveAck(ONE, True))
+    world.joins.restart()
+    assert world.requests() == []
+
+
+async def test_a_link_that_refuses_the_request() -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+
+        async def join() -> None:
+            with pytest.raises(JoinRefused, match="not-authorised"):
+                await world.joins.join(ONE, False, 10)
+
+        nursery.start_soon(join)
+        await wait_all_tasks_blocked()
+        [run] = world.requests()
+        run.sink.refused(0, Reason.RATE_LIMITED, "")  # passes: it is asked again
+        await wait_all_tasks_blocked()
+        run.sink.refused(0, Reason.NOT_AUTHORISED, "")
+        run.sink.ended(1)
+    assert world.requests() == []
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+async def test_what_is_refused_later_is_a_problem(by_link: bool) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, False, 10)
+        await wait_all_tasks_blocked()
+        world.joins.hear(JoinAck(ONE, True))
+    world.joins.restart()
+    [run] = world.requests()
+    if by_link:
+        run.sink.refused(0, Reason.NOT_AUTHORISED, "")
+    else:
+        world.joins.hear(JoinAck(ONE, False))
+    assert len(world.problems) == 1 and not world.joins.is_member(ONE)
+    world.joins.restart()
+    assert world.requests() == []
+    with trio.fail_after(1):
+        await world.joins.all_again()
+
+
+async def test_two_tasks_share_one_wish(autojump_clock: MockClock) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, False, 60)
+        await wait_all_tasks_blocked()
+        with trio.move_on_after(1):
+            await world.joins.join(ONE, False, 60)
+        assert len(world.requests()) == 1
+        world.joins.hear(JoinAck(ONE, True))
+    assert world.joins.is_member(ONE)
+
+
+async def test_a_later_wish_takes_the_place_of_another(autojump_clock: MockClock) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+
+        async def join() -> None:
+            with pytest.raises(ClientError, match="took the place"):
+                await world.joins.join(ONE, False, 60)
+
+        nursery.start_soon(join)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(world.joins.leave, ONE, 60)
+        await wait_all_tasks_blocked()
+        assert [said(run) for run in world.requests()] == [Leave(ONE)]
+        world.joins.hear(LeaveAck(ONE, True))
+
+
+async def test_a_wish_that_fails_leaves_things_as_they_were(autojump_clock: MockClock) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, False, 10)
+        await wait_all_tasks_blocked()
+        world.joins.hear(JoinAck(ONE, True))
+    with pytest.raises(NotAnswered, match="may leave"):
+        await world.joins.leave(ONE, 10)
+    assert world.joins.is_member(ONE)
+    with trio.move_on_after(1):
+        await world.joins.join(TWO, False, 60)
+    world.joins.restart()
+    assert [said(run) for run in world.requests()] == [Join(ONE, False)]
+
+
+async def test_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    async with trio.open_nursery() as nursery:
+
+        async def join() -> None:
+            with pytest.raises(ClientError, match="gone"):
+                await world.joins.join(ONE, False, 60)
+
+        nursery.start_soon(join)
+        await wait_all_tasks_blocked()
+        world.joins.end(ClientError("gone"))
+    monkeypatch.setattr("router.client.joins.GROUPS_MAX", 0)
+    with pytest.raises(ClientError, match="which is the most"):
+        await world.joins.join(TWO, False, 60)

@@ -1,0 +1,87 @@
+"""A store that cannot be used says so in a sentence: another router's, another format's, damaged, cut short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import cbor2
+import lmdb
+import pytest
+from store_samples import KEYS, WALL_S, parcel
+from test_store import apply, opened
+
+from router.core.effects import Changes
+from router.disk.store_rows import VERSION
+from router.disk.store_terms import StoreError
+
+
+def test_another_routers_store_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(StoreError, match=f"belongs to the router {KEYS[0].hex()}, this node is {KEYS[1].hex()}"):
+        opened(tmp_path, owner=KEYS[1])
+
+
+@pytest.mark.parametrize("meta", [[VERSION + 1, KEYS[0]], [VERSION + 1, KEYS[0], b"", "more"], [0, KEYS[0], b""]])
+def test_another_format_is_refused(meta: list[object], tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with lmdb.open(str(tmp_path), max_dbs=20, lock=False) as env, env.begin(write=True, db=env.open_db(b"meta")) as txn:
+        txn.put(b"store", cbor2.dumps(meta))
+    with pytest.raises(StoreError, match=f"has format {meta[0]}, this program reads format {VERSION}"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"not a store" * 2000, bytes(40_000), b"\xff" * 100])
+def test_a_damaged_file_is_refused_with_what_to_do(content: bytes, tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "data.mdb").write_bytes(content)
+    with pytest.raises(StoreError, match=r"cannot be opened.*move the folder away and start again"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pages_that_are_lost_or_changed_are_an_error_not_a_crash(seed: int, tmp_path: Path) -> None:
+    """A file cut short would end the process with a bus error, were it read beyond its end."""
+    store, random, first = opened(tmp_path), Random(seed), 1
+    for _ in range(20):
+        apply(store, Changes(parcels=[parcel(random, first, WALL_S)]))
+        first += 9
+    store.close()
+    data = tmp_path / "data.mdb"
+    pages = [data.read_bytes()[at : at + 4096] for at in range(0, data.stat().st_size, 4096)]
+    if seed % 2:
+        pages = pages[: random.randrange(2, len(pages) - 2)]
+    else:
+        for number in random.sample(range(2, len(pages)), len(pages) // 2):
+            pages[number] = random.randbytes(4096)
+    data.write_bytes(b"".join(pages))
+    with pytest.raises(StoreError, match=r"cannot be (opened|read).*move the folder away"):
+        opened(tmp_path)
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    with pytest.raises(StoreError, match=r"store cannot be opened"):
+        opened(tmp_path / "store")
+
+
+def test_a_parcel_that_is_missing_is_said(tmp_path: Path) -> None:
+    one = parcel(Random(1), 1, WALL_S, recipients=2)
+    store = opened(tmp_path)
+    apply(store, Changes(parcels=[one]))
+    store.close()
+    with (
+        lmdb.open(str(tmp_path), max_dbs=20, lock=False) as env,
+        env.begin(write=True, db=env.open_db(b"frames")) as txn,
+    ):
+        txn.delete((1).to_bytes(8, "big"))
+    store = opened(tmp_path)
+    with pytest.raises(StoreError, match="a queue names parcel 1, which is not there"):
+        store.fetch(one.recipients[0], 0, 9, 999)
+    store.close()
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    opened(tmp_path / "store").close()
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "store" / "data.mdb").stat().st_mode & 0o777 == 0o600
