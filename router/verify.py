@@ -128,7 +128,8 @@ class Verifiers:
         while True:
             await room.acquire()
             while not self._waiting:
-                self._work = trio.Event()
+                if self._work.is_set():         # all idle writers wait for the same event
+                    self._work = trio.Event()
                 await self._work.wait()
             task = self._waiting.popleft()
             outstanding.append(task)
