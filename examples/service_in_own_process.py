@@ -13,9 +13,9 @@ from __future__ import annotations
 import trio
 
 from router import service
+from router.client.received import Received
 from router.core.text import key_text
 from router.settings.home import Home
-from router.client.received import Received
 
 
 class Shout(service.Service):

@@ -8,18 +8,18 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
-    from router.client.node import Node, connect
     from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.group import Group, Publisher
+    from router.client.handover import Batch
+    from router.client.journal import JournalError
+    from router.client.node import Node, connect
+    from router.client.outcomes import Outcomes
+    from router.client.received import Received
     from router.core.crypto import MessageId, PublicKey, SigningKey
     from router.core.grouplink import GroupLink
     from router.core.reasons import Reason
-    from router.client.handover import Batch
     from router.settings.home import HomeError
-    from router.client.journal import JournalError
     from router.settings.keyring import KeyringError
-    from router.client.outcomes import Outcomes
-    from router.client.received import Received
 
 __all__ = [
     "Batch",

@@ -111,10 +111,10 @@ class Outlet:
         self.number = number
         self.where = where
         self.closing: tuple[Reason, str] | None = None
-        self.is_idle = False                    # no message since the message router last looked
-        self.is_warned = False                  # the operator has been told that it refuses what we send
-        self.silences = 0                       # so often it looked in vain for any sign of life
-        self.scope = trio.CancelScope()         # of the writer
+        self.is_idle = False  # no message since the message router last looked
+        self.is_warned = False  # the operator has been told that it refuses what we send
+        self.silences = 0  # so often it looked in vain for any sign of life
+        self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
         self._session = session
         self._parts: list[Buffer] = list(session.output())
@@ -247,7 +247,7 @@ class Connection:
                 if not data:
                     return "the other end closed"
                 try:
-                    taken, data = data, b""     # what waits for the next read must not hold the last one's bytes
+                    taken, data = data, b""  # what waits for the next read must not hold the last one's bytes
                     text = await self._take(taken, patience)
                     del taken
                 except RemoteProtocolError as error:
@@ -272,7 +272,7 @@ class Connection:
                     await self._in_flight.take(arrived.size)
                     self._tell(arrived)
                 case SettledUpTo(n):
-                    settled = n                 # cumulative: the last of a read says it all
+                    settled = n  # cumulative: the last of a read says it all
                 case RefusedAt(k, reason, text):
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
@@ -308,4 +308,4 @@ class Connection:
     async def _last_words(self, reason: Reason, text: str) -> None:
         """A protocol error of the peer's: tell it why, if it still listens."""
         self.outlet.close(reason, text)
-        await trio.sleep_forever()              # the writer ends the connection when it has written the goodbye
+        await trio.sleep_forever()  # the writer ends the connection when it has written the goodbye

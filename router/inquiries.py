@@ -38,7 +38,9 @@ class Asked(Protocol):
 class Inquiries:
     """`facts` are those that do not change while the node runs; `reload` reads the neighbours again."""
 
-    def __init__(self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]]) -> None:
+    def __init__(
+        self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]]
+    ) -> None:
         self._facts = facts
         self._reload = reload
         self._problems = problems

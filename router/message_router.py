@@ -38,9 +38,9 @@ from router.core.job import Job
 from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Clear, Router
-from router.inquiries import Inquiries
 from router.disk.store import Store
 from router.disk.store_terms import MapFull
+from router.inquiries import Inquiries
 from router.verify import Verifiers
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class MessageRouter(TrioActor):
         self.nursery.start_soon(self._tick)
 
     def on_receive(self, message: Any) -> Any:
-        """`Arrived` is examined at once, so that verification runs while a commit does; the rest waits for the cycle."""
+        """`Arrived` is examined at once: verification runs while a commit does; the rest waits for the cycle."""
         match message:
             case Arrived():
                 self._examine(message)
@@ -185,7 +185,7 @@ class MessageRouter(TrioActor):
 
     def _examine(self, arrived: Arrived) -> None:
         if any(isinstance(one, Opened) and one.outlet.number == arrived.link for one in self._told):
-            self._told.append(arrived)          # its link comes up in the next cycle; it must not overtake that
+            self._told.append(arrived)  # its link comes up in the next cycle; it must not overtake that
             return
         job = self.router.examine(arrived, self.now())
         if job is None:
@@ -222,7 +222,7 @@ class MessageRouter(TrioActor):
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
-            if self._verifiers.is_busy:         # settlings alone are worth no commit when messages are about to come
+            if self._verifiers.is_busy:  # settlings alone are worth no commit when messages are about to come
                 with trio.move_on_after(SETTLINGS_WAIT_S):
                     await self._urgent.wait()
             self._urgent = trio.Event()
@@ -234,8 +234,8 @@ class MessageRouter(TrioActor):
 
     async def _cycle(self) -> None:
         now = self.now()
-        if self._clears:                        # what reads queues from the store comes before what changes them,
-            self._clear(now)                    # and only one of the two in a cycle
+        if self._clears:  # what reads queues from the store comes before what changes them,
+            self._clear(now)  # and only one of the two in a cycle
         elif self._tick_due:
             self._on_tick(now)
         told, self._told = self._told, []
@@ -276,7 +276,7 @@ class MessageRouter(TrioActor):
                 log.error("the message router was told %r, which it does not know", type(message).__name__)
 
     def _warn_once(self, number: int) -> None:
-        """The operator should hear that a neighbour takes nothing from us; what became of each message is in the log."""
+        """The operator should hear that a neighbour takes nothing from us; each message's fate is in the log."""
         outlet = self.outlets.get(number)
         if outlet is not None and not outlet.is_warned:
             outlet.is_warned = True
@@ -314,7 +314,7 @@ class MessageRouter(TrioActor):
                 return
             self._clears.pop(0)
             if owed:
-                return                          # the same messages must not be read again before they are gone
+                return  # the same messages must not be read again before they are gone
 
     def _on_tick(self, now: Now) -> None:
         self._tick_due = False
@@ -338,7 +338,7 @@ class MessageRouter(TrioActor):
             self.store.log_is_sealed(sealed)
 
     def _doubts_clock(self, now: Now) -> bool:
-        """A wall clock that ran far ahead of the steady one expires nothing until a neighbour's clock agrees with it."""
+        """A wall clock that ran far ahead of the steady one expires nothing until a neighbour's clock agrees."""
         ahead_s = (now.wall_ns - self._last.wall_ns - (now.mono_ns - self._last.mono_ns)) / 1e9
         self._last = now
         if abs(ahead_s) > self._limits.clock_step_s_max:

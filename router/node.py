@@ -16,12 +16,10 @@ from typing import Any, cast
 
 import trio
 
-from router.settings import keyring
 from router import service, transport
 from router.actors.actor import actor_system
-from router.settings.config import Config, Limits
-from router.settings.config_services import service_name
-from router.settings.config_text import ConfigError
+from router.actors.inbox import TrioInbox
+from router.actors.supervisor import BackOff
 from router.connection import Connection, ConnectionLimits, InFlight, Told
 from router.core import router as core
 from router.core.acceptance import AcceptanceLimits
@@ -35,15 +33,17 @@ from router.core.rights import Directory, Neighbour, Standing
 from router.core.session import Offer
 from router.disk.eventlog import Limits as LogLimits
 from router.disk.eventlog import Segments
-from router.settings.home import Home
-from router.actors.inbox import TrioInbox
-from router.inquiries import Inquiries
 from router.disk.logbook import Logbook
-from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
-from router.pool import Pool, PoolLimits
 from router.disk.store import Store
 from router.disk.store_terms import Beginning, StoreLimits
-from router.actors.supervisor import BackOff
+from router.inquiries import Inquiries
+from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
+from router.pool import Pool, PoolLimits
+from router.settings import keyring
+from router.settings.config import Config, Limits
+from router.settings.config_services import service_name
+from router.settings.config_text import ConfigError
+from router.settings.home import Home
 from router.transport import Stream
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class Node:
             held.callback(store.close)
             log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
             segments = Segments(self._home.log_path, self._key, log_limits)
-            sealed = segments.last_sealed()      # without its store a log goes on behind a gap, which it records
+            sealed = segments.last_sealed()  # without its store a log goes on behind a gap, which it records
             beginning = Beginning(secrets.token_bytes(8), time.time_ns() // 1000, sealed + 2 if sealed else 1)
             recovered = store.recover(bytes(self._key.public), beginning)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
@@ -275,7 +275,7 @@ class Node:
         )  # fmt: skip
         try:
             log.info("%s: %s", stream.where, await connection.run())
-        except* Exception:                       # what one neighbour brings must not end the node
+        except* Exception:  # what one neighbour brings must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
 
     def _tell(self, message: Told) -> None:

@@ -1,4 +1,4 @@
-"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when something waits for them."""
+"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when something waits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pool:
         self._draw = draw
         self._dials: dict[bytes, trio.CancelScope] = {}
         self._room = trio.Semaphore(limits.dials_max)
-        self.problems: dict[bytes, str] = {}         # of the last attempt, for `router peers`
+        self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
         return f"<pool: {len(self._dials)} keys being dialled or connected>"

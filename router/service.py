@@ -21,14 +21,14 @@ from typing import Any
 import pykka
 import trio
 
-from router.settings import keyring
 from router.actors.actor import TrioActor, actor_system
-from router.client.node import Node, connect
-from router.client.errors import Refused
-from router.core.crypto import SigningKey
-from router.settings.home import Home
-from router.client.received import Received
 from router.actors.supervisor import BackOff, Supervisor
+from router.client.errors import Refused
+from router.client.node import Node, connect
+from router.client.received import Received
+from router.core.crypto import SigningKey
+from router.settings import keyring
+from router.settings.home import Home
 
 KEY_PREFIX = "service-"
 
@@ -62,7 +62,7 @@ class Service(TrioActor):
             async for message in self.node:
                 try:
                     await self.on_message(message)
-                except Refused as refusal:      # what it sent in answer is refused: an outcome, and the next one's turn
+                except Refused as refusal:  # what it sent in answer is refused: an outcome, and the next one's turn
                     log.warning("%s: %s", self, refusal)
 
     async def on_connected(self) -> None:

@@ -159,9 +159,7 @@ def _after(prefix: str, url: str) -> str:
     return url[len(prefix) :]
 
 
-_HOST_PORT = re.compile(
-    r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s:/\[\]@]*)):(?P<port>[0-9]{1,5})"
-)
+_HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s:/\[\]@]*)):(?P<port>[0-9]{1,5})")
 
 
 def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:

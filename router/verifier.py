@@ -55,7 +55,7 @@ def serve(sock: socket.socket) -> None:
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):    # both are for the node, which then closes the socket
+    for number in (signal.SIGINT, signal.SIGTERM):  # both are for the node, which then closes the socket
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as sock, suppress(ConnectionError):  # a killed node resets instead of closing
         serve(sock)

@@ -22,7 +22,7 @@ from router.core.job import Job
 log = logging.getLogger(__name__)
 
 INLINE_MESSAGES_MAX = 2
-OUTSTANDING_MAX = 4          # requests written to one verifier and not answered
+OUTSTANDING_MAX = 4  # requests written to one verifier and not answered
 
 
 class _Task:
@@ -128,7 +128,7 @@ class Verifiers:
         while True:
             await room.acquire()
             while not self._waiting:
-                if self._work.is_set():         # all idle writers wait for the same event
+                if self._work.is_set():  # all idle writers wait for the same event
                     self._work = trio.Event()
                 await self._work.wait()
             task = self._waiting.popleft()

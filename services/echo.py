@@ -1,4 +1,4 @@
-"""Echo: sends every unicast back to its source; the smallest service, and a way to see that two keys reach each other."""
+"""Echo: sends every unicast back to its source; the smallest service, and a way to see that keys reach each other."""
 
 from __future__ import annotations
 

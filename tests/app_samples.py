@@ -7,10 +7,10 @@ from router_end import RouterEnd, later
 import router
 from router import Node
 from router.client.group import Group
+from router.client.received import Received
 from router.core.crypto import SigningKey
 from router.core.grouplink import new_group
 from router.core.message import seal_multicast
-from router.client.received import Received
 
 FAMILY = new_group(b"g" * 32, b"k" * 32, "family")
 OPEN = SigningKey(b"o" * 32)

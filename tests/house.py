@@ -27,17 +27,11 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may
 ]
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(r"router/(cli\w*|node|service|transport)\.py|(tests|examples)/.*")  # may find modules by name
-LATE = re.compile(
-    r"(router/cli|tests/|examples/).*|.*:_?load\w*"
-)  # file:function that may import when called
+LATE = re.compile(r"(router/cli|tests/|examples/).*|.*:_?load\w*")  # file:function that may import when called
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
-SWALLOWED = re.compile(
-    r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)"
-)
+SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
-FOREIGN = re.compile(
-    r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)"
-)
+FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
 LINES_MAX = 450
 
 Tree = dict[str, str]

@@ -16,9 +16,7 @@ def check_spec(table: Table, spec: str) -> None:
 
     Example: `StBusy responder 20s MsgAccept -> StIdle MsgReject -> StIdle`; it begins in the first line.
     """
-    assert [_line(table, state) for state in table] == [
-        " ".join(line.split()) for line in spec.strip().splitlines()
-    ]
+    assert [_line(table, state) for state in table] == [" ".join(line.split()) for line in spec.strip().splitlines()]
 
 
 def _line(table: Table, state: object) -> str:
@@ -49,6 +47,4 @@ def check_reachable(table: Table) -> None:
         reached |= more
     assert reached == set(table), f"not connected: {reached ^ set(table)}"
     for state, row in table.items():
-        assert bool(row.on) is (row.agency is not Agency.NOBODY), (
-            f"{state.name} is a dead end or speaks for nobody"
-        )
+        assert bool(row.on) is (row.agency is not Agency.NOBODY), f"{state.name} is a dead end or speaks for nobody"

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from router.settings import config
 from router.cli import COMMANDS
 from router.cli.exits import Exit
-from router.settings.config_text import toml_value
 from router.core import link
 from router.core.machine import mermaid
 from router.core.reasons import Reason
 from router.core.session import PROVEN, PROVING
+from router.settings import config
+from router.settings.config_text import toml_value
 
 ROOT = Path(__file__).parents[1]
 PAPERS = [str(one.relative_to(ROOT)) for one in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]

@@ -26,7 +26,7 @@ FORBIDDEN = [
     ("layers", "router/node.py", "from transports.tls import dial"),
     ("layers", "transports/tls.py", "from router.node import Node"),
     ("layers", "transports/tls.py", "from transports import unix"),
-    ("layers", "services/web.py", "from router.store import Store"), 
+    ("layers", "services/web.py", "from router.store import Store"),
     ("layers", "services/capd/cache.py", "from services.dmq import pool"),
     ("layers", "spark_analytics/gold.py", "import pandas"),
     ("layers", "spark_analytics/gold.py", "from router.core import events"),
@@ -53,7 +53,7 @@ ALLOWED = [
     ),
     (
         "router/node.py",
-        "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store", 
+        "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store",
     ),
     ("router/cli.py", "def bench():\n    import rich"),
     (
@@ -77,9 +77,7 @@ def write(root: Path, path: str, text: str) -> None:
 @pytest.mark.parametrize(("rule", "path", "text"), FORBIDDEN)
 def test_the_rule_catches(rule: str, path: str, text: str, tmp_path: Path) -> None:
     write(tmp_path, path, text)
-    assert {each.__name__: [found[: len(path)] for found in each(read(tmp_path))] for each in RULES}[
-        rule
-    ] == [path]
+    assert {each.__name__: [found[: len(path)] for found in each(read(tmp_path))] for each in RULES}[rule] == [path]
 
 
 @pytest.mark.parametrize(("path", "text"), ALLOWED)

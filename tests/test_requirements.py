@@ -46,9 +46,7 @@ def test_a_lock_holds_what_the_project_asks_for(lock: str, groups: list[str]) ->
     for line in [*PROJECT["project"]["dependencies"], *(each for group in groups for each in wanted(group))]:
         requirement = Requirement(line)
         version = pinned.get(canonicalize_name(requirement.name), "nothing")
-        assert requirement.specifier.contains(version), (
-            f"{lock}.txt has {version} for {line}: run `make lock`"
-        )
+        assert requirement.specifier.contains(version), f"{lock}.txt has {version} for {line}: run `make lock`"
 
 
 def test_the_product_is_the_same_with_and_without_the_tools() -> None:

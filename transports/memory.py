@@ -108,9 +108,7 @@ class _Listener:
 _listening: dict[str, _Listener] = {}
 
 
-def stream_pair(
-    where: str = "memory", buffer_bytes_max: int = BUFFER_BYTES_MAX
-) -> tuple[MemoryStream, MemoryStream]:
+def stream_pair(where: str = "memory", buffer_bytes_max: int = BUFFER_BYTES_MAX) -> tuple[MemoryStream, MemoryStream]:
     """Two streams that are each other's other end."""
     there, back = _Pipe(buffer_bytes_max), _Pipe(buffer_bytes_max)
     return MemoryStream(back, there, where), MemoryStream(there, back, where)

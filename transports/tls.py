@@ -14,10 +14,10 @@ import trio
 from OpenSSL import SSL
 from trio.socket import SocketType
 
-from router.streams import tcp
-from router.streams.certificate import connection, proven_peer, why_failed
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
+from router.streams import tcp
+from router.streams.certificate import connection, proven_peer, why_failed
 from router.streams.records import Records
 from router.streams.sockets import Acceptor, Places, Refused, close_after_last_byte, receive, send_whole, words
 from router.streams.stream import CUT, DuplexStream

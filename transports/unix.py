@@ -159,9 +159,7 @@ async def _open(path: Path) -> socket.socket:
         finally:
             os.close(handle)
     except OSError as error:
-        raise ListenFailed(
-            f"cannot listen on {path}: {words(error)}; choose a directory of your own"
-        ) from None
+        raise ListenFailed(f"cannot listen on {path}: {words(error)}; choose a directory of your own") from None
 
 
 async def _lock(handle: int) -> None:

@@ -28,8 +28,8 @@ import trio
 from pykka import messages
 from pykka._envelope import Envelope
 
-from router.core.crypto import PublicKey
 from router.actors.inbox import INBOX_MESSAGES_MAX, ChildEnded, TrioFuture, TrioInbox, answer, answer_dead
+from router.core.crypto import PublicKey
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

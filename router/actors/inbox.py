@@ -118,9 +118,7 @@ class TrioInbox:
 
     def put(self, envelope: Envelope[Any], /) -> None:
         if len(self._envelopes) >= self.messages_max and _is_plain(envelope):
-            raise InboxFull(
-                f"{len(self._envelopes)} messages wait, which is the limit: the actor is too slow"
-            )
+            raise InboxFull(f"{len(self._envelopes)} messages wait, which is the limit: the actor is too slow")
         self._envelopes.append(envelope)
         if self._sleeper is not None:
             _post(self._token, self._wake)

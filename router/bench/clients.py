@@ -12,6 +12,7 @@ import sys
 import time
 from array import array
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -91,7 +92,6 @@ class Wire:
             pass
         await self.settle_all()
 
-
     async def emptied(self) -> None:
         """Ask the node again and again until it keeps nothing for anybody."""
         while True:
@@ -138,7 +138,7 @@ async def publish(order: Order) -> dict[str, Any]:
     """Send the messages first..first+count-1, each `repeat` times; with a rate, one by one at even times."""
     wire = Wire(SigningKey(bytes.fromhex(order.seed)), order.window_messages, order.window_bytes, False)
     await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
-    with open(order.path, "rb") as file:
+    with Path(order.path).open("rb") as file:
         file.seek(order.first * order.frame_bytes)
         frames = memoryview(file.read(order.count * order.frame_bytes))
     _ready()
@@ -149,7 +149,13 @@ async def publish(order: Order) -> dict[str, Any]:
         total = order.count * order.repeat
         while wire.settled < total:
             await wire.receive()
-    return {"began": began, "ended": time.monotonic(), "sent": wire.sent, "refused": wire.refused[:10], "times": list(times)}
+    return {
+        "began": began,
+        "ended": time.monotonic(),
+        "sent": wire.sent,
+        "refused": wire.refused[:10],
+        "times": list(times),
+    }
 
 
 async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float]) -> None:

@@ -81,7 +81,7 @@ def _idle(bench: Bench) -> tuple[float, dict[str, Any]]:
 
 
 GOALS = (
-    Goal("Unix sockets, 1 publisher, 1 subscriber: share of the two-core yardstick", 0.65, True, _ratio("unix", Shape())),
+    Goal("Unix, 1 publisher, 1 subscriber: share of the two-core yardstick", 0.65, True, _ratio("unix", Shape())),
     Goal("TLS, the same", 0.60, True, _ratio("tls", Shape())),
     Goal("One core only (no verifiers): share of the one-core yardstick", 0.75, True, _inline),
     Goal("Verification's share of the node's CPU", 0.65, True, _ratio("unix", Shape(), "verify_cpu_share")),
@@ -112,8 +112,8 @@ def write_report(path: Path, rows: list[dict[str, Any]]) -> None:
     """Markdown: what was measured, its goal beside it."""
     lines = [
         "# Measured", "",
-        f"Written by `router bench --goals --report` on {time.strftime('%Y-%m-%d')}. Ratios are taken in one run beside "
-        "bare PyNaCl verification of the same messages; medians of three where several runs make a figure.", "",
+        f"Written by `router bench --goals --report` on {time.strftime('%Y-%m-%d')}. Ratios are taken in one run "
+        "beside bare PyNaCl verification of the same messages; medians of three where several runs make a figure.", "",
         "| figure | measured | goal | met |", "|---|---|---|---|",
     ]  # fmt: skip
     for row in rows:
@@ -121,7 +121,8 @@ def write_report(path: Path, rows: list[dict[str, Any]]) -> None:
     lines += ["", "The rows behind them:", ""]
     for row in rows:
         details = ", ".join(
-            f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}" for name, value in row["row"].items()
+            f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in row["row"].items()
         )
         lines.append(f"- {row['title']}: {details}")
     path.write_text("\n".join(lines) + "\n")

@@ -71,9 +71,7 @@ def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
     try:
         count = shape.count // shape.publishers * shape.publishers
         readers = [Client.start(rig.order("subscribe", key, bench.traffic, count=count)) for key in subscribers]
-        frozen = [
-            Client.start(rig.order("subscribe", key, bench.traffic, count=count, stall=True)) for key in stalled
-        ]
+        frozen = [Client.start(rig.order("subscribe", key, bench.traffic, count=count, stall=True)) for key in stalled]
         each = count // shape.publishers
         writers = [
             Client.start(rig.order("publish", key, bench.traffic, first=at * each, count=each, repeat=shape.repeat))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from nacl.signing import VerifyKey
 
@@ -25,7 +26,7 @@ class Yardstick:
 def measure(path: str, group_seed: str, frame_bytes: int, seconds: float) -> tuple[float, float]:
     """Verify the file's messages round and round; returns (verifications a second, CPU microseconds each)."""
     key = VerifyKey(bytes(SigningKey(bytes.fromhex(group_seed)).public))
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         data = file.read(frame_bytes * 500)
     head = 3 if frame_bytes < 1 << 16 else 5
     pairs = []

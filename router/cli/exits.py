@@ -61,7 +61,7 @@ def _judged(error: Exception) -> tuple[Exit, str]:
             return Exit.USAGE, f"{error.format_message().rstrip('.')}; `{where} --help` shows how"
         case click.ClickException():
             return Exit(error.exit_code), error.format_message()
-    cause = error.__cause__                     # of an actor's failure, which ends the node
+    cause = error.__cause__  # of an actor's failure, which ends the node
     return _known(error) or (_known(cause) if isinstance(cause, Exception) else None) or _unknown(error)
 
 
@@ -80,15 +80,15 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Errors that say in a sentence what happened, and the code each ends with."""
     from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
-    from router.settings.config_text import ConfigError
+    from router.client.journal import JournalError
     from router.core.application import SealError
     from router.core.text import BadText
     from router.disk.eventlog import LogNotWritten
-    from router.settings.home import HomeError
-    from router.client.journal import JournalError
-    from router.settings.keyring import KeyringError
-    from router.service import UnknownService
     from router.disk.store_terms import StoreError
+    from router.service import UnknownService
+    from router.settings.config_text import ConfigError
+    from router.settings.home import HomeError
+    from router.settings.keyring import KeyringError
     from router.transport import InvalidUrl, ListenFailed
 
     return (

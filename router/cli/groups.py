@@ -8,12 +8,12 @@ import sys
 
 import click
 
-from router.settings import keyring
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, say, say_json
 from router.core.grouplink import GroupLink, new_group, parse_link
 from router.core.text import key_text
+from router.settings import keyring
 
 QR_BORDER = 2
 

@@ -6,11 +6,11 @@ from typing import cast
 
 import click
 
-from router.settings import config, keyring
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, say, say_json
 from router.core.text import key_text
+from router.settings import config, keyring
 from router.settings.home import Home
 
 

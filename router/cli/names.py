@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from router.settings import keyring
 from router.cli.exits import Exit, Failure
-from router.settings.config import Config
 from router.core.crypto import PublicKey
 from router.core.text import KINDS, BadText, clean, parse_key
+from router.settings import keyring
+from router.settings.config import Config
 from router.settings.home import Home
 
 OWN_MAX = 1000  # kept keys that are looked through for a name

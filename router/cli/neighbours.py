@@ -7,7 +7,6 @@ from typing import Any, cast
 import click
 from msgspec.structs import replace
 
-from router.settings import config as configuration
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Failure
@@ -15,8 +14,9 @@ from router.cli.names import Names
 from router.cli.output import columns, note, say, say_json
 from router.cli.urls import check_url
 from router.client.errors import NodeUnavailable
-from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.core.text import key_text
+from router.settings import config as configuration
+from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 
 GRANTS = ("join", "store", "relay")
 

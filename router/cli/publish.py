@@ -15,11 +15,11 @@ from router.cli.bodies import bodies
 from router.cli.command import Command, invocation, json_option
 from router.cli.names import Names
 from router.cli.tally import Tally
-from router.client.node import Node, connect
 from router.client.group import Group
+from router.client.node import Node, connect
+from router.client.outcomes import Outcomes
 from router.core.crypto import PublicKey
 from router.core.lifetime import UINT32_MAX
-from router.client.outcomes import Outcomes
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 IN_FLIGHT = 1000

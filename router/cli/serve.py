@@ -10,15 +10,15 @@ import socket
 import click
 import trio
 
-from router.settings import config as configuration
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import facts, say_json, size_text
 from router.cli.settings import overrides
 from router.cli.urls import check_url
-from router.settings.config import Config
 from router.core.text import key_text
-from router.settings.home import Home
 from router.node import Node, Ready
+from router.settings import config as configuration
+from router.settings.config import Config
+from router.settings.home import Home
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,11 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     in custody is safe on disk and goes on at the next start.
     """
     home = invocation().home
-    flags = {**overrides(settings), "node.listen": listen or None, "verify.verifiers": verifiers}
+    flags = overrides(settings)
+    if listen:
+        flags["node.listen"] = listen
+    if verifiers is not None:
+        flags["verify.verifiers"] = verifiers
 
     def load() -> Config:
         return configuration.load(home.config_path, flags)[0]

@@ -6,13 +6,13 @@ import json
 
 import click
 
-from router.settings import config as configuration
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.settings.config_text import ConfigError, parse, toml_value
 from router.core.crypto import PublicKey
 from router.core.text import key_text
+from router.settings import config as configuration
+from router.settings.config_text import ConfigError, parse, toml_value
 
 
 @click.group("config", cls=Group)

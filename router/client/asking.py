@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import trio
 
-from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
 from router.client.composer import Composer, Lifetime
-from router.core.inquiry import Answer, Inquiry, encode_inquiry
-from router.core.reasons import Reason
+from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
 from router.client.outbox import Run
 from router.client.publishing import Publishing
+from router.core.inquiry import Answer, Inquiry, encode_inquiry
+from router.core.reasons import Reason
 
 LIFETIME = Lifetime(ttl_s=0, expiry_min=60)
 

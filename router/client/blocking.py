@@ -23,19 +23,19 @@ from typing import Generic, Literal, TypeVar, Unpack, overload
 
 import trio
 
-from router.client.node import ANSWER_S, Address, GroupName, Node, connect
-from router.client.errors import ClientError, NodeUnavailable
-from router.client.group import IN_FLIGHT, Group, Publisher
 from router.client.composer import EXPIRY_MIN, TTL_S
-from router.core.control import Report
-from router.core.crypto import MessageId, PublicKey
-from router.core.link import Missed, RecipientOutcome
+from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
+from router.client.group import IN_FLIGHT, Group, Publisher
+from router.client.node import ANSWER_S, Address, GroupName, Node, connect
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
 from router.client.publishing import OnRefused
 from router.client.received import Message, Received
 from router.client.signing_on import Options
+from router.core.control import Report
+from router.core.crypto import MessageId, PublicKey
+from router.core.link import Missed, RecipientOutcome
 
 T = TypeVar("T")
 

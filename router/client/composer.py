@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from router.client.errors import CannotPublish, Refused
+from router.client.sequence import Sequences
 from router.core import application
 from router.core.application import NONCE_BYTES
 from router.core.codec import frame
@@ -22,7 +23,6 @@ from router.core.lifetime import UINT32_MAX, expiry_min
 from router.core.message import message_id, seal_multicast, seal_unicast
 from router.core.reasons import Reason
 from router.core.text import key_text, short
-from router.client.sequence import Sequences
 
 TTL_S = 86_400
 EXPIRY_MIN = 1440

@@ -9,14 +9,14 @@ from typing import Literal, overload
 
 import trio
 
-from router.client.errors import ClientError
 from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice
-from router.core.crypto import MessageId, PublicKey
-from router.core.text import key_text, short
+from router.client.errors import ClientError
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
 from router.client.reading import Door, Ear, Messages
 from router.client.received import Received
+from router.core.crypto import MessageId, PublicKey
+from router.core.text import key_text, short
 
 IN_FLIGHT = 1000
 

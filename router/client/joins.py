@@ -15,6 +15,7 @@ from itertools import count
 import trio
 
 from router.client.errors import ClientError, JoinRefused, NotAnswered
+from router.client.outbox import Run
 from router.core.codec import frame
 from router.core.control import Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.crypto import PublicKey, SigningKey
@@ -22,7 +23,6 @@ from router.core.lifetime import expiry_min
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
 from router.core.text import key_text, short
-from router.client.outbox import Run
 
 GROUPS_MAX = 100_000
 ASK_AGAIN_S = 5.0

@@ -17,6 +17,9 @@ import trio
 
 from router import transport
 from router.client.errors import NodeUnavailable
+from router.client.handover import Handover
+from router.client.joins import ASK_AGAIN_S, Joins
+from router.client.outbox import Outbox
 from router.core import link
 from router.core.codec import Malformed
 from router.core.control import JoinAck, LeaveAck, Report, decode_control
@@ -27,9 +30,6 @@ from router.core.machine import RemoteProtocolError
 from router.core.message import open_message
 from router.core.reasons import Reason
 from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.client.handover import Handover
-from router.client.joins import ASK_AGAIN_S, Joins
-from router.client.outbox import Outbox
 from router.transport import ConnectFailed, Stream, StreamBroken
 
 log = logging.getLogger(__name__)

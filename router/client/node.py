@@ -32,12 +32,21 @@ from typing import Literal, overload
 
 import trio
 
-from router.settings import keyring
 from router.client.asking import Asking
-from router.client.errors import ClientError, NodeUnavailable
-from router.client.group import Group
-from router.client.link import PATIENCE_S, ClientLink, News
 from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice
+from router.client.errors import ClientError, NodeUnavailable
+from router.client.feed import Feed
+from router.client.group import Group
+from router.client.handover import UNICASTS, Handover
+from router.client.joins import Joins
+from router.client.journal import Journal
+from router.client.link import PATIENCE_S, ClientLink, News
+from router.client.outbox import Outbox
+from router.client.outcomes import Outcomes
+from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
+from router.client.reading import Batches, Door, Ear, Messages, Readings
+from router.client.received import Received
+from router.client.signing_on import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.core import link
 from router.core.control import Report
 from router.core.crypto import MessageId, PublicKey, SigningKey
@@ -45,17 +54,8 @@ from router.core.grouplink import SCHEME, GroupLink, parse_link
 from router.core.inquiry import Answer, Inquiry
 from router.core.reasons import reason_from
 from router.core.text import BadText, parse_key
-from router.client.feed import Feed
-from router.client.handover import UNICASTS, Handover
-from router.client.joins import Joins
-from router.client.journal import Journal
+from router.settings import keyring
 from router.settings.keyring import KeyringError
-from router.client.outbox import Outbox
-from router.client.outcomes import Outcomes
-from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
-from router.client.reading import Batches, Door, Ear, Messages, Readings
-from router.client.received import Received
-from router.client.signing_on import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from router.client.composer import Composed
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.link import ClientLink
-from router.client.composer import Composed
-from router.core.crypto import MessageId
-from router.core.reasons import Reason
 from router.client.outbox import Outbox, Run
 from router.client.outcomes import Followed, Outcomes
+from router.core.crypto import MessageId
+from router.core.reasons import Reason
 
 IN_FLIGHT_MESSAGES_MAX = 10_000
 IN_FLIGHT_BYTES_MAX = 64 << 20

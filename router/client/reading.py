@@ -8,17 +8,17 @@ from functools import partial
 
 import trio
 
-from router.client.errors import ClientError
 from router.client.composer import Causes
+from router.client.errors import ClientError
+from router.client.handover import Arrival, Batch, Handover
+from router.client.journal import Journal
+from router.client.received import Received
 from router.core.application import ApplicationMessage, SealError, content_key_id, unseal
 from router.core.codec import Malformed
 from router.core.crypto import MessageId, PublicKey
 from router.core.lifetime import expiry_s
 from router.core.message import Multicast, Unicast, open_message, verify_message
 from router.core.text import key_text, short
-from router.client.handover import Arrival, Batch, Handover
-from router.client.journal import Journal
-from router.client.received import Received
 
 CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from router.settings import private_file
 from router.client.errors import ClientError
 from router.core.crypto import PublicKey
+from router.settings import private_file
 
 BLOCK = 256
 GROUPS_MAX = 100_000

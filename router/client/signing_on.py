@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from router.settings import keyring, private_file
+from router.client.composer import CAUSES
 from router.client.errors import ClientError
 from router.client.link import PATIENCE_S, Dialling
-from router.client.composer import CAUSES
+from router.client.sequence import Sequences
 from router.core.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.session import Offer
 from router.core.text import parse_key
+from router.settings import keyring, private_file
 from router.settings.home import Home
-from router.client.sequence import Sequences
 
 WINDOW_MESSAGES = 1024
 WINDOW_BYTES = 4 << 20

@@ -112,7 +112,7 @@ class Acceptance:
                 continue
             once = plan.__class__ is not ForUs and (via is None or not _is_source_routed(link, row))
             if once and identity in seen:
-                job.known.append(row)           # control is never a duplicate: doing it twice is harmless (R-C4)
+                job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
             elif once and not seen.begin(identity):
                 job.copies.append(row)
             elif not link.allowance.take(1, now.mono_s):
@@ -200,7 +200,7 @@ class Acceptance:
         for batch in batches:
             self._decide_copies(batch)
             self._log_turned(batch, now)
-            if batch.link.standing is Standing.STRANGER:    # strangers hear nothing else; the log has the truth
+            if batch.link.standing is Standing.STRANGER:  # strangers hear nothing else; the log has the truth
                 batch.refusals = [(k, Reason.NOT_AUTHORISED, "") for k, _, _ in batch.refusals]
             batch.refusals.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
@@ -212,7 +212,7 @@ class Acceptance:
         for job in batch.jobs:
             valid, forged = job.valid, 0
             for at, row in enumerate(job.fresh):
-                if row.k == forged:             # what a forged carrier carries goes with it; true copies come again
+                if row.k == forged:  # what a forged carrier carries goes with it; true copies come again
                     self._seen.refuse(row.id, Reason.RATE_LIMITED, "a forged copy came first; send it again")
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
@@ -263,7 +263,7 @@ class Acceptance:
         if isinstance(plan, Reason):
             for row in run.rows():
                 self._refuse(batch, row, plan)
-        elif isinstance(plan, ForUs):           # never queued, and their ids are not kept (R-C4)
+        elif isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:
                 for row in rows:
                     self._for_us(link, row, data[row.start : row.end], now)
@@ -334,9 +334,7 @@ class Acceptance:
             return Reason.DISK_FULL
         return Reason.INDEX_FULL if self.index_entries >= self._limits.seen_index_max else None
 
-    def _parcel(
-        self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool
-    ) -> Parcel:
+    def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         rows = run.rows()
         first, wall_s, ttl_max = run.first, now.wall_s, self._limits.ttl_s_max
         ttls = array(U32, [row.ttl_s for row in rows])
@@ -355,9 +353,7 @@ class Acceptance:
         self.next_arrival += len(rows)
         return parcel
 
-    def _note_accepted(
-        self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]
-    ) -> None:
+    def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
         """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
         desk = self._desk
         accept = self._seen.accept
@@ -370,8 +366,8 @@ class Acceptance:
         named = parcel.recipients + tuple(recipient for recipient, _ in left_out)
         desk.changes.events.append(
             ev.Accepted(
-                now.wall_ns, now.mono_ns, parcel.first, parcel.kind, parcel.signer, parcel.destination, link.key, link.id,
-                named, parcel.ids, sizes.tobytes(), parcel.ttls.tobytes(), parcel.expiries.tobytes(),
+                now.wall_ns, now.mono_ns, parcel.first, parcel.kind, parcel.signer, parcel.destination,
+                link.key, link.id, named, parcel.ids, sizes.tobytes(), parcel.ttls.tobytes(), parcel.expiries.tobytes(),
             )
         )  # fmt: skip
         whole = ((parcel.first, parcel.count),)

@@ -131,9 +131,7 @@ def seal_to(
     return encode([_FOR_ONE, prekey.id, ephemeral, ciphertext])
 
 
-def unseal_unicast(
-    body: bytes, recipient: PublicKey, prekey_seeds: Mapping[bytes, bytes]
-) -> ApplicationMessage:
+def unseal_unicast(body: bytes, recipient: PublicKey, prekey_seeds: Mapping[bytes, bytes]) -> ApplicationMessage:
     """The message in the BODY of a unicast to `recipient`; seeds by `Prekey.id`. Errors as in `unseal`."""
     key_id, ephemeral, ciphertext = _parts(body, _FOR_ONE, KEY_BYTES)
     seed = prekey_seeds.get(key_id)

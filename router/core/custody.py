@@ -30,7 +30,7 @@ class Outgoing:
     sent: int = 0
     settled: int = 0
     bytes_in_flight: int = 0
-    _writes: deque[tuple[int, int]] = field(default_factory=deque)      # (n of its last message, bytes)
+    _writes: deque[tuple[int, int]] = field(default_factory=deque)  # (n of its last message, bytes)
 
     @property
     def in_flight(self) -> int:
@@ -90,8 +90,8 @@ class Incoming:
     received: int = 0
     settled: int = 0
     bytes_in_flight: int = 0
-    _reads: deque[tuple[int, int]] = field(default_factory=deque)       # (k of its last message, bytes)
-    _freed: int = 0                                                     # k of the last message of the last freed read
+    _reads: deque[tuple[int, int]] = field(default_factory=deque)  # (k of its last message, bytes)
+    _freed: int = 0  # k of the last message of the last freed read
 
     def receive(self, count: int, size: int) -> int:
         """Note `count` messages of together `size` bytes; returns the k of the first."""

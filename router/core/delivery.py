@@ -68,10 +68,10 @@ class Delivery:
         self._desk = desk
         self._limits = limits
         self._gave_up = gave_up
-        self._watched: dict[int, Link] = {}         # first arrival of a parcel -> the app that follows it
+        self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
         self._missed: dict[bytes, dict[tuple[bytes | None, Reason], words.Missed]] = {}
-        self._to_tell: dict[bytes, None] = {}       # those of them to look at in this cycle: they may be here
-        self._wanting: dict[bytes, None] = {}       # recipients to fetch for at the end of this cycle, in order
+        self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
+        self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
 
     # -- handing over ---------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Delivery:
             link = self._links.to(recipient)
             queue = self._queues.by_recipient.get(recipient)
             if link is None or queue is None or not queue.behind or queue.retry_at:
-                continue                        # backing off: `retry` begins again from the oldest
+                continue  # backing off: `retry` begins again from the oldest
             messages, size = link.outgoing.room()
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
@@ -289,7 +289,7 @@ class Delivery:
         gone = {one.parcel.first for one in owed}
         for flight in link.flights if link is not None else ():
             if flight.parcel is not None and flight.parcel.first in gone:
-                flight.parcel = None                # when the neighbour settles it, that is no longer our affair
+                flight.parcel = None  # when the neighbour settles it, that is no longer our affair
         for parcel, start, stop in owed:
             self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
         self._queues.forget_if_empty(recipient)

@@ -44,13 +44,13 @@ class Changes:
 
     parcels: list[Parcel] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
-    members: dict[tuple[bytes, bytes], Subscription | None] = field(default_factory=dict)   # (group, subscriber)
-    routes_gone: list[bytes] = field(default_factory=list)                   # before what is learned
+    members: dict[tuple[bytes, bytes], Subscription | None] = field(default_factory=dict)  # (group, subscriber)
+    routes_gone: list[bytes] = field(default_factory=list)  # before what is learned
     routes: list[Route] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)
     locals_gone: list[bytes] = field(default_factory=list)
-    away: list[tuple[bytes, int]] = field(default_factory=list)              # (key, since Unix second; 0: back)
-    defer: list[tuple[int, int]] = field(default_factory=list)               # (parcel's first, look again at second)
+    away: list[tuple[bytes, int]] = field(default_factory=list)  # (key, since Unix second; 0: back)
+    defer: list[tuple[int, int]] = field(default_factory=list)  # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 
     def __bool__(self) -> bool:

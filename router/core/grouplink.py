@@ -104,6 +104,4 @@ def _name(name: str | None) -> str | None:
 
 
 def _bad(cause: str) -> BadText:
-    return BadText(
-        f"This is not a group link: {cause}. Copy the whole link again, from {SCHEME} to its last letter."
-    )
+    return BadText(f"This is not a group link: {cause}. Copy the whole link again, from {SCHEME} to its last letter.")

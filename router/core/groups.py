@@ -17,7 +17,7 @@ class Subscription:
 
 
 class Groups:
-    """Subscriptions by group and by subscriber, in the order of joining. Its limit is the caller's: groups per client."""
+    """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client."""
 
     def __init__(self) -> None:
         self._members: dict[bytes, dict[bytes, Subscription]] = {}

@@ -45,7 +45,7 @@ def encode_inquiry(value: Inquiry | Answer) -> bytes:
 def decode_inquiry(body: bytes) -> Inquiry | Answer:
     """`Malformed` if the body is neither."""
     if body[:2] == _ANSWER:
-        kind, text = shape.array(decode(body), "an answer", 2, 2)
+        _, text = shape.array(decode(body), "an answer", 2, 2)
         return Answer(shape.octets(text, "the text of an answer", 0, 1 << 20))
     if len(body) > ASK_BYTES_MAX or not is_inquiry(body):
         raise Malformed("not an inquiry")

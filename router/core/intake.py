@@ -14,7 +14,7 @@ from .reasons import Reason
 from .session import Messages
 
 CARRIED = b"\x82\x00"
-SIGNATURE_BYTES = 66        # with the head
+SIGNATURE_BYTES = 66  # with the head
 
 
 class Row(NamedTuple):
@@ -104,8 +104,6 @@ def _without_via(data: bytes, rows: Sequence[Row]) -> tuple[bytes, list[Row]]:
     for row, one, stop in zip(rows, frames, accumulate(map(len, frames)), strict=True):
         shift = stop - row.end
         bare.append(
-            row._replace(
-                frame_at=stop - len(one), start=row.start + shift, end=stop, signer_at=row.signer_at + shift
-            )
+            row._replace(frame_at=stop - len(one), start=row.start + shift, end=stop, signer_at=row.signer_at + shift)
         )
     return b"".join(frames), bare

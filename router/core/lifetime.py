@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-EPOCH_S = 1_577_836_800        # 2020-01-01T00:00Z
+EPOCH_S = 1_577_836_800  # 2020-01-01T00:00Z
 UINT32_MAX = (1 << 32) - 1
 
 

@@ -129,9 +129,7 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
                 reason=reason_word(event.reason), signer=_hex(event.signer),
             )  # fmt: skip
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
-    return Line(
-        VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=1, fields=fields
-    )
+    return Line(VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=1, fields=fields)
 
 
 def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:

@@ -46,7 +46,8 @@ class Link:
 
     def __repr__(self) -> str:
         state = "up" if self.up else "down"
-        return f"<link {self.id} to {self.standing.value} {self.key.hex()[:8]}, {state}, {self.outgoing.in_flight} in flight>"
+        whom = f"{self.standing.value} {self.key.hex()[:8]}"
+        return f"<link {self.id} to {whom}, {state}, {self.outgoing.in_flight} in flight>"
 
 
 class Links:

@@ -89,9 +89,7 @@ class Machine:
         kind = message if isinstance(message, type) else type(message)
         row = self._table[self.state]
         if row.agency not in (speaker, Agency.EITHER):
-            raise self._error(
-                speaker, f"{self._saying(speaker, kind)}, where it is the turn of {row.agency.value}"
-            )
+            raise self._error(speaker, f"{self._saying(speaker, kind)}, where it is the turn of {row.agency.value}")
         state = row.on.get(kind)
         if state is None:
             allowed = ", ".join(known.__name__ for known in row.on)

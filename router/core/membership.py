@@ -1,4 +1,7 @@
-"""JOIN and LEAVE, from below and towards the uplinks (specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23)."""
+"""JOIN and LEAVE, from below and towards the uplinks.
+
+Specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ class Membership:
         self._desk = desk
         self._limits = limits
         self._left = left
-        self._asked: dict[tuple[bytes, bytes], float] = {}   # (uplink, group): to join or not acknowledged; asked when
-        self._member: set[tuple[bytes, bytes]] = set()       # (uplink, group): acknowledged on the present link
+        self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
+        self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
 
     # -- what a neighbour asks of us -------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ class Membership:
             case Pull(group, message):
                 if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
                     self._desk.effects.append(Pulled(link.id, group, message))
-            case _:                             # what is carried has been taken in already; acks and reports end here
+            case _:  # what is carried has been taken in already; acks and reports end here
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> None:
@@ -104,7 +107,9 @@ class Membership:
         self._desk.effects.append(Tell(link.id, wire))
 
     def _may_join(self, link: Link, group: bytes) -> bool:
-        allowed = link.standing is Standing.LOCAL or JOIN in self._directory.grants(link.key) or self._directory.join_open
+        allowed = (
+            link.standing is Standing.LOCAL or JOIN in self._directory.grants(link.key) or self._directory.join_open
+        )
         joined = self._groups.joined_by(link.key)
         room = len(joined) < self._limits.groups_per_client_max
         known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
@@ -178,7 +183,7 @@ class Membership:
 
     def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
         if self._asked.pop((link.key, group), None) is None:
-            return                              # never asked, or no longer wanted
+            return  # never asked, or no longer wanted
         if success:
             self._member.add((link.key, group))
         else:

@@ -173,9 +173,7 @@ def _check_uint32(**values: int) -> None:
             raise ValueError(f"{name} {value} does not fit 32 bits (R-A1)")
 
 
-def seal_unicast(
-    source: SigningKey, destination: PublicKey, body: bytes, *, ttl_s: int, expiry_min: int
-) -> bytes:
+def seal_unicast(source: SigningKey, destination: PublicKey, body: bytes, *, ttl_s: int, expiry_min: int) -> bytes:
     """The wire form of a unicast signed by its source."""
     _check_uint32(ttl_s=ttl_s, expiry_min=expiry_min)
     header = (

@@ -16,7 +16,8 @@ TAG_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """In messages and bytes; `share_percent` of a recipient's queue is the most one group, source or neighbour holds."""
+    """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
+    neighbour holds."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = 1 << 30

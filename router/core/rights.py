@@ -12,9 +12,9 @@ JOIN, STORE, RELAY = "join", "store", "relay"
 class Standing(Enum):
     """Fixed when the link comes up."""
 
-    LOCAL = "local"           # a service or app of this node
-    CLIENT = "client"         # an edge node we serve, with rights of its own
-    PEER = "peer"             # another router, configured or invited
+    LOCAL = "local"  # a service or app of this node
+    CLIENT = "client"  # an edge node we serve, with rights of its own
+    PEER = "peer"  # another router, configured or invited
     STRANGER = "stranger"
 
 

@@ -36,7 +36,7 @@ from .routing import Routing
 from .seen import Seen
 from .session import Allowance
 
-TOGETHER_S = 10.0        # two connections of one key within this time were dialled at once
+TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +191,14 @@ class Router:
         link = Link(
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), app=app,
             durable=hello.durable if app else True, outcomes=app and "outcome" in hello.features,
-            uplink=key in self.directory.uplinks, dialled=dialled, since_s=now.mono_s, allowance=Allowance(rate, max(1.0, rate)),
+            uplink=key in self.directory.uplinks, dialled=dialled, since_s=now.mono_s,
+            allowance=Allowance(rate, max(1.0, rate)),
             pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         self.links.add(link)
-        if app and owner and link.durable and len(self.directory.locals) < self._limits.locals_max:
-            if self.directory.record_local(key):
-                self._desk.changes.locals.append(key)
+        has_room = len(self.directory.locals) < self._limits.locals_max
+        if app and owner and link.durable and has_room and self.directory.record_local(key):
+            self._desk.changes.locals.append(key)
         if self._away.pop(key, None) is not None:
             self._desk.changes.away.append((key, 0))
         self._log("link_up", link, now)

@@ -16,7 +16,7 @@ class Route:
 
 
 class Routes:
-    """Learned routes, at most `routes_max`, of one neighbour at most `per_neighbour_max`; a full table learns nothing."""
+    """Learned routes, at most `routes_max`, at most `per_neighbour_max` of one neighbour; a full table learns none."""
 
     def __init__(self, routes_max: int, per_neighbour_max: int, hold_s: int) -> None:
         self._routes: dict[bytes, Route] = {}
@@ -60,7 +60,9 @@ class Routes:
         elif known.neighbour == route.neighbour:
             if known.until_s >= route.until_s:
                 return False
-        elif not (known.until_s <= now_s or self._held_too_long(known.neighbour, now_s) or known.until_s < route.until_s):
+        elif not (
+            known.until_s <= now_s or self._held_too_long(known.neighbour, now_s) or known.until_s < route.until_s
+        ):
             return False
         if known is None or known.neighbour != route.neighbour:
             if self._of_neighbour.get(route.neighbour, 0) >= self._per_neighbour_max:

@@ -57,22 +57,22 @@ class Routing:
         if from_local and source != neighbour:
             return Reason.NOT_LOCAL_SOURCE
         if not from_local and (source == directory.me or self._is_local(source)):
-            return Reason.NOT_LOCAL_SOURCE                             # a replay (R-C3)
-        if destination == directory.me:                                # 3.1
+            return Reason.NOT_LOCAL_SOURCE  # a replay (R-C3)
+        if destination == directory.me:  # 3.1
             return FOR_US
-        if self._is_local(destination):                                # 3.2
+        if self._is_local(destination):  # 3.2
             open_to_all = standing is not Standing.STRANGER or destination in directory.public
             return (destination,) if open_to_all else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
         may_relay = from_local or RELAY in directory.grants(neighbour)
-        if served is not None and standing is not Standing.STRANGER:   # a client of ours, or behind one (R-C11)
+        if served is not None and standing is not Standing.STRANGER:  # a client of ours, or behind one (R-C11)
             return (served,) if served != neighbour else Reason.NO_ROUTE
-        if not may_relay:                                              # 3.3: only for local sources
+        if not may_relay:  # 3.3: only for local sources
             return Reason.NOT_AUTHORISED if standing is Standing.STRANGER else Reason.NO_ROUTE
-        if via is not None and from_local:                             # 3.3.1
+        if via is not None and from_local:  # 3.3.1
             return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
-        onward = self._next_hop(destination, neighbour, now_s)         # 3.3.2
-        return (onward,) if onward is not None else Reason.NO_ROUTE    # 4
+        onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
+        return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
 
     def _is_local(self, key: bytes) -> bool:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL
@@ -100,7 +100,7 @@ class Routing:
         directory = self._directory
         if standing is Standing.STRANGER:
             return Reason.NOT_AUTHORISED
-        if via is not None and standing is Standing.LOCAL:             # 2, local sources alone (R-C6)
+        if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)
             return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
         uplinks = directory.uplinks
         recipients = [

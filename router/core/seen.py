@@ -19,7 +19,7 @@ class Seen:
         self._half = max(1, recent_max // 2)
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
-        self._in_flight: dict[bytes, int] = {}               # how many later copies wait for the first
+        self._in_flight: dict[bytes, int] = {}  # how many later copies wait for the first
         self._verdicts: dict[bytes, tuple[Reason, str]] = {}  # of refused first copies that somebody waits for
 
     def __repr__(self) -> str:

@@ -51,8 +51,8 @@ def _table(after_hello: St, hello_s: float) -> Table:
 
 
 # What the peer may say to us; what we may say to it is the same table at the other end.
-PROVEN = _table(St.OPEN, 10.0)           # the transport has proven the peer's key (TLS)
-PROVING = _table(St.PROOF, 10.0)         # the link proves it (Unix socket, WebSocket, memory)
+PROVEN = _table(St.OPEN, 10.0)  # the transport has proven the peer's key (TLS)
+PROVING = _table(St.PROOF, 10.0)  # the link proves it (Unix socket, WebSocket, memory)
 
 
 class Up(NamedTuple):
@@ -155,7 +155,9 @@ class Session:
     def __repr__(self) -> str:
         whom = f"with {self.peer.hex()[:8]}" if self.peer else "with nobody proven"
         taken = self.incoming
-        return f"<session {whom} in {self.machine.state.value}: {taken.received} messages taken, {taken.settled} settled>"
+        return (
+            f"<session {whom} in {self.machine.state.value}: {taken.received} messages taken, {taken.settled} settled>"
+        )
 
     @property
     def is_open(self) -> bool:
@@ -232,7 +234,7 @@ class Session:
         try:
             return self._heard(item, wire, now)
         except RemoteProtocolError:
-            self.machine.state = before         # a refused step changes nothing
+            self.machine.state = before  # a refused step changes nothing
             raise
 
     def _heard(self, item: link.Item, wire: bytes, now: float) -> Event | None:

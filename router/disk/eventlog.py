@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from router.settings import private_file
 from router.core.crypto import SigningKey
 from router.core.line import Line, decode_line, encode_lines, gap, rows
 from router.core.segment import Tally, file_name, fold, header, is_authentic, sign
+from router.settings import private_file
 
 PRUNED = "pruned.jsonl"
 OPEN = ".open-"

@@ -38,7 +38,7 @@ class Logbook:
     def committed(self, value: bytes, now: Now) -> None:
         """A transaction with this value has been committed."""
         if self._behind:
-            return                               # it comes from the store, in its turn
+            return  # it comes from the store, in its turn
         try:
             self._add(value, now)
         except LogNotWritten as error:
@@ -53,8 +53,9 @@ class Logbook:
         at = self._sealer.next_seq - 1
         try:
             while values := self._store.log_values(at, REPLAY_VALUES):
-                for at, value in values:
+                for _, value in values:
                     self._add(value, now)
+                at = values[-1][0]
         except LogNotWritten as error:
             self._fail(error)
         else:

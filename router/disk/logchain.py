@@ -116,9 +116,7 @@ class _Chain:
             return segment
         first, gaps, texts = says.first_seq, segment.gaps, []
         if first > self._next_seq:
-            texts.append(
-                f"the sequence numbers {self._next_seq} to {first - 1} before this segment are missing"
-            )
+            texts.append(f"the sequence numbers {self._next_seq} to {first - 1} before this segment are missing")
             gaps = ((self._next_seq, first - 1), *gaps)
         elif first < self._next_seq:
             texts.append(f"begins at {first}, but the log before it already reaches {self._next_seq - 1}")

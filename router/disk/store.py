@@ -57,7 +57,7 @@ from router.disk.store_rows import (
 )  # fmt: skip
 from router.disk.store_terms import Applied, Beginning, MapFull, StoreError, StoreLimits
 
-LEFT_BYTES_MAX = 256 << 20   # of the map, at most so much is left for settling and events
+LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
 _NAMES = (
     "parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "away", "log", "meta",
 )  # fmt: skip
@@ -75,7 +75,7 @@ class Store:
         self._due_keys: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._sealed_seq = 0
-        self._state = [1, 1, 0, 0]            # next arrival, next sequence number, messages and bytes held
+        self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"])
 
@@ -178,7 +178,7 @@ class Store:
         now = self._env.info()["map_size"]
         larger = now * 2 if now < 1 << 30 else now + (1 << 30)
         most = self._limits.map_bytes_max
-        if most:                                # beyond it only as far as settling and events need
+        if most:  # beyond it only as far as settling and events need
             larger = max(min(larger, most), now + (1 << 20))
         self._env.set_mapsize(larger)
 

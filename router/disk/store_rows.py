@@ -15,7 +15,7 @@ from router.core.parcel import U32, Parcel
 VERSION = 1
 WORD = struct.Struct(">I")
 NUMBER = struct.Struct(">Q")
-TIMED = struct.Struct(">IQ")        # a Unix second and a parcel's first arrival number
+TIMED = struct.Struct(">IQ")  # a Unix second and a parcel's first arrival number
 _ROW = struct.Struct(">II8s8s")
 _RUN = struct.Struct(">II")
 

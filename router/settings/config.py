@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from router.core.crypto import PublicKey
 from router.settings import config_peers, config_sample, config_services, private_file
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import ServiceSpec
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
-from router.core.crypto import PublicKey
 
 FILE_NAME = "router.toml"
 OWNER_URL = "unix:router.sock"
@@ -345,9 +345,7 @@ def _sizes_fit(config: Config) -> Iterator[Problem]:
 
 _RULES: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     _SCHEMA.out_of_order,
-    lambda config: config_services.broken_rules(
-        config.node.services, config.node.services_public, config.services
-    ),
+    lambda config: config_services.broken_rules(config.node.services, config.node.services_public, config.services),
     _sizes_fit,
     lambda config: config_peers.broken_rules(config.local, config.peers),
 )

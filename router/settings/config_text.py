@@ -184,9 +184,7 @@ class Schema(Generic[T]):
                 if wanted is not None:
                     yield Problem(path, f"{dotted(path)} is {_shown(value)}; {wanted}")
 
-    def _table(
-        self, table: Mapping[str, Any], fields: Mapping[str, inspect.Field], path: Place
-    ) -> Iterator[Problem]:
+    def _table(self, table: Mapping[str, Any], fields: Mapping[str, inspect.Field], path: Place) -> Iterator[Problem]:
         for key, value in table.items():
             if key in fields:
                 yield from self._walk(value, fields[key].type, (*path, key), None)
@@ -291,9 +289,7 @@ def _leaves(kind: inspect.StructType) -> Iterator[tuple[str, str]]:
             yield from ((one.name, f"{section.name}.{one.name}") for one in inner.fields)
 
 
-def _settings(
-    value: object, kind: inspect.StructType, path: Place, origins: Mapping[str, str]
-) -> Iterator[Setting]:
+def _settings(value: object, kind: inspect.StructType, path: Place, origins: Mapping[str, str]) -> Iterator[Setting]:
     for one in kind.fields:
         inner, held, here = bare(one.type), getattr(value, one.name), (*path, one.name)
         if isinstance(inner, inspect.StructType):

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from router.settings import config, keyring, private_file
 from router.core.crypto import digest
+from router.settings import config, keyring, private_file
 
 APPLICATION = "key-addressed-router"
 VARIABLE = "ROUTER_HOME"

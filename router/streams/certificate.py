@@ -44,9 +44,7 @@ def proven_peer(connection: SSL.Connection) -> PublicKey:
     if certificate is None or not judge.admits(certificate) or judge.peer is None:
         raise Refused(judge.refusal or "the peer showed no certificate")
     if connection.get_alpn_proto_negotiated() != ALPN:
-        raise Refused(
-            f"the peer speaks TLS but not the protocol {ALPN.decode()}; is it a node of this network?"
-        )
+        raise Refused(f"the peer speaks TLS but not the protocol {ALPN.decode()}; is it a node of this network?")
     return judge.peer
 
 
@@ -102,9 +100,7 @@ class _Judge:
             return False
         if self.expect is not None and self.expect != self.peer:
             dialled, answered = self.expect.hex()[:16], self.peer.hex()[:16]
-            self.refusal = (
-                f"key {dialled}… was dialled, but key {answered}… answered; is the address still right?"
-            )
+            self.refusal = f"key {dialled}… was dialled, but key {answered}… answered; is the address still right?"
             return False
         return True
 

@@ -86,14 +86,10 @@ _Address = tuple[Any, ...]
 
 async def _addresses(host: str, port: int) -> list[tuple[int, _Address]]:
     try:
-        found = await trio.socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        found = await trio.socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         text = f"cannot listen on {host_port(host, port)}: {words(error)}"
-        raise ListenFailed(
-            f"{text}; name an address of this machine, or leave the host out for all"
-        ) from None
+        raise ListenFailed(f"{text}; name an address of this machine, or leave the host out for all") from None
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 

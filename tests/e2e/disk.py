@@ -16,10 +16,10 @@ from router.core.crypto import PublicKey
 from router.core.line import Line, rows
 from router.core.parcel import Parcel
 from router.core.router import Recovered
-from router.settings.home import Home
 from router.disk.logchain import read_segments
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
+from router.settings.home import Home
 
 ALL = 1 << 40
 Pair = tuple[int, bytes]

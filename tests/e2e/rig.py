@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import trio
 from processes import STATE_S, Failed, Finished, Process, run_command, until
 
-from router.settings import config, keyring
 from router import connect
-from router.settings.config_peers import AddPeer, Grant, Peer
 from router.core.crypto import PublicKey, SigningKey
+from router.settings import config, keyring
+from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.home import Home
 
 TEST_S = 120.0

@@ -70,9 +70,7 @@ def test_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert unix_path("unix://~/s") == Path("/home/somebody/s")
 
 
-@pytest.mark.parametrize(
-    "url", ["unix://", "unix://dir/", "unix://a\0b", "unix://~no-such-user-here/s", "tls://x"]
-)
+@pytest.mark.parametrize("url", ["unix://", "unix://dir/", "unix://a\0b", "unix://~no-such-user-here/s", "tls://x"])
 def test_what_is_no_path(url: str) -> None:
     with pytest.raises(InvalidUrl):
         unix_path(url)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import trio
 
-from router.settings import keyring
 from router.client.node import connect
+from router.node import Node, Ready
+from router.settings import keyring
 from router.settings.config import load
 from router.settings.home import Home
-from router.node import Node, Ready
 
 
 async def test_a_sender_that_has_gone_does_not_stop_it(tmp_path: Path) -> None:

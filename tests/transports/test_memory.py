@@ -54,9 +54,7 @@ async def test_time_stands_still_while_bytes_move(autojump_clock: trio.testing.M
             await stream.send_all(data)
 
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            lambda task_status: listen("memory://t", SERVER, answer_later, task_status=task_status)
-        )
+        await nursery.start(lambda task_status: listen("memory://t", SERVER, answer_later, task_status=task_status))
         stream = await dial("memory://t", CLIENT, None, timeout_s=1)
         await stream.send_all(b"x")
         assert await stream.receive_some(1) == b"x"

@@ -19,9 +19,9 @@ from cryptography.x509.oid import NameOID
 from OpenSSL import crypto
 from two_ends import CLIENT, SERVER, close_at_once, echo, fresh_url, listening, says, two_ends
 
-from router.streams.certificate import _Judge
 from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
+from router.streams.certificate import _Judge
 from router.streams.sockets import Places, Refused
 from router.transport import ConnectFailed, Stream, StreamBroken, dial, tcp_address
 
@@ -280,9 +280,7 @@ async def test_a_changed_byte_breaks_the_stream_on_both_sides() -> None:
     async with listening("tls://127.0.0.1:0") as this, trio.open_nursery() as nursery:
         proxy = Proxy(this.url)
         listener, *_ = await nursery.start(trio.serve_tcp, proxy.serve, 0)
-        ours = await dial(
-            f"tls://127.0.0.1:{listener.socket.getsockname()[1]}", CLIENT, SERVER.public, timeout_s=5
-        )
+        ours = await dial(f"tls://127.0.0.1:{listener.socket.getsockname()[1]}", CLIENT, SERVER.public, timeout_s=5)
         theirs = await this.accept()
         await ours.send_all(b"true")
         assert await theirs.receive_some(10) == b"true"

@@ -62,9 +62,7 @@ async def test_nobody_listens() -> None:
         port = free.getsockname()[1]
         with pytest.raises(ConnectFailed) as caught:
             await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=5)
-    expected = (
-        f"127.0.0.1:{port} cannot be reached: connection refused; is the node running and its port open?"
-    )
+    expected = f"127.0.0.1:{port} cannot be reached: connection refused; is the node running and its port open?"
     assert caught.value.text == expected
 
 

@@ -72,9 +72,7 @@ async def test_receiving_goes_on_while_sending_is_stuck(scheme: str) -> None:
 
 async def test_parts_arrive_in_order(scheme: str) -> None:
     rng = random.Random(2)
-    parts: list[bytes | memoryview] = [
-        rng.randbytes(rng.choice((0, 1, 100, 1100, 5000))) for _ in range(3000)
-    ]
+    parts: list[bytes | memoryview] = [rng.randbytes(rng.choice((0, 1, 100, 1100, 5000))) for _ in range(3000)]
     parts[7] = memoryview(rng.randbytes(3000))[10:2000]
     parts[70] = rng.randbytes(3 * MIB)
 

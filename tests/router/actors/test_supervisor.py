@@ -46,9 +46,7 @@ def test_pauses_double_up_to_a_limit_with_jitter() -> None:
     assert [back_off.pause_s(failures, draw=0.0) for failures in (1, 2, 10_000)] == [0.5, 1, 5]
 
 
-async def test_what_fails_is_started_again(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_fails_is_started_again(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     starts: list[float] = []
     async with actor_system():
         back_off = BackOff(pause_s_min=1, pause_s_max=4, calm_s=60)

@@ -11,10 +11,10 @@ from conftest import ROUTER
 
 from router.cli import COMMANDS
 from router.cli.exits import Exit, Failure, report
-from router.settings.config_text import ConfigError
 from router.core.text import BadText
-from router.settings.home import HomeBusy
 from router.disk.store_terms import StoreError
+from router.settings.config_text import ConfigError
+from router.settings.home import HomeBusy
 from router.transport import ListenFailed
 
 

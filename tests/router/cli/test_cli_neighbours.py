@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from conftest import Run, RunningNode
 
-from router.settings import config
 from router.core.crypto import SigningKey
 from router.core.text import key_text
+from router.settings import config
 
 BOB = SigningKey(b"b" * 32).public
 BOB_TEXT = key_text("addr", BOB)

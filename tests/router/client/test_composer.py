@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.client.errors import CannotPublish, Refused
 from router.client.composer import Causes, Composed, Composer, Lifetime, Voice
+from router.client.errors import CannotPublish, Refused
+from router.client.sequence import Sequences
 from router.core.application import content_key_id, unseal
 from router.core.codec import unframe
 from router.core.crypto import MessageId, PublicKey, SigningKey
@@ -18,7 +19,6 @@ from router.core.grouplink import new_group
 from router.core.lifetime import expiry_min
 from router.core.message import Multicast, Unicast, message_id, open_message, verify_message
 from router.core.reasons import Reason
-from router.client.sequence import Sequences
 
 ALICE = SigningKey(b"a" * 32)
 LINK = new_group(b"g" * 32, b"k" * 32)

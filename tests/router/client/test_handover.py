@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.client.handover import UNICASTS, Arrival, Handover, Prefix
+from router.client.journal import JournalError
 from router.core.codec import frame, split_frames
 from router.core.control import JoinAck, encode_control
 from router.core.crypto import MessageId, SigningKey
 from router.core.message import message_id, seal_multicast, seal_unicast
 from router.core.session import Messages
-from router.client.handover import UNICASTS, Arrival, Handover, Prefix
-from router.client.journal import JournalError
 
 ROUTER, ALICE, BOB, GROUP, OTHER = (SigningKey(bytes((n,)) * 32) for n in range(1, 6))
 UNTIL_MIN = 3_100_000

@@ -7,13 +7,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.client.errors import ClientError, JoinRefused, NotAnswered
+from router.client.joins import Joins
+from router.client.outbox import Run
 from router.core.codec import unframe
 from router.core.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
 from router.core.crypto import SigningKey
 from router.core.message import open_message
 from router.core.reasons import Reason
-from router.client.joins import Joins
-from router.client.outbox import Run
 
 APP, ROUTER = SigningKey(b"a" * 32), SigningKey(b"r" * 32).public
 ONE, TWO = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from router.core.crypto import MessageId
 from router.client.journal import Journal, JournalError
+from router.core.crypto import MessageId
 
 NOW_S = 1_800_000_000
 IDS = [MessageId(number.to_bytes(32, "big")) for number in range(3000)]

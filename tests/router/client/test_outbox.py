@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.client.errors import ClientError
+from router.client.outbox import Outbox, Run
 from router.core.codec import FRAME_BYTES_MAX, frame
 from router.core.custody import Outgoing
 from router.core.reasons import Reason
-from router.client.outbox import Outbox, Run
 
 
 @dataclass(eq=False)

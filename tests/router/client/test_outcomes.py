@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from router.client.outcomes import Followed, Outcomes
 from router.core.crypto import MessageId, SigningKey
 from router.core.link import Outcome, RecipientOutcome
 from router.core.reasons import Reason
-from router.client.outcomes import Followed, Outcomes
 
 ID = MessageId(bytes(32))
 ALICE, BOB = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.core.crypto import SigningKey
 from router.client.sequence import SequenceError, Sequences
+from router.core.crypto import SigningKey
 
 ONE, TWO = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
 

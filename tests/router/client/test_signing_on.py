@@ -11,10 +11,10 @@ from router_end import RouterEnd
 
 import router
 from router import ClientError, SigningKey
-from router.settings import keyring
-from router.core.grouplink import new_group
-from router.settings.home import Home
 from router.client.signing_on import Settings, SignOn
+from router.core.grouplink import new_group
+from router.settings import keyring
+from router.settings.home import Home
 
 FAMILY = new_group(b"g" * 32, b"k" * 32)
 

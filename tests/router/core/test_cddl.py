@@ -103,9 +103,7 @@ def test_what_we_write_is_valid(stem: str, rule: str, decoder: Decoder, data: by
 
 
 @pytest.mark.parametrize(("stem", "rule", "decoder", "data"), CASES)
-def test_we_accept_what_is_valid_and_nothing_else(
-    stem: str, rule: str, decoder: Decoder, data: bytes
-) -> None:
+def test_we_accept_what_is_valid_and_nothing_else(stem: str, rule: str, decoder: Decoder, data: bytes) -> None:
     refused = 0
     for changed in map(_written, corrupted(decode(data))):
         try:

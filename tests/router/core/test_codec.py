@@ -25,19 +25,11 @@ from router.core.codec import (
 )
 
 UINT_MAX = (1 << 64) - 1
-ATOMS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(1 << 64), UINT_MAX)
-    | st.binary(max_size=300)
-    | st.text(max_size=30)
-)
+ATOMS = st.none() | st.booleans() | st.integers(-(1 << 64), UINT_MAX) | st.binary(max_size=300) | st.text(max_size=30)
 KEYS = (st.text(max_size=30), st.binary(max_size=40), st.integers(0, UINT_MAX))
 VALUES = st.recursive(
     ATOMS,
-    lambda inner: (
-        st.lists(inner, max_size=5) | st.one_of(*(st.dictionaries(keys, inner, max_size=5) for keys in KEYS))
-    ),
+    lambda inner: st.lists(inner, max_size=5) | st.one_of(*(st.dictionaries(keys, inner, max_size=5) for keys in KEYS)),
     max_leaves=12,
 )
 
@@ -192,9 +184,7 @@ def test_frames_in_any_chunking(items: list[bytes], data: st.DataObject) -> None
     spans, rest = split_frames(stream)
     assert [stream[start:end] for _, start, end in spans] == items
     assert rest == len(stream)
-    assert [frame_at for frame_at, _, _ in spans] + [rest] == [0, *(end for _, _, end in spans)][
-        : len(spans) + 1
-    ]
+    assert [frame_at for frame_at, _, _ in spans] + [rest] == [0, *(end for _, _, end in spans)][: len(spans) + 1]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     assert _in_chunks(stream, [0, *cuts, len(stream)]) == items
     assert _in_chunks(stream, range(len(stream) + 1)) == items
@@ -245,9 +235,7 @@ def test_the_limit_is_judged_by_the_head(length: int) -> None:
         assert split_frames(announced) == (([(0, 1, 1)], 1) if length == 0 else ([], 0))
 
 
-@pytest.mark.parametrize(
-    "data", ("00", "60", "80", "5817", "5900ff", "5a0000ffff", "5b0000000100000000", "5f", "5c")
-)
+@pytest.mark.parametrize("data", ("00", "60", "80", "5817", "5900ff", "5a0000ffff", "5b0000000100000000", "5f", "5c"))
 def test_bytes_that_begin_no_frame(data: str) -> None:
     with pytest.raises(Malformed):
         split_frames(bytes.fromhex(data))

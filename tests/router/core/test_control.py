@@ -37,10 +37,7 @@ def test_round_trip(value: Control) -> None:
 def test_exact_bytes() -> None:
     key = "5820" + KEY.hex()
     assert encode_control(Join(GROUP.public, True)).hex() == "8201a2" + "6461646472" + key + "656c6f63616cf5"
-    assert (
-        encode_control(JoinAck(GROUP.public, True)).hex()
-        == "8202a2" + "6461646472" + key + "66726573756c7400"
-    )
+    assert encode_control(JoinAck(GROUP.public, True)).hex() == "8202a2" + "6461646472" + key + "66726573756c7400"
     assert encode_control(JoinAck(GROUP.public, False)).hex().endswith("66726573756c7401")
     assert encode_control(Leave(GROUP.public)).hex() == "8203a1" + "6461646472" + key
     assert encode_control(Pull(GROUP.public, IDS[0])) == encode([5, {"id": ID, "addr": KEY}])

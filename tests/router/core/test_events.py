@@ -122,9 +122,7 @@ def test_keys_and_reasons_go_in_as_what_they_are() -> None:
 
 
 def test_text_and_numbers_that_no_reader_takes_are_stored_as_text_that_it_does() -> None:
-    odd = State(
-        1, 2, "start", (("path", "caf\udce9"), ("limit", 1 << 64), ("below", -(1 << 70)), ("on", True))
-    )
+    odd = State(1, 2, "start", (("path", "caf\udce9"), ("limit", 1 << 64), ("below", -(1 << 70)), ("on", True)))
     [back] = decode_events(encode_events([odd], 1, BOOT))[2]
     fields = (("path", "caf?"), ("limit", str(1 << 64)), ("below", str(-(1 << 70))), ("on", True))
     assert back == State(1, 2, "start", fields)
@@ -160,9 +158,7 @@ def test_any_bytes_are_events_or_malformed(data: bytes) -> None:
 
 
 @given(some_events, st.data())
-def test_a_value_cut_short_or_changed_is_events_or_malformed(
-    events: list[Event], data: st.DataObject
-) -> None:
+def test_a_value_cut_short_or_changed_is_events_or_malformed(events: list[Event], data: st.DataObject) -> None:
     value = encode_events(events, 1, BOOT)
     with pytest.raises(Malformed):
         decode_events(value[: data.draw(st.integers(0, len(value) - 1))])
@@ -202,9 +198,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "raw", [*NONE, *([1, 1, BOOT, [row]] for row in ROWS), [1, 0, BOOT, []], [1, 1, b"", []]]
-)
+@pytest.mark.parametrize("raw", [*NONE, *([1, 1, BOOT, [row]] for row in ROWS), [1, 0, BOOT, []], [1, 1, b"", []]])
 def test_another_shape_is_malformed(raw: object) -> None:
     with pytest.raises(Malformed):
         decode_events(cbor2.dumps(raw))

@@ -71,9 +71,7 @@ def test_noise(name: str, data: bytes) -> None:
 
 
 # Bytes that steer a CBOR reader into its corners: heads of every kind, with every width of argument.
-HEADS = st.sampled_from(
-    [bytes((major << 5 | info,)) for major in range(8) for info in (0, 1, 4, 22, *range(24, 32))]
-)
+HEADS = st.sampled_from([bytes((major << 5 | info,)) for major in range(8) for info in (0, 1, 4, 22, *range(24, 32))])
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -88,9 +88,7 @@ def test_sequence_numbers_run_on() -> None:
 
 def test_a_gap_takes_the_sequence_numbers_that_are_missing() -> None:
     [stop] = rows(encode_events([State(5, 6, "stop", ())], 40, BOOT), ROUTER)
-    assert gap(31, stop) == Line(
-        1, "log_gap", 31, 9, 5, 6, ROUTER.hex(), BOOT.hex(), count=1, fields={"missing": 9}
-    )
+    assert gap(31, stop) == Line(1, "log_gap", 31, 9, 5, 6, ROUTER.hex(), BOOT.hex(), count=1, fields={"missing": 9})
 
 
 # -- all lines ------------------------------------------------------------------------------------------
@@ -192,9 +190,7 @@ def test_the_schema() -> None:
 def test_the_cddl_lists_every_column_with_its_type() -> None:
     table = (Path(__file__).parents[3] / "cddl" / "segment.cddl").read_text()
     for name, kind in COLUMNS.items():
-        assert any(
-            name in line.split()[1:3] or f"{name}," in line for line in table.splitlines() if kind in line
-        )
+        assert any(name in line.split()[1:3] or f"{name}," in line for line in table.splitlines() if kind in line)
 
 
 # -- reading --------------------------------------------------------------------------------------------

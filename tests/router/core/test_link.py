@@ -225,9 +225,7 @@ def test_messages_are_no_link_items() -> None:
 
 
 def test_what_a_proof_signs() -> None:
-    assert link.proof_bytes("dialler", b"a", b"b") == b"upsycle link proof 1dialler" + digest(b"a") + digest(
-        b"b"
-    )
+    assert link.proof_bytes("dialler", b"a", b"b") == b"upsycle link proof 1dialler" + digest(b"a") + digest(b"b")
 
 
 def test_a_proof_fits_one_side_of_one_pair_of_hellos() -> None:
@@ -236,9 +234,7 @@ def test_a_proof_fits_one_side_of_one_pair_of_hellos() -> None:
     assert verify(ALICE.public, link.proof_bytes("dialler", ours, theirs), proof)
     assert not verify(ALICE.public, link.proof_bytes("listener", ours, theirs), proof)  # reflected
     assert not verify(ALICE.public, link.proof_bytes("dialler", theirs, ours), proof)  # swapped
-    assert not verify(
-        ALICE.public, link.proof_bytes("dialler", ours, theirs[:-1] + b"x"), proof
-    )  # downgraded
+    assert not verify(ALICE.public, link.proof_bytes("dialler", ours, theirs[:-1] + b"x"), proof)  # downgraded
 
 
 def test_a_proof_is_never_a_message() -> None:

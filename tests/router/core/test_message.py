@@ -256,9 +256,7 @@ def test_seen_ids_are_distinct_and_at_most_sixteen() -> None:
             open_message(wire)
 
 
-@pytest.mark.parametrize(
-    "changed", ({"ttl": 1 << 32}, {"exp": 1 << 32}, {"ttl": True}, {"exp": -1}, {"zz": 1})
-)
+@pytest.mark.parametrize("changed", ({"ttl": 1 << 32}, {"exp": 1 << 32}, {"ttl": True}, {"exp": -1}, {"zz": 1}))
 def test_header_fields_out_of_range(changed: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="not a multicast message"):
         open_message(_multicast([], **changed))

@@ -61,9 +61,7 @@ def checked(data: bytes, router: str | None = None) -> Check:
     return check
 
 
-WHOLE = sealed(
-    events_of(State(4, 5, "start", ()), accepted(3), outward(9), outward(2), first_seq=10), "ab" * 32
-)
+WHOLE = sealed(events_of(State(4, 5, "start", ()), accepted(3), outward(9), outward(2), first_seq=10), "ab" * 32)
 
 
 # -- header and footer ------------------------------------------------------------------------------------

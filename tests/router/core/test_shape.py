@@ -35,9 +35,7 @@ def test_each_check_takes_its_own_type_only(value: Any) -> None:
 def test_bounds() -> None:
     assert shape.uint(5, "it", 5) == 5 and refuses(shape.uint, 6, 5)
     assert (
-        shape.array([1], "it", 1, 1) == [1]
-        and refuses(shape.array, [], 1, 1)
-        and refuses(shape.array, [1] * 2, 1, 1)
+        shape.array([1], "it", 1, 1) == [1] and refuses(shape.array, [], 1, 1) and refuses(shape.array, [1] * 2, 1, 1)
     )
     assert shape.octets(b"ab", "it", 1, 2) == b"ab" and refuses(shape.octets, b"abc", 1, 2)
     assert shape.octets(b"ab", "it", 2) == b"ab" and refuses(shape.octets, b"a", 2)

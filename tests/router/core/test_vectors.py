@@ -157,14 +157,9 @@ def _application() -> dict[str, Any]:
         "member_add": (3, (), application.MEMBER_ADD, bytes.fromhex("a1636d656d815820") + BOB.public),
     }
     return {
-        "plain": {
-            name: application.encode_application(ALICE, group, *values).hex()
-            for name, values in plain.items()
-        },
+        "plain": {name: application.encode_application(ALICE, group, *values).hex() for name, values in plain.items()},
         "content_key_id": application.content_key_id(CONTENT_KEY).hex(),
-        "sealed": application.seal(
-            ALICE, group, 2, IDS[:2], b"hello", content_key=CONTENT_KEY, nonce=NONCE
-        ).hex(),
+        "sealed": application.seal(ALICE, group, 2, IDS[:2], b"hello", content_key=CONTENT_KEY, nonce=NONCE).hex(),
         "prekey": prekey.encode_prekey(bob).hex(),
         "prekey_id": bob.id.hex(),
         "sealed_to_bob": application.seal_to(bob, ALICE, 0, (), b"psst", ephemeral_seed=EPHEMERAL_SEED).hex(),
@@ -187,9 +182,7 @@ def test_nothing_else_is_frozen() -> None:
     assert sorted(FROZEN) == sorted(make())
 
 
-@pytest.mark.parametrize(
-    "vector", [*FROZEN["unicast"], *FROZEN["multicast"]], ids=lambda vector: vector["id"][:8]
-)
+@pytest.mark.parametrize("vector", [*FROZEN["unicast"], *FROZEN["multicast"]], ids=lambda vector: vector["id"][:8])
 def test_frozen_messages_open(vector: dict[str, Any]) -> None:
     """From the file alone, as another implementation would read it."""
     if "wire" not in vector:

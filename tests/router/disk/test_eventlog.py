@@ -124,9 +124,7 @@ def test_a_value_that_cannot_be_read_becomes_a_gap(tmp_path: Path) -> None:
         sealer.add(damaged, 0)
     sealer.add(store.commit(outward(3)), 0)
     sealer.seal()
-    assert problems(tmp_path) == [
-        "events-0000000000000001.jsonl:3: the log records a gap: 2 to 2 were never written"
-    ]
+    assert problems(tmp_path) == ["events-0000000000000001.jsonl:3: the log records a gap: 2 to 2 were never written"]
 
 
 def test_closing_leaves_the_values_to_the_store(tmp_path: Path) -> None:

@@ -149,9 +149,7 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
         pruned = [segment.footer.last_seq for segment in found if segment.pruned and segment.footer]
         assert [line.seq for line in kept] == list(range(max(pruned, default=0) + 1, covered[-1][1] + 1))
     assert crashes > 50
-    assert any(
-        line.segments > 1 for line in file_lines(home / "pruned.jsonl")
-    )  # It went through folding too.
+    assert any(line.segments > 1 for line in file_lines(home / "pruned.jsonl"))  # It went through folding too.
 
 
 @pytest.mark.parametrize("keep", [0, 1, 200, -1])

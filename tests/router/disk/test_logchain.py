@@ -37,9 +37,7 @@ def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
 def test_a_whole_log(log: Path) -> None:
     found = list(read_segments(log, KEY.public))
     assert [segment.path.name for segment in found] == [ONE, TWO, THREE, FOUR]
-    assert all(
-        segment.whole and not (segment.problems or segment.gaps or segment.pruned) for segment in found
-    )
+    assert all(segment.whole and not (segment.problems or segment.gaps or segment.pruned) for segment in found)
     assert [[line.seq for _, line in segment.events()] for segment in found] == [[1], [2], [3], [4]]
     assert [number for number, _ in found[0].events()] == [2]
     assert all(verify_segment(segment.path, KEY.public) == [] for segment in found)
@@ -243,9 +241,9 @@ def test_tampering_is_told_with_file_and_line(log: Path, name: str) -> None:
     tamper(log)
     found = [problem for segment in read_segments(log, KEY.public) for problem in segment.problems]
     for file, line, text in expected:
-        assert any(
-            (problem.path.name, problem.line) == (file, line) and text in problem.text for problem in found
-        ), "\n".join(map(str, found))
+        assert any((problem.path.name, problem.line) == (file, line) and text in problem.text for problem in found), (
+            "\n".join(map(str, found))
+        )
     assert {problem.path.name for problem in found} == {file for file, _, _ in expected}
 
 
@@ -297,9 +295,7 @@ def test_the_log_of_another_router(log: Path) -> None:
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     [segment] = read_segments(tmp_path / "log")
     assert segment.problems == (Problem(tmp_path / "log", 0, "cannot be read: No such file or directory"),)
-    assert verify_segment(tmp_path / ONE) == [
-        Problem(tmp_path / ONE, 0, "cannot be read: No such file or directory")
-    ]
+    assert verify_segment(tmp_path / ONE) == [Problem(tmp_path / ONE, 0, "cannot be read: No such file or directory")]
 
 
 def test_a_line_longer_than_any_comes_in_pieces(tmp_path: Path) -> None:
@@ -312,9 +308,7 @@ def test_a_line_longer_than_any_comes_in_pieces(tmp_path: Path) -> None:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([ONE, TWO, FOUR]), st.data())
-def test_any_damage_to_any_file_gives_problems_and_no_traceback(
-    log: Path, name: str, data: st.DataObject
-) -> None:
+def test_any_damage_to_any_file_gives_problems_and_no_traceback(log: Path, name: str, data: st.DataObject) -> None:
     path = log / name
     whole = path.read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, inspect
 
+from router.core.crypto import PublicKey, SigningKey
+from router.core.text import key_text
 from router.settings import config
 from router.settings.config import Config, check, load, sample, service_options, show
 from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError
-from router.core.crypto import PublicKey, SigningKey
-from router.core.text import key_text
 
 KEYS = [SigningKey(bytes([n]) * 32).public for n in range(2)]
 A, B = (key_text("addr", key) for key in KEYS)
@@ -253,9 +253,7 @@ def test_options_of_a_service(tmp_path: Path) -> None:
 
 def test_a_wrong_option_of_a_service() -> None:
     got = Config(services={"echo": {"greting": "ho"}})
-    with pytest.raises(
-        ConfigError, match=r"unknown key `services\.echo\.greting`; did you mean `greeting`\?"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown key `services\.echo\.greting`; did you mean `greeting`\?"):
         service_options(got, "echo", Greeting)
 
 

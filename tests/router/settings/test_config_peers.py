@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from router.core.crypto import PublicKey, SigningKey
+from router.core.text import key_text
 from router.settings import config
 from router.settings.config import edit_peers, load
 from router.settings.config_peers import AddPeer, BlockPeer, Peer, PeerChange, RemovePeer, UpdatePeer, changed
 from router.settings.config_text import ConfigError
-from router.core.crypto import PublicKey, SigningKey
-from router.core.text import key_text
 
 KEYS = [SigningKey(bytes([n]) * 32).public for n in range(8)]
 A, B = (key_text("addr", key) for key in KEYS[:2])
@@ -45,9 +45,7 @@ urls = [
 
 
 def test_add_then_remove_gives_the_same_text() -> None:
-    added = changed(
-        OLD, AddPeer(Peer(address=KEYS[1], name="b", urls=("tls://b:1",), grant=("join", "store")))
-    )
+    added = changed(OLD, AddPeer(Peer(address=KEYS[1], name="b", urls=("tls://b:1",), grant=("join", "store"))))
     assert added == OLD + (
         f'\n[[peers]]\naddress = "{B}"\nname = "b"\nurls = ["tls://b:1"]\ngrant = ["join", "store"]\n'
     )

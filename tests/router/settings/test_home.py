@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import tempfile
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -192,7 +192,7 @@ def test_the_longest_path_that_works_stays_in_the_home(tmp_path: Path) -> None:
 def test_a_long_home_has_its_socket_under_the_runtime_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Path(tempfile.mkdtemp(prefix="run"))          # pytest's own paths may be too long for this one
+    run = Path(tempfile.mkdtemp(prefix="run"))  # pytest's own paths may be too long for this one
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     home = long_home(tmp_path)
     path = home.prepare_socket()
@@ -251,9 +251,7 @@ def test_a_record_that_makes_no_sense_is_ignored(tmp_path: Path) -> None:
 def test_listening_urls(tmp_path: Path) -> None:
     home = Home(tmp_path / "h")
     home.create()
-    assert home.listen_urls(
-        ("unix:router.sock", "unix:b.sock", "unix:///run/c", "unix://d", "tls://[::]:0")
-    ) == (
+    assert home.listen_urls(("unix:router.sock", "unix:b.sock", "unix:///run/c", "unix://d", "tls://[::]:0")) == (
         f"unix://{home.path}/router.sock",
         f"unix://{home.path}/b.sock",
         "unix:///run/c",

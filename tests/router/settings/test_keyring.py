@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from router.settings import keyring
 from router.core.grouplink import GroupLink, new_group
 from router.core.text import key_text
+from router.settings import keyring
 from router.settings.keyring import KeyringError, add_group, find, groups, load, load_or_create, names
 
 
@@ -189,18 +189,13 @@ def test_a_name_stands_for_one_group(tmp_path: Path) -> None:
     first = new_link()
     add_group(tmp_path, "a", first)
     said, _ = failure(lambda: add_group(tmp_path, "a", new_link()))
-    assert (
-        said
-        == f'"a" is the name of another group here, {key_text("group", first.group)}; choose another name'
-    )
+    assert said == f'"a" is the name of another group here, {key_text("group", first.group)}; choose another name'
     assert groups(tmp_path) == {"a": first}
 
 
 def test_groups_that_are_not_found(tmp_path: Path) -> None:
     add_group(tmp_path, "friends", new_link())
-    assert failure(lambda: find(tmp_path, "freinds"))[0] == (
-        'there is no group "freinds"; did you mean "friends"?'
-    )
+    assert failure(lambda: find(tmp_path, "freinds"))[0] == ('there is no group "freinds"; did you mean "friends"?')
     stranger = key_text("group", new_link().group)
     assert failure(lambda: find(tmp_path, stranger))[0].startswith(f"{stranger} is no group of this home")
     assert "checksum" in failure(lambda: find(tmp_path, stranger[:-1]))[0]
@@ -213,9 +208,7 @@ def test_a_link_typed_as_a_name_is_not_repeated(tmp_path: Path) -> None:
     assert text[24:] not in failure(lambda: add_group(tmp_path, text, new_link()))[0]
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda text: text[:-5], lambda text: "", lambda text: text + "é", str.swapcase]
-)
+@pytest.mark.parametrize("damage", [lambda text: text[:-5], lambda text: "", lambda text: text + "é", str.swapcase])
 def test_a_damaged_group_is_refused_without_its_secret(tmp_path: Path, damage: Callable[[str], str]) -> None:
     link = new_link()
     add_group(tmp_path, "a", link)

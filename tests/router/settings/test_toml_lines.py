@@ -70,9 +70,7 @@ def test_lines_lose_nothing(text: str) -> None:
     assert all(line.count("\n") <= 1 for line in lines(text))
 
 
-VALUES = st.sampled_from(
-    ["1", '"x"', "'#'", '"""a\n\n[b]\n"""', "[1, # ]\n\n2]", "{ a = 1 }", "2020-01-01", "true"]
-)
+VALUES = st.sampled_from(["1", '"x"', "'#'", '"""a\n\n[b]\n"""', "[1, # ]\n\n2]", "{ a = 1 }", "2020-01-01", "true"])
 FILLERS = st.sampled_from(["", "# [x]", "  ", "\t# y = 1"])
 
 

@@ -7,8 +7,8 @@ import random
 import pytest
 from OpenSSL import SSL
 
-from router.streams.certificate import connection, explain, proven_peer, why_failed
 from router.core.crypto import PublicKey, SigningKey
+from router.streams.certificate import connection, explain, proven_peer, why_failed
 from router.streams.records import FEED_BYTES, RECORD_BYTES, SMALL_BYTES, Records
 from router.streams.sockets import Refused
 from router.transport import StreamBroken
