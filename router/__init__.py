@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from router.core.reasons import Reason
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
+    from router.settings.names import UnknownName
 
 __all__ = [
     "Batch",
@@ -45,6 +46,7 @@ __all__ = [
     "Received",
     "Refused",
     "SigningKey",
+    "UnknownName",
     "connect",
     "connect_blocking",
 ]
@@ -61,6 +63,7 @@ _PLACES = {
     "settings.home": "HomeError",
     "client.journal": "JournalError",
     "settings.keyring": "KeyringError",
+    "settings.names": "UnknownName",
     "client.outcomes": "Outcomes",
     "client.received": "Received",
 }

@@ -20,7 +20,7 @@ from router.core.link import LogHead
 from router.core.machine import RemoteProtocolError
 from router.core.parcel import Parcel
 from router.core.reasons import Reason
-from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.session import Ended, Event, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.transport import Buffer, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ READ_BYTES_MAX = 256 * 1024
 PARTS_MAX = 65_536
 BUSY_S = 0.005
 SILENCES_MAX = 3
+TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 
 
 class Clock(Protocol):
@@ -112,7 +113,7 @@ class Outlet:
         self.where = where
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False  # no message since the message router last looked
-        self.is_warned = False  # the operator has been told that it refuses what we send
+        self.problem = ""  # that it refuses what we send, for the operator
         self.silences = 0  # so often it looked in vain for any sign of life
         self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
@@ -219,6 +220,7 @@ class Connection:
         self._log_head = log_head
         self._is_busy = is_busy
         self.is_up = False
+        self.turned_away = ""  # a sentence, where the other end does not let us in
         self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s)
 
     async def run(self) -> str:
@@ -264,7 +266,8 @@ class Connection:
         number, settled, ended = self.outlet.number, 0, None
         while self._is_busy():
             await trio.sleep(BUSY_S)
-        for event in self._session.receive(data, mono_ns / 1e9):
+        events, fault = self._receive(data, mono_ns)
+        for event in events:
             match event:
                 case Messages():
                     self.outlet.is_idle = False
@@ -283,12 +286,22 @@ class Connection:
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
+                    self.turned_away = TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
         if settled:
             self._tell(Settled(number, settled))
         self.outlet.flush_session()
-        if ended is not None:
+        if ended is not None or fault is not None:
             await self.outlet.all_settled()
+        if fault is not None:
+            raise fault
         return ended
+
+    def _receive(self, data: bytes, mono_ns: int) -> tuple[Sequence[Event], RemoteProtocolError | None]:
+        """What was said, and where the peer went wrong, if it did."""
+        try:
+            return self._session.receive(data, mono_ns / 1e9), None
+        except RemoteProtocolError as error:
+            return error.before, error
 
     def _hear(self, item: link.Item, mono_ns: int) -> None:
         wall_ns = self._clock.wall_ns()

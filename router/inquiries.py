@@ -27,6 +27,7 @@ class Asked(Protocol):
     router: Router
     store: Store
     counts: Counts
+    commits: int
     outlets: dict[int, Outlet]
     measured: dict[int, Measured]
 
@@ -79,7 +80,7 @@ class Inquiries:
             "peers": len(actor.outlets),
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in actor.router.groups}),
-            "counters": {name: counts.get(name, 0) for name in names},
+            "counters": {name: counts.get(name, 0) for name in names} | {"commits": actor.commits},
             "reasons": actor.counts.reasons(),
             "log_seq": actor.store.next_seq - 1,
         }
@@ -97,6 +98,7 @@ class Inquiries:
                 "standing": link.standing.value, "where": outlet.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
+                "problem": outlet.problem or self._unjoined(link.key, link.uplink),
             }  # fmt: skip
         problems = self._problems()
         for key, known in directory.neighbours.items():
@@ -105,9 +107,16 @@ class Inquiries:
                     "address": key.hex(), "name": known.name, "state": "blocked" if known.blocked else "away",
                     "standing": "client" if known.grants else "peer", "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
-                    "problem": problems.get(key),
+                    "problem": problems.get(key) or None,
                 }  # fmt: skip
         return list(found.values())
+
+    def _unjoined(self, key: bytes, is_uplink: bool) -> str | None:
+        """That an uplink has not let us join what we want to be in."""
+        joined, wanted = self._actor.router.joined_at(key) if is_uplink else (0, 0)
+        if joined == wanted:
+            return None
+        return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
 
     def _queue(self, _: str) -> list[dict[str, Any]]:
         actor = self._actor

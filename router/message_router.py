@@ -35,13 +35,15 @@ from router.core.effects import (
 )
 from router.core.intake import Arrived
 from router.core.job import Job
+from router.core.owed import Damaged
 from router.core.reasons import Reason
 from router.core.rights import Standing
-from router.core.router import Clear, Router
+from router.core.router import Router
 from router.disk.store import Store
 from router.disk.store_terms import MapFull
 from router.inquiries import Inquiries
 from router.verify import Verifiers
+from router.wall_clock import WallClock
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ LAPSE_S = 60.0
 SETTLINGS_WAIT_S = 0.005
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
+REFUSES_US = "it refuses our messages and grants us no right to send; ask its operator"
 
 
 class Clock(Protocol):
@@ -62,6 +65,8 @@ class Log(Protocol):
 
     def committed(self, value: bytes, now: Now) -> None: ...
     def sealed(self, now: Now) -> int: ...
+    def is_due(self, now: Now) -> bool: ...
+    async def tidy(self, now: Now) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +135,22 @@ class MessageRouter(TrioActor):
         self.measured: dict[int, Measured] = {}
         self._told: list[Any] = []
         self._jobs: list[Job] = []
-        self._clears: list[Clear] = []
         self._work = trio.Event()
         self._urgent = trio.Event()
         self._idle = trio.Event()
         self.counts = ev.Counts()
+        self.commits = 0
         self._tick_due = True
-        self._last = self.now()
-        self._clock_doubted = False
+        now = self.now()
+        self._wall = WallClock(now, limits.clock_step_s_max)
+        self._has_dead_rows = False
         self._is_draining = False
         self._is_disk_full = False
         self._cycled = trio.Event()
-        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = self._last.mono_s
+        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
 
     def on_start(self) -> None:
-        self.router.note("start", (("arrival", self.router.next_arrival),), self._last)
+        self.router.note("start", (("arrival", self.router.next_arrival),), self.now())
         self.nursery.start_soon(self._verifiers.run)
         self.nursery.start_soon(self._run_cycles)
         self.nursery.start_soon(self._tick)
@@ -229,12 +235,15 @@ class MessageRouter(TrioActor):
             await self._cycle()
             cycled, self._cycled = self._cycled, trio.Event()
             cycled.set()
-            if not (self._told or self._jobs or self._clears or self._tick_due):
+            goes_on = self._told or self._jobs or self.router.clears or self._tick_due or self.router.has_more_to_fetch
+            if not goes_on:
                 self._work = trio.Event()
 
     async def _cycle(self) -> None:
         now = self.now()
-        if self._clears:  # what reads queues from the store comes before what changes them,
+        if damaged := self.store.take_damaged():
+            self._lose(damaged, now)
+        elif self.router.clears:  # what reads queues from the store comes before what changes them,
             self._clear(now)  # and only one of the two in a cycle
         elif self._tick_due:
             self._on_tick(now)
@@ -242,9 +251,9 @@ class MessageRouter(TrioActor):
         for one in told:
             self._feed(one, now)
         self._decide(self._take_jobs(), now)
-        self._clears += self.router.take_clears()
         decision = self.router.take(now)
-        if decision.changes:
+        if decision.changes or self._has_dead_rows:
+            self._has_dead_rows = False
             await self._commit(decision, now)
         self._carry_out(decision.effects, now)
         self.counts.add(decision.changes.events)
@@ -278,9 +287,9 @@ class MessageRouter(TrioActor):
     def _warn_once(self, number: int) -> None:
         """The operator should hear that a neighbour takes nothing from us; each message's fate is in the log."""
         outlet = self.outlets.get(number)
-        if outlet is not None and not outlet.is_warned:
-            outlet.is_warned = True
-            log.warning("%s refuses our messages: it grants us no right to send; ask its operator", outlet.where)
+        if outlet is not None and not outlet.problem:
+            outlet.problem = REFUSES_US
+            log.warning("%s %s", outlet.where, outlet.problem)
 
     def _take_jobs(self) -> list[Job]:
         """As many verified reads as one transaction takes; the rest waits for the next."""
@@ -295,7 +304,7 @@ class MessageRouter(TrioActor):
         return jobs
 
     def _decide(self, jobs: list[Job], now: Now) -> None:
-        fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
+        fresh = [one for job in jobs for one in job.to_look_up()]
         on_disk = self.store.known(fresh) if fresh else set()
         if jobs:
             size = sum(job.arrived.size for job in jobs)
@@ -305,21 +314,36 @@ class MessageRouter(TrioActor):
     def _clear(self, now: Now) -> None:
         """Read what is owed to those who left, a bounded part at a time."""
         budget = DROP_MESSAGES_MAX
-        while self._clears and budget > 0:
-            recipient, group, before = self._clears[0]
+        while budget > 0 and (clear := self.router.clears.next()):
+            recipient, group, before = clear
             owed, more = self.store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group, before)
             self.router.drop(recipient, owed, now)
+            damaged = self.store.take_damaged()
+            self._lose(damaged, now)
             budget -= sum(one.stop - one.start for one in owed)
             if more:
                 return
-            self._clears.pop(0)
-            if owed:
+            self.router.clears.done(clear)
+            if owed or damaged:
                 return  # the same messages must not be read again before they are gone
+
+    def _lose(self, damaged: list[Damaged], now: Now) -> None:
+        """What reads found spoilt by the disk leaves the queues, and the operator hears of it."""
+        if damaged:
+            count = sum(stop - start for one in damaged for start, stop in one.runs)
+            recipients = len({one.recipient for one in damaged})
+            log.error(
+                "the disk has damaged what the store in %s holds (messages: %d, recipients: %d); they end as dropped, "
+                "store-damaged, and the rest goes on; see to that disk", self._disk, count, recipients,
+            )  # fmt: skip
+            self.router.lose(damaged, now)
 
     def _on_tick(self, now: Now) -> None:
         self._tick_due = False
-        if not self._doubts_clock(now):
+        self._look_at_clock(now)
+        if not self._wall.is_doubted:
             self.router.expire(self.store.due(now.wall_s), now)
+            self._lose(self.store.take_damaged(), now)
         self.router.tick(now)
         if now.mono_s - self._lapsed_at_s > LAPSE_S:
             self._lapsed_at_s = now.mono_s
@@ -336,20 +360,16 @@ class MessageRouter(TrioActor):
         sealed = self._log.sealed(now)
         if sealed:
             self.store.log_is_sealed(sealed)
+        self._has_dead_rows = self.store.has_dead_rows(self._wall.seconds(now))
+        if self._log.is_due(now):
+            self.nursery.start_soon(self._log.tidy, now)
 
-    def _doubts_clock(self, now: Now) -> bool:
-        """A wall clock that ran far ahead of the steady one expires nothing until a neighbour's clock agrees."""
-        ahead_s = (now.wall_ns - self._last.wall_ns - (now.mono_ns - self._last.mono_ns)) / 1e9
-        self._last = now
-        if abs(ahead_s) > self._limits.clock_step_s_max:
-            log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", ahead_s)
-            self._clock_doubted = ahead_s > 0
+    def _look_at_clock(self, now: Now) -> None:
+        step_s = self._wall.look(now, [one.offset_ns for one in self.measured.values()])
+        if step_s:
+            log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", step_s)
             self.measured.clear()
-            self.router.clock_stepped(round(ahead_s), now)
-        elif self._clock_doubted:
-            step_ns = self._limits.clock_step_s_max * 1e9
-            self._clock_doubted = not any(abs(one.offset_ns) < step_ns for one in self.measured.values())
-        return self._clock_doubted
+            self.router.clock_stepped(round(step_s), now)
 
     def _close_idle(self) -> None:
         """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""
@@ -363,11 +383,12 @@ class MessageRouter(TrioActor):
     async def _commit(self, decision: Decision, now: Now) -> None:
         while True:
             try:
-                applied = self.store.apply(decision.changes, now.wall_s)
+                applied = self.store.apply(decision.changes, self._wall.seconds(now))
                 await trio.to_thread.run_sync(self.store.commit)
             except MapFull:
                 continue
             break
+        self.commits += 1
         self.router.released(applied.released_messages, applied.released_bytes)
         self.router.forgot(applied.forgotten)
         if applied.log_value:
@@ -409,9 +430,11 @@ class MessageRouter(TrioActor):
         elif isinstance(effect, Say):
             outlet.say(effect.item)
         else:
+            if effect.reason is Reason.NOT_AUTHORISED and effect.text:
+                log.warning("%s is not let in: %s", outlet.where, effect.text)
             outlet.close(effect.reason, effect.text)
 
     def _fetch(self, effect: Fetch, now: Now) -> None:
         owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-        self.router.fetched(effect.recipient, owed, more, now)
+        self.router.fetched(effect.recipient, owed, more, now, self._wall.seconds(now))
         self._carry_out(self.router.take_effects(), now)

@@ -139,6 +139,7 @@ class Node:
         config = self._config
         with ExitStack() as held:
             held.enter_context(self._home.lock())
+            held.callback(self._home.clear_socket)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             boot = secrets.token_bytes(16)
             store = Store(self._home.store_path, _store_limits(config), boot)
@@ -217,7 +218,8 @@ class Node:
         url = await self._listen(nursery, f"memory://{self._key.public.hex()[:16]}")
         back_off = BackOff(config.node.service_restart_s_min, config.node.service_restart_s_max)
         for name, kind in self._services.items():
-            service.supervise(kind, url, self._service_keys[name], config.services.get(name, {}), back_off)
+            options, most = config.services.get(name, {}), config.node.service_attempts_max
+            service.supervise(kind, url, self._service_keys[name], options, back_off, most)
 
     def _facts(self) -> dict[str, Any]:
         return {
@@ -249,15 +251,16 @@ class Node:
     async def _serve_accepted(self, stream: Stream) -> None:
         await self._serve(stream, None)
 
-    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> None:
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> str:
         try:
-            await self._serve(stream, expect)
+            return await self._serve(stream, expect)
         finally:
             with trio.move_on_after(1) as scope:
                 scope.shield = True
                 await stream.aclose()
 
-    async def _serve(self, stream: Stream, expect: PublicKey | None) -> None:
+    async def _serve(self, stream: Stream, expect: PublicKey | None) -> str:
+        """Until it ends; why the other end would not have us, if that was so."""
         config = self._config
         offer = replace(self._offer, nonce=os.urandom(16))
         if stream.peer is not None and self._directory.standing(bytes(stream.peer), False) is Standing.STRANGER:
@@ -277,6 +280,7 @@ class Node:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # what one neighbour brings must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
+        return connection.turned_away
 
     def _tell(self, message: Told) -> None:
         if self._router_ref.is_alive():

@@ -11,6 +11,7 @@ import trio
 from router import transport
 from router.core.crypto import PublicKey, SigningKey
 from router.core.rights import Directory, Neighbour
+from router.core.text import key_text, short
 from router.transport import ConnectFailed, Stream
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ class PoolLimits:
 
 
 class Pool:
-    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends.
+    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and says whether the
+    other end would not have us: a sentence, or "".
 
     `waiting(key)` asks the message router whether something is owed to the key; `draw()` gives a number in [0, 1) for
     the jitter.
@@ -35,7 +37,7 @@ class Pool:
 
     def __init__(
         self, key: SigningKey, directory: Directory, limits: PoolLimits, nursery: trio.Nursery,
-        run: Callable[[Stream, PublicKey], Awaitable[None]], waiting: Callable[[bytes], Awaitable[bool]],
+        run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
     ) -> None:  # fmt: skip
         self._key = key
@@ -79,9 +81,8 @@ class Pool:
         while True:
             stream = await self._dial(neighbour)
             if stream is not None:
-                self.problems.pop(neighbour.key, None)
                 began = trio.current_time()
-                await self._run(stream, PublicKey(neighbour.key))
+                self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
                 if trio.current_time() - began > self._limits.backoff_s_max:
                     failures = 0
             failures = min(failures + 1, 32)
@@ -101,7 +102,11 @@ class Pool:
                     key = PublicKey(neighbour.key)
                     return await transport.dial(url, self._key, key, timeout_s=self._limits.dial_timeout_s)
             except ConnectFailed as error:
-                if self.problems.get(neighbour.key) != error.text:
-                    log.warning("%s: %s", neighbour.name or neighbour.key.hex()[:12], error.text)
-                self.problems[neighbour.key] = error.text
+                self._note(neighbour, error.text)
         return None
+
+    def _note(self, neighbour: Neighbour, problem: str) -> None:
+        """Why the last attempt failed, said once; "" if it did not."""
+        if problem and self.problems.get(neighbour.key) != problem:
+            log.warning("%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
+        self.problems[neighbour.key] = problem

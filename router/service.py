@@ -7,7 +7,8 @@
 
 The node runs it when its configuration names it (`services = ["services.echo"]`), over the memory transport; `run`
 runs it in a process of its own, over the node's Unix socket. Either way it has a key, signs what it sends, and is told
-what is addressed to it; if it fails it is started again, and what it had not settled comes again.
+what is addressed to it; if it fails it is started again, and what it had not settled comes again. A message on which it
+fails `attempts_max` times is refused, and the next one has its turn.
 """
 
 from __future__ import annotations
@@ -23,22 +24,50 @@ import trio
 
 from router.actors.actor import TrioActor, actor_system
 from router.actors.supervisor import BackOff, Supervisor
-from router.client.errors import Refused
+from router.client.errors import NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.client.received import Received
-from router.core.crypto import SigningKey
+from router.core.crypto import MessageId, SigningKey
+from router.core.reasons import Reason
+from router.core.text import key_text, short
 from router.settings import keyring
 from router.settings.home import Home
 
 KEY_PREFIX = "service-"
+ATTEMPTS_MAX = 5
+FAILED_MESSAGES_MAX = 1000
+"""So many messages on which a service failed are remembered with their attempts; the oldest give way."""
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Received", "Service", "UnknownService", "key_of", "load_class", "run", "supervise"]
+__all__ = ["Attempts", "Received", "Service", "UnknownService", "key_of", "load_class", "run", "supervise"]
 
 
 class UnknownService(Exception):
     """A service that is named cannot be loaded; the text says why and what to do."""
+
+
+class Attempts:
+    """How often a service has failed on which message. Outlives its restarts, though not its process."""
+
+    def __init__(self, most: int, messages_max: int = FAILED_MESSAGES_MAX) -> None:
+        self.most = most
+        self._messages_max = messages_max
+        self._failures: dict[MessageId, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<attempts: {len(self._failures)} messages failed, each at most {self.most} times>"
+
+    def fail(self, message: MessageId) -> None:
+        self._failures[message] = self._failures.pop(message, 0) + 1
+        if len(self._failures) > self._messages_max:
+            del self._failures[next(iter(self._failures))]
+
+    def are_used_up(self, message: MessageId) -> bool:
+        return self._failures.get(message, 0) >= self.most
+
+    def succeed(self, message: MessageId) -> None:
+        self._failures.pop(message, None)
 
 
 class Service(TrioActor):
@@ -46,12 +75,13 @@ class Service(TrioActor):
 
     node: Node
 
-    def __init__(self, url: str, key: SigningKey, options: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, key: SigningKey, options: Mapping[str, Any], attempts: Attempts | None = None) -> None:
         super().__init__()
         self.address = key.public
         self.options = options
         self._url = url
         self._key = key
+        self._attempts = attempts or Attempts(ATTEMPTS_MAX)
 
     def on_start(self) -> None:
         self.nursery.start_soon(self._serve)
@@ -60,10 +90,33 @@ class Service(TrioActor):
         async with connect(url=self._url, key=self._key, when_down="queue") as self.node:
             await self.on_connected()
             async for message in self.node:
-                try:
-                    await self.on_message(message)
-                except Refused as refusal:  # what it sent in answer is refused: an outcome, and the next one's turn
-                    log.warning("%s: %s", self, refusal)
+                if self._attempts.are_used_up(message.id):
+                    await self._refuse(message)  # that this was said before may have been lost with its connection
+                else:
+                    await self._attempt(message)
+
+    async def _attempt(self, message: Received) -> None:
+        try:
+            await self.on_message(message)
+        except Refused as refusal:  # what it sent in answer is refused: an outcome, and the next one's turn
+            log.warning("%s: %s", self, refusal)
+        except NodeUnavailable:
+            raise  # which is not the message's fault
+        except Exception as error:
+            self._attempts.fail(message.id)
+            if not self._attempts.are_used_up(message.id):
+                raise
+            which, most = short(key_text("msg", message.id)), self._attempts.most
+            said = (
+                "%s failed %d times on message %s, the last time with %r; it is refused, and the next one has its turn"
+            )
+            log.error(said, self, most, which, error, exc_info=error)
+            await self._refuse(message)
+            return
+        self._attempts.succeed(message.id)
+
+    async def _refuse(self, message: Received) -> None:
+        await message.refuse(Reason.PEER_REFUSED, f"the service failed on it {self._attempts.most} times")
 
     async def on_connected(self) -> None:
         """Join groups, start tasks in `self.nursery`."""
@@ -72,7 +125,7 @@ class Service(TrioActor):
         """A unicast to this service, or a message of a group it joined. It is settled when this returns.
 
         A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
-        service again, and the message comes again.
+        service again, and the message comes again; the one that uses up its attempts ends the message instead.
         """
 
 
@@ -81,8 +134,10 @@ def load_class(spec: str) -> type[Service]:
     module_name, _, class_name = spec.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UnknownService(f"the service {spec} cannot be loaded: {error}; node.services names it") from None
+    except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
+        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}: {error}"
+        advice = "; install it into this environment, or name its folder in PYTHONPATH"
+        raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
     if class_name:
         found = [getattr(module, class_name, None)]
     else:
@@ -99,14 +154,19 @@ def key_of(home: Home, name: str) -> SigningKey:
 
 
 def supervise(
-    service: type[Service], url: str, key: SigningKey, options: Mapping[str, Any], back_off: BackOff
-) -> pykka.ActorRef[Supervisor]:
+    service: type[Service], url: str, key: SigningKey, options: Mapping[str, Any], back_off: BackOff,
+    attempts_max: int = ATTEMPTS_MAX,
+) -> pykka.ActorRef[Supervisor]:  # fmt: skip
     """Run the service under a supervisor, inside an actor system."""
-    return Supervisor.start(lambda: service.start(url, key, options), random.random, back_off)
+    attempts = Attempts(attempts_max)
+    return Supervisor.start(lambda: service.start(url, key, options, attempts), random.random, back_off)
 
 
-async def run(service: type[Service], name: str, home: Home, options: Mapping[str, Any] | None = None) -> None:
+async def run(
+    service: type[Service], name: str, home: Home, options: Mapping[str, Any] | None = None,
+    attempts_max: int = ATTEMPTS_MAX,
+) -> None:  # fmt: skip
     """Run the service in this process, signed on to the node of `home`, until cancelled."""
     async with actor_system():
-        supervise(service, f"unix://{home.socket_path}", key_of(home, name), options or {}, BackOff())
+        supervise(service, f"unix://{home.socket_path}", key_of(home, name), options or {}, BackOff(), attempts_max)
         await trio.sleep_forever()

@@ -11,12 +11,13 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 
-from router.core.delivery import Due, Owed
+from router.core.clears import Clear
 from router.core.effects import Changes
 from router.core.events import encode_events, span
 from router.core.groups import Subscription
 from router.core.lifetime import EPOCH_S
 from router.core.message import MULTICAST
+from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
 from router.core.routes import Route
@@ -37,6 +38,7 @@ class Disk:
     routes: dict[bytes, Route] = field(default_factory=dict)
     locals: dict[bytes, None] = field(default_factory=dict)
     away: dict[bytes, int] = field(default_factory=dict)
+    clears: dict[tuple[bytes, bytes | None], int] = field(default_factory=dict)
     log: dict[int, bytes] = field(default_factory=dict)
     next_arrival: int = 1
     next_seq: int = 1
@@ -97,7 +99,7 @@ class PlainStore:
 
     def _finish(self, disk: Disk, changes: Changes, wall_s: int) -> list[Parcel]:
         touched: dict[int, None] = {}
-        for recipient, first, start, stop in changes.finished:
+        for recipient, first, start, stop, _ in changes.finished:
             left = disk.owed.get((recipient, first))
             if left is None:
                 continue
@@ -134,10 +136,21 @@ class PlainStore:
             disk.away.pop(key, None)
             if since_s:
                 disk.away[key] = since_s
+        for ended, before in changes.clears.items():
+            disk.clears.pop(ended, None)
+            if before is not None:
+                disk.clears[ended] = before
         for first, again_s in changes.defer:
             del disk.due[first]
             if again_s:
                 disk.due[first] = again_s
+
+    def has_dead_rows(self, wall_s: int) -> bool:
+        disk = self.disk.copied()
+        swept, self._swept_at_s = self._swept_at_s, 0
+        self._sweep(disk, wall_s)
+        self._swept_at_s = swept
+        return bool(self._sealed_seq) or len(disk.parcels) + len(disk.ids) < len(self.disk.parcels) + len(self.disk.ids)
 
     def _sweep(self, disk: Disk, wall_s: int) -> int:
         limits = self._limits
@@ -177,6 +190,7 @@ class PlainStore:
             held_messages=sum(one.count for one in held),
             held_bytes=sum(len(one.blob) for one in held), subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
+            clears=[Clear(*ended, before) for ended, before in disk.clears.items()],
         )  # fmt: skip
 
     def _backlog(self) -> list[Backlog]:
@@ -236,6 +250,9 @@ class PlainStore:
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
         firsts = [first for whom, first in self.disk.owed if whom == recipient]
         return max(0, wall_s - self.disk.parcels[min(firsts)].at_s) if firsts else 0
+
+    def take_damaged(self) -> list[Damaged]:
+        return []
 
     def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
         return [(seq, self.disk.log[seq]) for seq in sorted(self.disk.log) if seq > after_seq][:most]

@@ -56,12 +56,14 @@ class RouterEnd:
         self.join_answer: bool | None = True
         self.holding = False
         self.answers_pings = True
+        self.hears_settled = True  # on the connections to come
         self.answers = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
         self.hellos: list[link.Hello] = []
         self.goodbyes: list[tuple[Reason, str]] = []
         self.items: list[link.Item] = []
+        self.refusals: list[tuple[int, Reason]] = []  # by apps, of what they were handed
         self._scope: trio.CancelScope | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -121,7 +123,7 @@ class RouterLink:
         self.scope = trio.CancelScope()
         self.heard: list[bytes] = []
         self.settled = 0
-        self.hears_settled = True
+        self.hears_settled = router.hears_settled
         self.app: PublicKey
         self.outgoing: Outgoing
         self._held: list[tuple[int, list[bytes]]] = []
@@ -173,9 +175,10 @@ class RouterLink:
                             self.settle_held()
                     case SettledUpTo(n):
                         self._hear_settled(n)
-                    case RefusedAt() | Heard():
-                        if isinstance(event, Heard):
-                            self._hear_item(event.item)
+                    case RefusedAt(k, reason, _):
+                        self.router.refusals.append((k, reason))
+                    case Heard(item):
+                        self._hear_item(item)
                     case Ended(reason, text):
                         self.router.goodbyes.append((reason, text))
                         return

@@ -37,6 +37,35 @@ def test_who_leaves_gets_no_more_and_the_books_say_so(stalled: bool) -> None:
         assert set(cats) <= set(reader.diary.handled)
 
 
+@pytest.mark.parametrize("what", ["leave", "drop"])
+def test_a_queue_that_has_ended_stays_ended_after_a_crash(what: str) -> None:
+    """The node dies when the LEAVE, or the operator's word, is on disk, and before all of the queue is dropped."""
+    with World(26) as world:
+        node = world.node("node")
+        reader, writer = reader_at(world, node, habits=replace(STALLS)), world.app(node)
+        reader.join(world.group("cats"))
+        world.run(1)
+        news, cats = writer.publish(world.group("news"), 120), writer.publish(world.group("cats"), 5)
+        world.run_until_quiet()
+        if what == "leave":
+            reader.leave(world.group("news"))
+        else:
+            node.clear_queue(reader.key.public)
+        for _ in range(1000):
+            if node.disk.clears:
+                break
+            world.run(0.001)
+        [(recipient, group)] = node.disk.clears
+        assert (recipient, group) == (reader.key.public, world.group("news").public if what == "leave" else None)
+        assert "pending" in ends(world, node, news, reader)
+        reader.habits = Habits()
+        world.crash(node)
+        world.run_until_quiet()
+        assert ends(world, node, news, reader) == ["dropped"] * 120
+        assert ends(world, node, cats, reader) == ["delivered" if what == "leave" else "dropped"] * 5
+        assert not node.disk.clears
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_leaving_and_joining_again_at_once_loses_nothing_that_comes_after(seed: int) -> None:
     """LEAVE and JOIN in one read: what is accepted after them is delivered, and the subscription survives a crash."""

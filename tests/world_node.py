@@ -9,17 +9,18 @@ from typing import Protocol
 from plain_store import Disk
 from world_time import End, Time
 
+from router.core.clears import Clear
 from router.core.codec import frame
 from router.core.crypto import PublicKey, SigningKey
-from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inquire, Pulled, Say, Settle, Tell
 from router.core.events import Event, decode_events
 from router.core.intake import Arrived, read_messages
 from router.core.job import Job
 from router.core.machine import RemoteProtocolError
+from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
 from router.core.rights import Directory, Neighbour
-from router.core.router import Clear, Limits, Recovered, Router
+from router.core.router import Limits, Recovered, Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.disk.store_terms import Applied, StoreLimits
 from router.verifier import verdicts
@@ -38,6 +39,8 @@ class AnyStore(Protocol):
     ) -> tuple[list[Owed], bool]: ...  # fmt: skip
     def due(self, wall_s: int) -> list[Due]: ...
     def message(self, identity: bytes) -> tuple[Parcel, int] | None: ...
+    def take_damaged(self) -> list[Damaged]: ...
+    def has_dead_rows(self, wall_s: int) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -84,6 +87,8 @@ class Port:
                 self.node.heard(self, event)
             self.flush()
         except RemoteProtocolError as error:
+            for event in error.before:
+                self.node.heard(self, event)
             self.node.violations.append(error)
             self.session.goodbye(error.reason, error.text)
             self.close()
@@ -140,7 +145,6 @@ class Node:
         self._opening: set[int] = set()
         self._jobs: list[Job] = []
         self._verified_ns = 0
-        self._clears: list[Clear] = []
         self._tick_due = True
         self._busy = self._planned = False
         boot = self.time.random.randbytes(16)
@@ -255,42 +259,45 @@ class Node:
     @property
     def is_idle(self) -> bool:
         verifying = self._verified_ns >= self.time.mono_ns
-        return not (verifying or self._busy or self._told or self._jobs or self._clears)
+        return not (verifying or self._busy or self._told or self._jobs or self.router.clears)
 
     def _cycle(self) -> None:
         self._planned = False
-        self._busy = True
+        self._busy, sweeps = True, False
         now = self.time.now()
-        if self._clears:
-            self._clear()
+        if damaged := self.store.take_damaged():
+            self.router.lose(damaged, now)
+        elif clear := self.router.clears.next():
+            self._clear(clear)
         elif self._tick_due:
             self._tick_due = False
             self.router.expire(self.store.due(now.wall_s), now)
             self.router.set_disk_full(self.disk_full)
+            self.router.lose(self.store.take_damaged(), now)
             self.router.tick(now)
             self.router.lapse(now)
+            sweeps = self.store.has_dead_rows(now.wall_s)
         told, self._told = self._told, []
         for call in told:
             call()
         jobs, self._jobs = self._jobs, []
         if jobs:
-            fresh = [(row.expiry_min, row.id) for job in jobs for row in job.fresh]
+            fresh = [one for job in jobs for one in job.to_look_up()]
             self.router.decide(jobs, self.store.known(fresh), now)
-        self._clears += self.router.take_clears()
         decision = self.router.take(now)
-        if not decision.changes:
+        if not (decision.changes or sweeps):
             self._finish(decision.effects)
             return
         applied = self.store.apply(decision.changes, now.wall_s)
         takes_s = self.settings.commit_s * self.time.random.random()
         self._later(takes_s, lambda: self._committed(applied, decision.effects))
 
-    def _clear(self) -> None:
-        recipient, group, before = self._clears[0]
-        owed, more = self.store.fetch(recipient, 0, 50, 1 << 20, group, before)
-        self.router.drop(recipient, owed, self.time.now())
+    def _clear(self, clear: Clear) -> None:
+        owed, more = self.store.fetch(clear.recipient, 0, 50, 1 << 20, clear.group, clear.before)
+        self.router.drop(clear.recipient, owed, self.time.now())
+        self.router.lose(self.store.take_damaged(), self.time.now())
         if not more:
-            self._clears.pop(0)
+            self.router.clears.done(clear)
 
     def _committed(self, applied: Applied, effects: list[Effect]) -> None:
         self.store.commit()
@@ -308,7 +315,7 @@ class Node:
         for link in self.router.links:
             assert link.outgoing.in_flight <= link.outgoing.window_messages + 64, f"{link!r} at {self.name}"
             assert len(link.refused) <= link.outgoing.in_flight, f"{link!r} at {self.name} keeps refusals"
-        if self._told or self._jobs or self._clears or self._tick_due:
+        if self._told or self._jobs or self.router.clears or self._tick_due:
             self._plan()
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
@@ -317,7 +324,7 @@ class Node:
             match effect:
                 case Fetch(recipient, position, messages, size):
                     owed, more = self.store.fetch(recipient, position, messages, size)
-                    self.router.fetched(recipient, owed, more, now)
+                    self.router.fetched(recipient, owed, more, now, now.wall_s)
                     self._carry_out(self.router.take_effects())
                 case Dial(key):
                     self.dial(key)

@@ -212,7 +212,8 @@ class TrioActor(pykka.Actor):
             if failure is None:
                 self.on_stop()
             else:
-                log.error("%s failed", self, exc_info=failure)
+                if not self.fatal:  # else it comes out of the actor system, and is said there
+                    log.error("%s failed", self, exc_info=failure)
                 self.on_failure(type(failure), failure, failure.__traceback__)
         except Exception:
             log.exception("%s failed while it ended", self)

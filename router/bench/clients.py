@@ -6,6 +6,7 @@ They sign in advance, do not verify what their own router hands them, and count 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import resource
 import sys
@@ -115,7 +116,7 @@ class Order:
     role: str
     url: str
     router: str
-    seed: str
+    seeds: list[str]
     path: str = ""
     group_seed: str = ""
     frame_bytes: int = 0
@@ -127,20 +128,18 @@ class Order:
     rate_per_s: float = 0.0
     durable: bool = False
     stall: bool = False
-    join: bool = True
+    back: bool = False  # a member already, comes back for what is queued, and stays until nothing is
     window_messages: int = 4096
     window_bytes: int = 8 << 20
-    until_empty: bool = False
     links: int = 1
 
 
 async def publish(order: Order) -> dict[str, Any]:
     """Send the messages first..first+count-1, each `repeat` times; with a rate, one by one at even times."""
-    wire = Wire(SigningKey(bytes.fromhex(order.seed)), order.window_messages, order.window_bytes, False)
-    await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
+    wire = await _connected(order, order.seeds[0])
     with Path(order.path).open("rb") as file:
-        file.seek(order.first * order.frame_bytes)
-        frames = memoryview(file.read(order.count * order.frame_bytes))
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    frames = mapped[order.first * order.frame_bytes :][: order.count * order.frame_bytes]
     _ready()
     began = time.monotonic()
     times = array("d")
@@ -150,12 +149,15 @@ async def publish(order: Order) -> dict[str, Any]:
         while wire.settled < total:
             await wire.receive()
     return {
-        "began": began,
-        "ended": time.monotonic(),
-        "sent": wire.sent,
-        "refused": wire.refused[:10],
+        "began": began, "ended": time.monotonic(), "sent": wire.sent, "refused": wire.refused[:10],
         "times": list(times),
-    }
+    }  # fmt: skip
+
+
+async def _connected(order: Order, seed: str) -> Wire:
+    wire = Wire(SigningKey(bytes.fromhex(seed)), order.window_messages, order.window_bytes, order.durable)
+    await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
+    return wire
 
 
 async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float]) -> None:
@@ -173,54 +175,73 @@ async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float
             await wire.send(frames[at * size : (at + count) * size], count)
 
 
+class Tally:
+    """What one subscriber has received, by the number in each body."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.seen = bytearray(order.first + order.count)
+        self.got = self.doubled = self.out_of_order = 0
+        self.times = array("d")
+        self._last = -1
+
+    def add(self, data: bytes, spans: list[tuple[int, int, int]]) -> None:
+        seen, at, last = self.seen, self._order.number_at, self._last
+        for _, start, _ in spans:
+            # With VIA the array head differs, not the place of the body.
+            number = int.from_bytes(data[start + at : start + at + 8], "big")
+            if seen[number]:
+                self.doubled += 1
+            else:
+                seen[number] = 1
+                self.got += 1
+            if number < last:
+                self.out_of_order += 1
+            last = number
+        self._last = last
+        if self._order.rate_per_s:
+            self.times.extend([time.monotonic()] * len(spans))
+
+
 async def subscribe(order: Order) -> dict[str, Any]:
-    """Join, then receive until `count` messages have come; every number is counted."""
-    wire = Wire(SigningKey(bytes.fromhex(order.seed)), order.window_messages, order.window_bytes, order.durable)
-    await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
-    if order.join:
-        await wire.join(SigningKey(bytes.fromhex(order.group_seed)).public)
-    _ready()
+    """Join on a link for each seed, then receive until `count` messages have come on each."""
+    if order.back:  # the clock runs from before the link is there
+        _ready()
+    began = time.monotonic()
+    wires = [await _connected(order, seed) for seed in order.seeds]
+    if not order.back:
+        for wire in wires:
+            await wire.join(SigningKey(bytes.fromhex(order.group_seed)).public)
+        _ready()
+        began = time.monotonic()
     if order.stall:
         await trio.sleep_forever()
-    seen = bytearray(order.first + order.count)
-    doubled = out_of_order = got = 0
-    times = array("d")
-    began, last = 0.0, -1
-    at = order.number_at
-    while got < order.count:
-        for _, data, spans in await wire.receive():
-            now = time.monotonic()
-            began = began or now
-            for _, start, _ in spans:
-                # With VIA the array head differs, not the place of the body.
-                number = int.from_bytes(data[start + at : start + at + 8], "big")
-                if seen[number]:
-                    doubled += 1
-                else:
-                    seen[number] = 1
-                    got += 1
-                if number < last:
-                    out_of_order += 1
-                last = number
-            if order.rate_per_s:
-                times.extend([now] * len(spans))
-        await wire.settle_all()
-    if order.until_empty:
-        await wire.emptied()
-    ended = time.monotonic()
+    tallies = [Tally(order) for _ in wires]
+    async with trio.open_nursery() as nursery:
+        for wire, tally in zip(wires, tallies, strict=True):
+            nursery.start_soon(_take_all, wire, tally, order.count)
+    if order.back:
+        await wires[0].emptied()
     return {
-        "began": began, "ended": ended, "got": got, "doubled": doubled, "out_of_order": out_of_order,
-        "lost": order.count - sum(seen), "times": list(times),
+        "began": began, "ended": time.monotonic(), "times": list(tallies[0].times),
+        "got": sum(one.got for one in tallies), "doubled": sum(one.doubled for one in tallies),
+        "out_of_order": sum(one.out_of_order for one in tallies),
+        "lost": sum(order.count - sum(one.seen) for one in tallies),
     }  # fmt: skip
+
+
+async def _take_all(wire: Wire, tally: Tally, count: int) -> None:
+    while tally.got < count:
+        for _, data, spans in await wire.receive():
+            tally.add(data, spans)
+        await wire.settle_all()
 
 
 async def idle(order: Order) -> dict[str, Any]:
     """Open `links` links and hold them until standard input closes."""
     wires = []
-    for number in range(order.links):
-        wire = Wire(SigningKey(number.to_bytes(4, "big") + os.urandom(28)), 64, 1 << 20, False)
-        await wire.connect(order.url, PublicKey(bytes.fromhex(order.router)))
-        wires.append(wire)
+    for _ in range(order.links):
+        wires.append(await _connected(order, os.urandom(32).hex()))
     _ready()
     await trio.to_thread.run_sync(sys.stdin.read)
     return {"links": len(wires)}

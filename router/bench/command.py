@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,31 +10,40 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from router.bench import scenarios, traffic, yardstick
 from router.bench.goals import measured_goals, write_report
 from router.bench.rig import BenchFailed, workbench
 from router.bench.scenarios import Bench, Shape
+from router.bench.yardstick import Yardstick
+from router.cli.command import Command, json_option
+from router.cli.output import columns, facts, say, say_json
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."
+AT_LEAST_1 = click.IntRange(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--transport", "transports", multiple=True, type=click.Choice(["unix", "tls"]), help="Default: both.")
-@click.option("--messages", default=30_000, show_default=True, help="Messages of the throughput run.")
-@click.option("--size", default=1024, show_default=True, help="Bytes of a body.")
-@click.option("--publishers", default=1, show_default=True)
-@click.option("--subscribers", default=1, show_default=True)
-@click.option("--duplicates", default=1, show_default=True, help="How often each message arrives.")
-@click.option("--stalled", default=0, show_default=True, help="Further subscribers that never read.")
-@click.option("--verifiers", type=int, help="Verifier processes of the node; 0: check inline.")
+@click.option("--messages", default=30_000, type=AT_LEAST_1, show_default=True, help="Messages of the throughput run.")
+@click.option("--size", default=1024, type=click.IntRange(16, 60_000), show_default=True, help="Bytes of a body.")
+@click.option("--publishers", default=1, type=AT_LEAST_1, show_default=True)
+@click.option("--subscribers", default=1, type=AT_LEAST_1, show_default=True)
+@click.option("--duplicates", default=1, type=AT_LEAST_1, show_default=True, help="How often each message arrives.")
+@click.option(
+    "--stalled", default=0, type=click.IntRange(0), show_default=True, help="Further subscribers that never read."
+)
+@click.option("--verifiers", type=click.IntRange(0, 1024), help="Verifier processes of the node; 0: check inline.")
 @click.option("--unsynced", is_flag=True, help="Acknowledge before the disk has it.")
-@click.option("--drain", type=int, metavar="N", help="Instead: queue N messages for an absent one, who comes back.")
-@click.option("--idle", type=int, metavar="N", help="Instead: N idle links, and what each takes.")
-@click.option("--goals", is_flag=True, help="Every scenario that has a goal, with the goal beside it. Minutes.")
+@click.option(
+    "--drain", type=click.IntRange(10), metavar="N", help="Instead: queue N messages for an absent one, who comes back."
+)
+@click.option("--idle", type=AT_LEAST_1, metavar="N", help="Instead: N idle links, and what each takes.")
+@click.option(
+    "--goals", is_flag=True, help="Instead: every scenario that has a goal, with the goal beside it. Minutes."
+)
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="With --goals: write Markdown there.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON value.")
+@json_option
 def bench(
     transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
     stalled: int, verifiers: int | None, unsynced: bool, drain: int | None, idle: int | None, goals: bool,
@@ -45,16 +53,17 @@ def bench(
 
     Nothing of your own node is touched: the bench starts nodes of its own in a temporary home.
     """
-    if min(messages, publishers, subscribers, duplicates) < 1 or size < 16 or stalled < 0:
-        raise click.UsageError("counts must be at least 1 and --size at least 16 bytes")
+    if messages < publishers:
+        raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")
+    if report and not goals:
+        raise click.UsageError("--report goes with --goals")
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
         with workbench() as base, console.status("") as status:
             status.update(f"signing {max(messages, drain or 0)} messages of {size} bytes in advance")
             signed = traffic.make(base / "traffic", max(messages, drain or 0), size)
             status.update("measuring bare verification on one core and on two")
-            yard = yardstick.run(str(signed.path), signed.group_seed.hex(), signed.frame_bytes, 2.0)
-            made = Bench(base, yard, signed, not unsynced, verifiers)
+            made = Bench(base, yardstick.run(signed, 2.0), signed, not unsynced, verifiers, size)
             if goals:
                 rows: Any = measured_goals(made, status.update)
                 if report:
@@ -68,13 +77,16 @@ def bench(
                 rows = [_one(made, one, shape, status.update) for one in transports or ("unix", "tls")]
     except BenchFailed as error:
         raise click.ClickException(str(error)) from None
-    for row in rows:
-        row.setdefault("yardstick_one_core_per_s", yard.one_core_per_s)
-        row.setdefault("yardstick_two_core_per_s", yard.two_core_per_s)
     if as_json:
-        click.echo(json.dumps(rows))
+        yard = made.yardstick
+        known = {"yardstick_one_core_per_s": yard.one_core_per_s, "yardstick_two_core_per_s": yard.two_core_per_s}
+        say_json([row | known for row in rows])
+        return
+    if goals:
+        _print_goals(rows)
     else:
-        _print(rows, made)
+        _print(rows, made.yardstick)
+    say(HINT)
 
 
 def _one(made: Bench, transport: str, shape: Shape, say: Any) -> dict[str, Any]:
@@ -83,21 +95,34 @@ def _one(made: Bench, transport: str, shape: Shape, say: Any) -> dict[str, Any]:
     say(f"{transport}: 200 messages a second, one by one")
     row |= scenarios.latency(made, transport, 3.0)
     say("the latency without waiting for the disk, and one commit")
-    unsynced = replace(made, synced=False, homes=made.homes + 100)
+    unsynced = replace(made, synced=False)
     row["p50_unsynced_ms"] = scenarios.latency(unsynced, transport, 2.0)["p50_ms"]
     return row | {"commit_ms": scenarios.commit_ms(made.base)}
 
 
-def _print(rows: Iterable[dict[str, Any]], made: Bench) -> None:
-    console = Console()
-    yard = made.yardstick
-    console.print(
+def _print(rows: Iterable[dict[str, Any]], yard: Yardstick) -> None:
+    say(
         f"Yardstick: bare PyNaCl verifies {yard.one_core_per_s:,.0f} of these messages a second on one core and "
         f"{yard.two_core_per_s:,.0f} on two ({yard.cpu_us:.1f} µs each)."
     )
     for row in rows:
-        table = Table(title=row.get("title") or row.get("transport"), show_header=False, title_justify="left")
-        for name, value in row.items():
-            table.add_row(name, f"{value:,.3f}" if isinstance(value, float) else str(value))
-        console.print(table)
-    console.print(HINT)
+        say("")
+        facts([(name, _value(value)) for name, value in row.items()])
+
+
+def _print_goals(rows: Iterable[dict[str, Any]]) -> None:
+    columns(
+        ("FIGURE", "MEASURED", "GOAL", "MET"),
+        [(row["title"], f"{row['value']:.3f}", row["goal"], "yes" if row["met"] else "no") for row in rows],
+        "",
+    )
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.3f}"
+        case _:
+            return str(value)

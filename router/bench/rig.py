@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,6 +52,12 @@ class Client:
         self.end()
         return found
 
+    def whole(self) -> dict[str, Any]:
+        """Its whole life at once."""
+        self.ready()
+        self.go()
+        return self.result()
+
     def _line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -84,7 +90,7 @@ class Rig:
         flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = ["--listen", "tls://127.0.0.1:0"] if self.transport == "tls" else []
         command = [sys.executable, "-m", "router", "--home", str(self.home), "serve", "--json", *listen, *flags]
-        if not self.home.exists():
+        if not (self.home / "router.toml").exists():
             self._prepare()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -134,11 +140,22 @@ class Rig:
         """What the processes hold themselves; pages of the database's map are the system's cache, and not counted."""
         return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
 
-    def order(self, role: str, key: SigningKey, traffic: Traffic, **more: Any) -> Order:
-        return Order(
-            role, self.url, self.address, key.seed.hex(), path=str(traffic.path), group_seed=traffic.group_seed.hex(),
-            frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
-        )  # fmt: skip
+    def commits(self) -> int:
+        """How many transactions the node has committed since its start."""
+        command = [sys.executable, "-m", "router", "--home", str(self.home), "status", "--json"]
+        status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return int(json.loads(status.stdout)["counters"]["commits"])
+
+    @contextmanager
+    def running(self) -> Iterator[Clients]:
+        """Its clients; they and the node are gone at the end, whatever happens."""
+        clients = Clients(self)
+        try:
+            yield clients
+        finally:
+            for client in clients.clients:
+                client.end()
+            self.stop()
 
 
 def _cpu_s(pid: int) -> float:
@@ -151,6 +168,24 @@ def _anonymous_kib(pid: int) -> int:
         if line.startswith("RssAnon:"):
             return int(line.split()[1])
     return 0
+
+
+class Clients:
+    """Starts client processes of one rig and knows them all."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self.clients: list[Client] = []
+
+    def __call__(self, role: str, keys: Sequence[SigningKey], traffic: Traffic, **more: Any) -> Client:
+        """A process with a link for each key."""
+        rig, seeds = self._rig, [key.seed.hex() for key in keys]
+        order = Order(
+            role, rig.url, rig.address, seeds, path=str(traffic.path), group_seed=traffic.group_seed.hex(),
+            frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
+        )  # fmt: skip
+        self.clients.append(Client.start(order))
+        return self.clients[-1]
 
 
 @contextmanager

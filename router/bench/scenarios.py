@@ -11,16 +11,15 @@ from typing import Any
 
 import lmdb
 
-from router.bench.rig import Client, Rig
+from router.bench.rig import Rig
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
 from router.core.crypto import SigningKey
 
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
-
-
 WARM_LINKS = 100
+READERS_MAX = 4  # processes that subscribers share
 
 
 @dataclass
@@ -32,17 +31,17 @@ class Bench:
     traffic: Traffic
     synced: bool = True
     verifiers: int | None = None
-    homes: int = 0
+    body_bytes: int = 1024
 
     def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
-        self.homes += 1
         flags = dict(settings)
         if not self.synced:
             flags["store.durability"] = "unsynced"
         if self.verifiers is not None:
             flags["verify.verifiers"] = str(self.verifiers)
         grants = [bytes(key.public) for key in keys] if transport == "tls" else []
-        rig = Rig(self.base / f"home{self.homes}", transport, flags, grants)
+        home = Path(tempfile.mkdtemp(prefix="home", dir=self.base))
+        rig = Rig(home, transport, flags, grants)
         rig.start()
         return rig
 
@@ -67,45 +66,48 @@ def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
     """As fast as it goes: messages a second from the first byte sent until the last subscriber has the last one."""
     publishers, subscribers, stalled = keys(shape.publishers), keys(shape.subscribers), keys(shape.stalled)
     rig = bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
-    running: list[Client] = []
-    try:
-        count = shape.count // shape.publishers * shape.publishers
-        readers = [Client.start(rig.order("subscribe", key, bench.traffic, count=count)) for key in subscribers]
-        frozen = [Client.start(rig.order("subscribe", key, bench.traffic, count=count, stall=True)) for key in stalled]
-        each = count // shape.publishers
+    each = shape.count // shape.publishers
+    count = each * shape.publishers
+    with rig.running() as running:
+        readers = [running("subscribe", part, bench.traffic, count=count) for part in _shared(subscribers)]
+        _frozen = [running("subscribe", [key], bench.traffic, stall=True) for key in stalled]
         writers = [
-            Client.start(rig.order("publish", key, bench.traffic, first=at * each, count=each, repeat=shape.repeat))
+            running("publish", [key], bench.traffic, first=at * each, count=each, repeat=shape.repeat)
             for at, key in enumerate(publishers)
         ]
-        running = readers + frozen + writers
-        for client in running:
+        for client in running.clients:
             client.ready()
-        cpu_s = rig.cpu_s()
-        for client in running:
+        commits, cpu_s = rig.commits(), rig.cpu_s()
+        for client in running.clients:
             client.go()
         wrote = [client.result() for client in writers]
         read = [client.result() for client in readers]
         cpu_s = rig.cpu_s() - cpu_s
-        memory = rig.memory_mib()
-    finally:
-        for client in running:
-            client.end()
-        rig.stop()
+        memory, commits = rig.memory_mib(), rig.commits() - commits
     began = min(one["began"] for one in wrote)
     ended = max([one["ended"] for one in read] + ([one["ended"] for one in wrote] if shape.repeat > 1 else []))
     frames = count * shape.repeat
     rate = frames / (ended - began)
-    yard = bench.yardstick
     return {
         "transport": transport, "sync": bench.synced, "publishers": shape.publishers,
         "subscribers": shape.subscribers, "stalled": shape.stalled, "repeat": shape.repeat,
         "lost": sum(one["lost"] for one in read), "doubled": sum(one["doubled"] for one in read),
         "refused": sum(len(one["refused"]) for one in wrote),
         "messages_per_s": rate, "deliveries_per_s": count * shape.subscribers / (ended - began),
-        "ratio_one_core": rate / yard.one_core_per_s, "ratio_two_core": rate / yard.two_core_per_s,
-        "cpu_us_per_message": cpu_s / frames * 1e6, "verify_cpu_share": count * yard.cpu_us / 1e6 / cpu_s,
+        **_ratios(bench, rate), "messages_per_commit": frames / max(1, commits),
+        "cpu_us_per_message": cpu_s / frames * 1e6, "verify_cpu_share": count * bench.yardstick.cpu_us / 1e6 / cpu_s,
         "client_cpu_us_per_message": sum(one["cpu_s"] for one in wrote + read) / frames * 1e6, "rss_mib": memory,
     }  # fmt: skip
+
+
+def _shared(subscribers: list[SigningKey]) -> list[list[SigningKey]]:
+    """Many subscribers share a few processes, or their number would be measured instead of the node."""
+    return [part for at in range(READERS_MAX) if (part := subscribers[at::READERS_MAX])]
+
+
+def _ratios(bench: Bench, rate: float) -> dict[str, float]:
+    yard = bench.yardstick
+    return {"ratio_one_core": rate / yard.one_core_per_s, "ratio_two_core": rate / yard.two_core_per_s}
 
 
 def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) -> dict[str, float]:
@@ -113,20 +115,14 @@ def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) 
     publisher, subscriber = keys(2)
     rig = bench.rig(transport, [publisher, subscriber])
     count = int(seconds * per_s)
-    running: list[Client] = []
-    try:
-        reader = Client.start(rig.order("subscribe", subscriber, bench.traffic, count=count, rate_per_s=per_s))
-        writer = Client.start(rig.order("publish", publisher, bench.traffic, count=count, rate_per_s=per_s))
-        running = [reader, writer]
-        for client in running:
+    with rig.running() as running:
+        reader = running("subscribe", [subscriber], bench.traffic, count=count, rate_per_s=per_s)
+        writer = running("publish", [publisher], bench.traffic, count=count, rate_per_s=per_s)
+        for client in running.clients:
             client.ready()
-        for client in running:
+        for client in running.clients:
             client.go()
         sent, got = writer.result()["times"], reader.result()["times"]
-    finally:
-        for client in running:
-            client.end()
-        rig.stop()
     took = sorted((arrived - left) * 1000 for left, arrived in zip(sent, got, strict=True))
     return {"p50_ms": _rank(took, 0.5), "p99_ms": _rank(took, 0.99), "p999_ms": _rank(took, 0.999)}
 
@@ -137,42 +133,29 @@ def _rank(ordered: list[float], share: float) -> float:
 
 
 def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
-    """An absent subscriber comes back: messages a second until it has read, settled, and the node has deleted all."""
+    """Messages are queued for an absent subscriber, the node restarts, and the subscriber comes back.
+
+    The rate counts from before it connects until it has read all, settled, and the node has deleted all. Memory is
+    looked at when a tenth is queued and when all is.
+    """
     publisher, subscriber = keys(2)
     rig = bench.rig(transport, [publisher, subscriber], **ROOMY, **{"queues.share_percent": "100"})
-    running: list[Client] = []
-    try:
-        member = Client.start(rig.order("subscribe", subscriber, bench.traffic, count=0, durable=True))
-        running.append(member)
-        member.ready()
-        member.go()
-        member.result()
-        writer = Client.start(rig.order("publish", publisher, bench.traffic, count=count))
-        running.append(writer)
-        writer.ready()
-        writer.go()
-        writer.result()
+    with rig.running() as running:
+        running("subscribe", [subscriber], bench.traffic, count=0, durable=True).whole()
+        running("publish", [publisher], bench.traffic, count=count // 10).whole()
+        memory_tenth = rig.memory_mib()
+        running("publish", [publisher], bench.traffic, first=count // 10, count=count - count // 10).whole()
         memory = rig.memory_mib()
-        began_start = time.perf_counter()
         rig.stop()
+        began = time.perf_counter()
         rig.start()
-        start_s = time.perf_counter() - began_start
-        reader = Client.start(
-            rig.order("subscribe", subscriber, bench.traffic, count=count, durable=True, join=False, until_empty=True)
-        )
-        running.append(reader)
-        reader.ready()
-        reader.go()
-        result = reader.result()
-    finally:
-        for client in running:
-            client.end()
-        rig.stop()
+        start_s = time.perf_counter() - began
+        result = running("subscribe", [subscriber], bench.traffic, count=count, durable=True, back=True).whole()
     rate = count / (result["ended"] - result["began"])
     return {
         "transport": transport, "queued": count, "lost": result["lost"], "doubled": result["doubled"],
-        "messages_per_s": rate, "ratio_one_core": rate / bench.yardstick.one_core_per_s,
-        "ratio_two_core": rate / bench.yardstick.two_core_per_s, "rss_mib": memory, "restart_s": start_s,
+        "out_of_order": result["out_of_order"], "messages_per_s": rate, **_ratios(bench, rate),
+        "rss_mib_tenth_queued": memory_tenth, "rss_mib_all_queued": memory, "start_s": start_s,
     }  # fmt: skip
 
 
@@ -180,17 +163,11 @@ def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
     """Open links and say nothing: KiB of the node's memory for each, after a hundred others have warmed it up."""
     most = str(links + WARM_LINKS + 1)
     rig = bench.rig(transport, [], **{"node.accept": "anyone", "limits.strangers_connections_max": most})
-    clients: list[Client] = []
-    try:
+    with rig.running() as running:
         for count in (WARM_LINKS, links):
             before = rig.memory_mib()
-            clients.append(Client.start(rig.order("idle", keys(1)[0], bench.traffic, links=count)))
-            clients[-1].ready()
+            running("idle", [], bench.traffic, links=count, window_messages=64, window_bytes=1 << 20).ready()
         after = rig.memory_mib()
-    finally:
-        for client in clients:
-            client.end()
-        rig.stop()
     return {"transport": transport, "links": links, "kib_per_link": (after - before) * 1024 / links}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nacl.signing import VerifyKey
 
+from router.bench.traffic import Traffic
 from router.core.crypto import SigningKey
 
 
@@ -42,15 +43,15 @@ def measure(path: str, group_seed: str, frame_bytes: int, seconds: float) -> tup
     return count / (time.perf_counter() - began), (time.process_time() - cpu) / count * 1e6
 
 
-def run(path: str, group_seed: str, frame_bytes: int, seconds: float) -> Yardstick:
+def run(signed: Traffic, seconds: float) -> Yardstick:
     """One process alone, then two side by side."""
-    ones = _processes(1, path, group_seed, frame_bytes, seconds)
-    twos = _processes(2, path, group_seed, frame_bytes, seconds)
+    ones, twos = _processes(1, signed, seconds), _processes(2, signed, seconds)
     return Yardstick(ones[0][0], sum(rate for rate, _ in twos), ones[0][1])
 
 
-def _processes(count: int, path: str, group_seed: str, frame_bytes: int, seconds: float) -> list[tuple[float, float]]:
-    command = [sys.executable, "-m", "router.bench.yardstick", path, group_seed, str(frame_bytes), str(seconds)]
+def _processes(count: int, signed: Traffic, seconds: float) -> list[tuple[float, float]]:
+    words = (str(signed.path), signed.group_seed.hex(), str(signed.frame_bytes), str(seconds))
+    command = [sys.executable, "-m", "router.bench.yardstick", *words]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(count)]
     return [tuple(json.loads(process.communicate()[0])) for process in running]
 

@@ -88,5 +88,6 @@ class Root(Group):
 def main() -> None:
     """Messages between keys: every component is a public key, and nothing accepted is lost.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no node is running, 4 refused, 5 timed out.
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no node is running, 4 refused, 5 timed out, 130
+    interrupted before it was done.
     """

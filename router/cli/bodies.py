@@ -1,4 +1,4 @@
-"""The bodies to send: arguments, or standard input, one message a line or all of it."""
+"""The bodies to send: arguments, whole files, or standard input, one message a line or all of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
+import click
 import trio
 
 from router.cli.exits import Exit, Failure
@@ -17,8 +18,15 @@ READ_BYTES = 1 << 16
 BODY_BYTES_MAX = 64 << 20  # what the largest frame could hold; a longer line is no message
 
 
-async def bodies(arguments: tuple[str, ...], *, whole: bool) -> AsyncGenerator[bytes, None]:
-    """Each argument as it is; without arguments, or with the argument -, what standard input brings."""
+async def bodies(
+    arguments: tuple[str, ...], files: tuple[str, ...] = (), *, whole: bool
+) -> AsyncGenerator[bytes, None]:
+    """Each argument and each file as it is; with neither, or with the argument -, what standard input brings."""
+    for path in files:
+        with click.open_file(path, "rb") as file:
+            yield await _read_whole(file, "standard input" if path == "-" else path)
+    if files:
+        return
     if arguments and arguments != ("-",):
         for one in arguments:
             yield os.fsencode(one)
@@ -26,28 +34,40 @@ async def bodies(arguments: tuple[str, ...], *, whole: bool) -> AsyncGenerator[b
     stdin = sys.stdin.buffer
     if stdin.isatty():
         note("reading messages from the terminal, " + ("Ctrl-D ends" if whole else "one a line; Ctrl-D ends"))
-    async with aclosing(_read_whole(stdin) if whole else _read_lines(stdin)) as read:
+    if whole:
+        yield await _read_whole(stdin, "standard input")
+        return
+    async with aclosing(_read_lines(stdin)) as read:
         async for body in read:
             yield body
 
 
-async def _read_whole(stdin: BinaryIO) -> AsyncGenerator[bytes, None]:
-    body = await trio.to_thread.run_sync(stdin.read, BODY_BYTES_MAX + 1, abandon_on_cancel=True)
-    _check(body)
-    yield body
+async def _read_whole(file: IO[bytes], name: str) -> bytes:
+    body = bytearray()
+    while data := await _read(file):
+        body += data
+        if len(body) > BODY_BYTES_MAX:
+            said = f"{name} holds more than {BODY_BYTES_MAX >> 20} MiB, which no message can"
+            raise Failure(Exit.USAGE, f"{said}: split it")
+    return bytes(body)
 
 
 async def _read_lines(stdin: BinaryIO) -> AsyncGenerator[bytes, None]:
     """Lines without their ends; the last one need not have one."""
-    read = getattr(stdin, "read1", stdin.read)
     rest = b""
-    while data := await trio.to_thread.run_sync(read, READ_BYTES, abandon_on_cancel=True):
+    while data := await _read(stdin):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line.removesuffix(b"\r")
         _check(rest)
     if rest:
         yield rest
+
+
+async def _read(file: IO[bytes]) -> bytes:
+    """What is there. Not through the buffer: its lock, held by a thread that still waits when we end, is fatal."""
+    raw: IO[bytes] = getattr(file, "raw", file)
+    return await trio.to_thread.run_sync(raw.read, READ_BYTES, abandon_on_cancel=True)
 
 
 def _check(body: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from router.cli.exits import Exit, Failure
+
 if TYPE_CHECKING:
-    from router.settings.config import Config
     from router.settings.home import Home
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
@@ -28,18 +30,34 @@ class Invocation:
 
     @property
     def home(self) -> Home:
-        """The home, made with a commented `router.toml` on first use."""
-        from router.settings.home import Home
+        """The home of a node; without one nothing is made, and `Failure` says how to make it."""
+        home = self.chosen_home
+        if home.holds_node:
+            return home
+        option = f"--home {shlex.quote(self.home_option)} " if self.home_option else ""
+        raise Failure(Exit.NO_NODE, f"no node at {home.path}: `router {option}init` makes one")
 
-        home = Home.chosen(self.home_option)
+    @property
+    def home_to_write(self) -> Home:
+        """The same for commands that keep something: they make home and key on first use, and say so."""
+        from router.cli.output import note
+        from router.core.text import key_text
+        from router.settings import keyring
+
+        home = self.chosen_home
+        is_new = not home.holds_node
         home.create()
+        if is_new:
+            key = keyring.load_or_create(home, keyring.NODE)
+            note(f"there was no node at {home.path}: made one, {key_text('addr', key.public)}")
         return home
 
-    def config(self) -> Config:
-        """The configuration in force in that home; `ConfigError`."""
-        from router.settings import config
+    @property
+    def chosen_home(self) -> Home:
+        """The same, whether it exists or not."""
+        from router.settings.home import Home
 
-        return config.load(self.home.config_path)[0]
+        return Home.chosen(self.home_option)
 
 
 def invocation() -> Invocation:

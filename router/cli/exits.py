@@ -52,20 +52,21 @@ def _judged(error: Exception) -> tuple[Exit, str]:
         case click.Abort():
             return Exit.INTERRUPTED, ""
         case BrokenPipeError():
-            _leave_output()
+            leave_output()
             return Exit.FAILED, ""
         case click.exceptions.NoArgsIsHelpError():
             return Exit.USAGE, error.format_message()
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "router"
-            return Exit.USAGE, f"{error.format_message().rstrip('.')}; `{where} --help` shows how"
+            said = error.format_message().rstrip(".")
+            return Exit.USAGE, f"{said}{'' if said.endswith('?') else ';'} `{where} --help` shows how"
         case click.ClickException():
             return Exit(error.exit_code), error.format_message()
     cause = error.__cause__  # of an actor's failure, which ends the node
     return _known(error) or (_known(cause) if isinstance(cause, Exception) else None) or _unknown(error)
 
 
-def _leave_output() -> None:
+def leave_output() -> None:
     """Whoever read our output has gone: what is still buffered goes nowhere, without a word."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
@@ -89,13 +90,14 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
+    from router.settings.names import UnknownName
     from router.transport import InvalidUrl, ListenFailed
 
     return (
         ((NodeUnavailable,), Exit.NO_NODE),
         ((Refused, JoinRefused), Exit.REFUSED),
         ((NotAnswered,), Exit.TIMED_OUT),
-        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownService), Exit.USAGE),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownName, UnknownService), Exit.USAGE),
         ((HomeError, StoreError, ListenFailed, JournalError, LogNotWritten, SealError), Exit.FAILED),
     )
 

@@ -10,7 +10,7 @@ import click
 
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, say, say_json
+from router.cli.output import columns, note, say, say_json
 from router.core.grouplink import GroupLink, new_group, parse_link
 from router.core.text import key_text
 from router.settings import keyring
@@ -28,11 +28,10 @@ def group() -> None:
 @json_option
 def new(name: str, as_json: bool) -> None:
     """Make a group and print its link, which is a secret of its members."""
-    home = invocation().home
-    if name in keyring.groups(home):
+    if name in keyring.groups(invocation().chosen_home):
         raise Failure(Exit.USAGE, f'there is a group "{name}" already; `router group share {name}` prints its link')
-    link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), name)
-    keyring.add_group(home, name, link)
+    link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), keyring.checked(name))
+    keyring.add_group(invocation().home_to_write, name, link)
     _print_link(name, link, as_json)
 
 
@@ -59,6 +58,8 @@ def list_groups(as_json: bool) -> None:
 def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
     """Print the link of a group, by its name or key."""
     found, link = keyring.find(invocation().home, name)
+    if link.seed is None and not read_only:
+        note(f"this link is for reading only: the right to send to {found} is not kept here")
     link = link.read_only() if read_only else link
     if qr and not as_json:
         _draw(link.text())
@@ -70,11 +71,21 @@ def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
 @click.option("--name", help="What to call it here; else what the link says.")
 @json_option
 def add(link: str, name: str | None, as_json: bool) -> None:
-    """Keep the group of a LINK; - reads it from standard input, which leaves no trace in the shell's history."""
+    """Keep the group of a LINK.
+
+    With - the link is read from standard input, which leaves no trace in the shell's history. A group that is known
+    already gains the right to send, if the link brings it, and the new name, if one is given.
+    """
     found = parse_link(sys.stdin.readline() if link == "-" else link)
-    kept = keyring.add_group(invocation().home, name or _name_for(found), found)
+    wanted = keyring.checked(_name_for(found) if name is None else name)
+    home = invocation().home_to_write
+    known = {one.group: before for before, one in keyring.groups(home).items()}.get(found.group)
+    kept = keyring.add_group(home, wanted, found, rename=name is not None)
+    if known is not None:
+        note(f"this group was kept here as {known} already" + (f"; it is {kept} now" if kept != known else ""))
     if as_json:
-        say_json({"name": kept, "group": found.group, "send": found.seed is not None})
+        may_send = keyring.find(home, kept)[1].seed is not None
+        say_json({"name": kept, "group": found.group, "send": may_send})
     else:
         say(f"{kept}  {key_text('group', found.group)}")
 

@@ -11,7 +11,6 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import facts, say, say_json
 from router.core.text import key_text
 from router.settings import config, keyring
-from router.settings.home import Home
 
 
 @click.command(cls=Command)
@@ -26,7 +25,7 @@ def init(role: str | None, as_json: bool) -> None:
 
     What exists already stays as it is.
     """
-    home = Home.chosen(invocation().home_option)
+    home = invocation().chosen_home
     is_new = home.create(cast(config.Role, role or "edge"))
     settings, _ = config.load(home.config_path)
     if role is not None and role != settings.node.role:
@@ -45,7 +44,7 @@ def init(role: str | None, as_json: bool) -> None:
 def show_id(as_json: bool) -> None:
     """Print this node's address, whether it runs or not."""
     home = invocation().home
-    address = keyring.load_or_create(home, keyring.NODE).public
+    address = keyring.load(home, keyring.NODE).public
     if as_json:
         say_json({"address": address, "text": key_text("addr", address), "home": str(home.path)})
     else:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any, cast
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
-from router.cli.exits import Failure
-from router.cli.names import Names
+from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.cli.urls import check_url
+from router.cli.soundness import check_neighbour, check_url
 from router.client.errors import NodeUnavailable
+from router.core.crypto import PublicKey
 from router.core.text import key_text
 from router.settings import config as configuration
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
+from router.settings.home import Home
+from router.settings.names import Names
 
 GRANTS = ("join", "store", "relay")
 
@@ -32,15 +34,17 @@ def peer() -> None:
 @click.option("--name", help="What to call it here.")
 @click.option("--grant", metavar="RIGHTS", help="What it may do here: any of join,store,relay.")
 @click.option("--uplink", is_flag=True, help="Join our groups there and publish through it.")
-def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None, uplink: bool) -> None:
+@json_option
+def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None, uplink: bool, as_json: bool) -> None:
     """Make a node a neighbour, or change what is said of one.
 
     Without URL it is one that dials us. What is not given stays as it is; a neighbour that was blocked no longer is.
     """
     for url in urls:
         check_url(url)
-    config = invocation().config()
-    key = Names(invocation().home, config).address(address)
+    home = invocation().chosen_home
+    config = configuration.load(home.config_path)[0]
+    key = _neighbour(home, Names(home, config), address)
     known = next((one for one in config.peers if one.address == key), None)
     wanted = replace(known or Peer(address=key), blocked=False)
     wanted = replace(
@@ -52,35 +56,43 @@ def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None
     )
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
-    _change(UpdatePeer(wanted) if known else AddPeer(wanted))
-    say(f"{wanted.name or key_text('addr', key)} is a neighbour now" if not known else "changed")
+    running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
+    shown = wanted.name or key_text("addr", key)
+    _tell(f"{shown} is changed" if known else f"{shown} is a neighbour now", wanted, running, as_json)
 
 
 @peer.command("block", cls=Command)
 @click.argument("address")
-def block(address: str) -> None:
+@json_option
+def block(address: str, as_json: bool) -> None:
     """Shut a key out. `router peer add ADDRESS` lets it in again."""
-    key = Names(invocation().home, invocation().config()).address(address)
-    _change(BlockPeer(key))
-    say(f"{key_text('addr', key)} is blocked")
+    home = invocation().chosen_home
+    key = _neighbour(home, Names.of(home), address)
+    running = _change(BlockPeer(key))
+    _tell(f"{key_text('addr', key)} is blocked", _peer(home, key), running, as_json)
 
 
 @peer.command("remove", cls=Command)
 @click.argument("address")
-def remove(address: str) -> None:
+@json_option
+def remove(address: str, as_json: bool) -> None:
     """Forget a neighbour."""
-    key = Names(invocation().home, invocation().config()).address(address)
-    _change(RemovePeer(key))
-    say(f"{key_text('addr', key)} is no neighbour any more")
+    home = invocation().home
+    key = Names.of(home).address(address)
+    known = _peer(home, key)
+    running = _change(RemovePeer(key))
+    _tell(f"{key_text('addr', key)} is no neighbour any more", known, running, as_json)
 
 
 @peer.command("list", cls=Command)
 @json_option
 def list_peers(as_json: bool) -> None:
-    """The neighbours of `router.toml`, and how they are if the node runs."""
-    config = invocation().config()
+    """The neighbours of `router.toml`.
+
+    If the node runs, also how they are.
+    """
     live = _live()
-    rows = [_row(one, live) for one in config.peers]
+    rows = [_row(one, live) for one in configuration.load(invocation().home.config_path)[0].peers]
     if as_json:
         say_json(rows)
         return
@@ -88,11 +100,11 @@ def list_peers(as_json: bool) -> None:
         note("no node is running: their states are not known")
     table = [
         (one["name"], key_text("addr", one["address"]), one["state"], ",".join(one["grant"]), one["rtt_ms"],
-         " ".join(one["urls"]))
+         " ".join(one["urls"]), one["problem"] or "")
         for one in rows
     ]  # fmt: skip
     columns(
-        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS"),
+        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS", "PROBLEM"),
         table,
         "no neighbours yet; `router peer add` adds one",
     )
@@ -119,17 +131,40 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _change(change: PeerChange) -> None:
-    """Edit the file; then the running node reads it again."""
-    home = invocation().home
+def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
+    """The key of somebody else."""
+    key = names.address(text)
+    if why := check_neighbour(home, key):
+        raise Failure(Exit.USAGE, why)
+    return key
+
+
+def _peer(home: Home, key: PublicKey) -> Peer:
+    """As the file has it now."""
+    peers = configuration.load(home.config_path)[0].peers
+    return next((one for one in peers if one.address == key), Peer(address=key))
+
+
+def _change(change: PeerChange) -> bool:
+    """Edit the file; then the running node reads it again. Whether there is one."""
+    home = invocation().home_to_write
     configuration.edit_peers(home.config_path, change)
     try:
         ask(home, "reload")
     except NodeUnavailable:
-        return
+        return False
     except Failure as failure:
         said = f"{home.config_path} is changed, but the running node is not: {failure}"
         raise Failure(failure.code, said) from None
+    return True
+
+
+def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
+    """What was done; `running`: a node runs, and has been told."""
+    if as_json:
+        say_json({**asdict(peer), "running": running})
+    else:
+        say(sentence)
 
 
 def _grants(text: str) -> tuple[Grant, ...]:

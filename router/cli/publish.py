@@ -13,13 +13,16 @@ import trio
 
 from router.cli.bodies import bodies
 from router.cli.command import Command, invocation, json_option
-from router.cli.names import Names
+from router.cli.exits import Exit, Failure
+from router.cli.output import note
 from router.cli.tally import Tally
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
 from router.core.crypto import PublicKey
 from router.core.lifetime import UINT32_MAX
+from router.settings import config, keyring
+from router.settings.names import Names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 IN_FLIGHT = 1000
@@ -37,15 +40,16 @@ class Posting:
     queue: bool
     wait_s: float | None
     as_json: bool
+    files: tuple[str, ...]
     raw: bool = False
 
     def each(self) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
-        return aclosing(bodies(self.bodies, whole=self.raw))
+        return aclosing(bodies(self.bodies, self.files, whole=self.raw))
 
     def connect(self) -> Node:
         return connect(
             home=invocation().home, as_name=self.as_name, when_down="queue" if self.queue else "raise",
-            outcomes=self.wait_s is not None,
+            outcomes=self.wait_s is not None, on_away=note if self.queue else None,
         )  # fmt: skip
 
 
@@ -62,23 +66,31 @@ _TIMEOUT = click.option(
 )
 
 
+_FILE = click.option(
+    "--file", "files", type=click.Path(exists=True, dir_okay=False, allow_dash=True), multiple=True, metavar="PATH",
+    help="Send what the file holds, as one message; - is standard input. Repeatable.",
+)  # fmt: skip
+
+
 def _options(command: Function) -> Function:
-    for option in (_TTL, _EXPIRY, _AS, _QUEUE, _WAIT, _TIMEOUT, json_option):
+    for option in (json_option, _TIMEOUT, _WAIT, _QUEUE, _AS, _EXPIRY, _TTL, _FILE):
         command = option(command)
     return command
 
 
 def _posting(
     bodies: tuple[str, ...], ttl: int | None, expiry: int | None, as_name: str | None, queue: bool, wait: bool,
-    timeout: float | None, as_json: bool, raw: bool = False,
+    timeout: float | None, as_json: bool, files: tuple[str, ...], raw: bool = False,
 ) -> Posting:  # fmt: skip
+    if files and bodies:
+        raise click.UsageError("--file PATH takes the place of BODY; give one of them.")
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is how long --wait waits; give --wait too.")
-    usual = invocation().config().defaults
+    usual = config.load(invocation().home.config_path)[0].defaults
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     return Posting(
         bodies, usual.ttl_s if ttl is None else ttl, usual.expiry_min if expiry is None else expiry, as_name, queue,
-        wait_s, as_json, raw,
+        wait_s, as_json, files, raw,
     )  # fmt: skip
 
 
@@ -90,8 +102,8 @@ def _posting(
 def pub(group: str, **given: Any) -> None:
     """Publish to a GROUP: its name, its key, or its link.
 
-    Each BODY is a message; without one, or with -, each line of standard input is. Prints the id of each when the
-    router has it in custody. Exit code 4: some were refused.
+    Each BODY is a message; without one, or with -, each line of standard input is; with --file, all that a file holds.
+    Prints the id of each when the router has it in custody. Exit code 4: some were refused.
     """
     posting = _posting(**given)
     trio.run(_publish, group, posting)
@@ -104,13 +116,16 @@ def pub(group: str, **given: Any) -> None:
 def send(address: str, **given: Any) -> None:
     """Send to an ADDRESS: the name of a neighbour or kept key, addr1… text, or hex. As `router pub` otherwise."""
     posting = _posting(**given)
-    to = Names(invocation().home, invocation().config()).address(address)
+    home = invocation().home
+    to = Names.of(home).address(address)
+    if to == keyring.load(home, keyring.NODE).public:
+        raise Failure(Exit.USAGE, "this is the node's own address; messages go to apps, services and other nodes' apps")
     trio.run(_send, to, posting)
 
 
 async def _publish(name: str, posting: Posting) -> None:
     tally = Tally(posting.as_json)
-    async with posting.connect() as node:
+    async with posting.connect() as node, tally.counting():
         group = node.group(name, raw=posting.raw)
         if posting.wait_s is None:
             await _stream(group, posting, tally)
@@ -122,7 +137,7 @@ async def _publish(name: str, posting: Posting) -> None:
 
 async def _send(to: PublicKey, posting: Posting) -> None:
     tally = Tally(posting.as_json)
-    async with posting.connect() as node:
+    async with posting.connect() as node, tally.counting():
         send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
         await _one_by_one(send, posting, tally)
     tally.finish()
@@ -136,12 +151,16 @@ async def _stream(group: Group, posting: Posting, tally: Tally) -> None:
     )  # fmt: skip
     async with publisher, posting.each() as bodies:
         async for body in bodies:
+            if tally.is_unheard():
+                break
             await publisher.publish(body)
 
 
 async def _one_by_one(hand_in: Callable[..., Awaitable[Any]], posting: Posting, tally: Tally) -> None:
     async with posting.each() as bodies:
         async for body in bodies:
+            if tally.is_unheard():
+                break
             with tally.hearing():
                 if posting.wait_s is None:
                     tally.taken(await hand_in(body))

@@ -26,18 +26,25 @@ log = logging.getLogger(__name__)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listening:
-    """What the command line says about receiving."""
+    """What the command line says about receiving, and how many messages have come."""
 
     count: int | None
     timeout_s: float | None
     as_name: str | None
     journal: str | None
     as_json: bool
+    came: int = 0
+
+    @property
+    def so_far(self) -> str:
+        return "" if self.count is None else f"; {self.came} of {self.count} messages came"
 
     def connect(self) -> Node:
-        return connect(home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note)
+        return connect(
+            home=invocation().home, as_name=self.as_name, journal=self.journal, on_problem=note, on_away=note
+        )  # fmt: skip
 
 
 _COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages.")
@@ -55,7 +62,7 @@ _JOURNAL = click.option(
 
 
 def _options(command: Function) -> Function:
-    for option in (_COUNT, _TIMEOUT, _AS, _JOURNAL, json_option):
+    for option in (json_option, _JOURNAL, _AS, _TIMEOUT, _COUNT):
         command = option(command)
     return command
 
@@ -73,7 +80,8 @@ def _listening(
 def sub(group: str, raw: bool, **given: Any) -> None:
     """Join a GROUP (its name, its key, or its link) and print its messages, one a line, until Ctrl-C.
 
-    A message is settled once its line is out; one that was printed but not settled comes again.
+    A message is settled once its line is out; one that was printed but not settled comes again. While the node is away
+    it waits. Ctrl-C ends it with code 0, or 130 before --count messages have come.
     """
     trio.run(_until_signal, _subscribe, group, raw, _listening(**given))
 
@@ -102,26 +110,27 @@ async def _receive(listening: Listening) -> None:
 
 
 async def _print_all(messages: Messages, listening: Listening) -> None:
-    left = listening.count
     with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
         async for message in messages:
             _print(message, listening.as_json)
-            if left is not None:
-                left -= 1
-                if not left:
-                    await message.settle()
-                    return
+            listening.came += 1
+            if listening.came == listening.count:
+                await message.settle()
+                return
     if scope.cancelled_caught:
-        got = "" if listening.count is None else f"; {(listening.count or 0) - (left or 0)} of {listening.count} came"
-        raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{got}")
+        raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{listening.so_far}")
 
 
 async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
-    """Ctrl-C and SIGTERM end listening in good order, and are no failure."""
+    """Ctrl-C and SIGTERM end listening in good order. They are how it ends, and no failure, unless more was to come."""
+    listening: Listening = args[-1]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
         await listen(*args)
         nursery.cancel_scope.cancel()
+        return
+    if listening.count is not None:
+        raise Failure(Exit.INTERRUPTED, f"interrupted{listening.so_far}")
 
 
 async def _cancel_on_signal(scope: trio.CancelScope) -> None:

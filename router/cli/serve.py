@@ -13,7 +13,7 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.output import facts, say_json, size_text
 from router.cli.settings import overrides
-from router.cli.urls import check_url
+from router.cli.soundness import check_url, rules
 from router.core.text import key_text
 from router.node import Node, Ready
 from router.settings import config as configuration
@@ -45,20 +45,21 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     Prints address, listeners, durability and queue when it is ready. SIGTERM and Ctrl-C drain and stop it; what is
     in custody is safe on disk and goes on at the next start.
     """
-    home = invocation().home
+    for url in listen:
+        check_url(url)
     flags = overrides(settings)
     if listen:
         flags["node.listen"] = listen
     if verifiers is not None:
         flags["verify.verifiers"] = verifiers
 
+    home = invocation().chosen_home
+
     def load() -> Config:
-        return configuration.load(home.config_path, flags)[0]
+        return configuration.load(home.config_path, flags, rules(home))[0]
 
     config = load()
-    for url in config.node.listen:
-        check_url(url)
-    trio.run(_serve, Node(home, config, load), home, as_json)
+    trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
 
 
 async def _serve(node: Node, home: Home, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import click
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
+from router.cli.soundness import rules
 from router.core.crypto import PublicKey
 from router.core.text import key_text
 from router.settings import config as configuration
@@ -25,8 +26,9 @@ def config() -> None:
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
     """Find every mistake in `router.toml`; exit code 2 if there is one."""
-    path = invocation().home.config_path
-    problems = configuration.check(path)
+    home = invocation().home
+    path = home.config_path
+    problems = configuration.check(path, rules(home))
     if as_json:
         say_json({"file": str(path), "ok": not problems, "problems": problems})
     elif not problems:
@@ -41,7 +43,10 @@ def check(ctx: click.Context, as_json: bool) -> None:
 @click.argument("prefix", default="")
 @json_option
 def show(prefix: str, as_json: bool) -> None:
-    """The settings in force and where each came from; PREFIX (`link`, `store.durability`) chooses some."""
+    """The settings in force and where each came from.
+
+    PREFIX (`link`, `store.durability`) chooses some.
+    """
     found, origins = configuration.load(invocation().home.config_path)
     rows = [one for one in configuration.show(found, origins) if one.name.startswith(prefix)]
     if not rows:

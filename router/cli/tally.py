@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
-from router.cli.exits import Exit, Failure
+from router.cli.exits import Exit, Failure, leave_output
 from router.cli.output import note, say, say_json
-from router.client.errors import ClientError, Refused
+from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.core.crypto import MessageId
 from router.core.events import reason_word
 from router.core.link import RecipientOutcome
@@ -21,30 +22,28 @@ class Tally:
         self._as_json = as_json
         self._messages = self._refused = self._unfinished = 0
         self._failure: ClientError | None = None
+        self._is_heard = True
+        self._rest = ""
 
     def __repr__(self) -> str:
         return f"<{self._messages} messages, {self._refused} refused>"
 
+    def is_unheard(self) -> bool:
+        """Whether nobody reads standard output any more; then what would be sent next is not."""
+        self._rest = "" if self._is_heard else ", the rest was not sent"
+        return not self._is_heard
+
     def taken(self, id: MessageId) -> None:
         """The router has it in custody."""
         self._messages += 1
-        if self._as_json:
-            say_json({"id": id, "custody": True})
-        else:
-            say(key_text("msg", id))
+        self._say({"id": id, "custody": True}, key_text("msg", id))
 
     def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
         """It is in custody, and this is known of its recipients."""
         self._messages += 1
         self._unfinished += not complete
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
-        if self._as_json:
-            say_json({"id": id, "custody": True, "recipients": rows})
-            return
-        say(key_text("msg", id))
-        for one in recipients:
-            whom = f"{one.recipient} recipients" if isinstance(one.recipient, int) else key_text("addr", one.recipient)
-            say(f"  {whom}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}")
+        self._say({"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(_followed, recipients))
 
     def failed(self, error: ClientError) -> None:
         """It was refused, or the node went away for good before it took it."""
@@ -54,8 +53,18 @@ class Tally:
         self._messages += 1
         self._refused += 1
         note(str(error))
-        if self._as_json:
-            say_json({"id": error.message, "custody": False, "reason": error.reason.word})
+        self._say({"id": error.message, "custody": False, "reason": error.reason.word})
+
+    def _say(self, record: dict[str, Any], *lines: str) -> None:
+        """The record, or the lines for people. Whoever read them may have gone."""
+        try:
+            if self._as_json:
+                say_json(record)
+            for line in lines if not self._as_json else ():
+                say(line)
+        except BrokenPipeError:
+            leave_output()
+            self._is_heard = False
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
@@ -65,8 +74,24 @@ class Tally:
         except Refused as error:
             self.failed(error)
 
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[None]:
+        """If the node goes away inside, how far it came is said too."""
+        try:
+            yield
+        except NodeUnavailable as error:
+            said = f"{self._taken} messages are in custody; of what followed that is not certain"
+            raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None
+
+    @property
+    def _taken(self) -> int:
+        return self._messages - self._refused
+
     def finish(self) -> None:
         """Raises what the whole command ends with, if that is not success."""
+        if not self._is_heard:
+            said = f"standard output was closed: {self._taken} messages are in custody{self._rest}"
+            raise Failure(Exit.FAILED, said)
         if self._failure is not None:
             raise self._failure
         if self._refused:
@@ -75,6 +100,11 @@ class Tally:
         if self._unfinished:
             said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
             raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")
+
+
+def _followed(one: RecipientOutcome) -> str:
+    whom = f"{one.recipient} recipients" if isinstance(one.recipient, int) else key_text("addr", one.recipient)
+    return f"  {whom}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
 
 
 def _word(reason: int | None) -> str | None:

@@ -8,12 +8,12 @@ import click
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
-from router.cli.names import Names
 from router.cli.output import address_text, columns, facts, group_text, say, say_json, size_text, span_text
+from router.settings.names import Names
 
 
 def _names() -> Names:
-    return Names(invocation().home, invocation().config())
+    return Names.of(invocation().home)
 
 
 @click.command(cls=Command)
@@ -50,7 +50,7 @@ def _counted(counts: dict[str, int]) -> str:
 @click.command(cls=Command)
 @json_option
 def peers(as_json: bool) -> None:
-    """Every neighbour and app: connected, away or blocked."""
+    """Every neighbour and app: connected, away or blocked, and what is wrong with it."""
     found = ask_peers(invocation().home)
     names = _names()
     if as_json:
@@ -59,11 +59,12 @@ def peers(as_json: bool) -> None:
     rows = [
         (
             one["name"] or names.of_address(one["address"]), address_text(one["address"]), one["state"],
-            one["standing"], one["rtt_ms"], one["in_flight"], one.get("problem") or one["where"],
+            one["standing"], one["rtt_ms"], one["in_flight"], one["where"], one["problem"] or "",
         )
         for one in found
     ]  # fmt: skip
-    columns(("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE"), rows, "nobody is connected")
+    heads = ("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE", "PROBLEM")
+    columns(heads, rows, "nobody is connected")
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -97,7 +98,10 @@ def _percent(row: dict[str, Any], what: str) -> int:
 @click.argument("recipient")
 @json_option
 def drop(recipient: str, as_json: bool) -> None:
-    """Clear the queue of a RECIPIENT: each message ends `dropped`, reason `left`."""
+    """Clear the queue of a RECIPIENT.
+
+    Each message ends `dropped`, reason `left`.
+    """
     key = _names().address(recipient)
     found = ask(invocation().home, "drop", key.hex())
     if as_json:

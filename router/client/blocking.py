@@ -13,7 +13,7 @@ here take `timeout_s` and raise `TimeoutError`; a loop's `next(timeout_s)` retur
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,10 +23,9 @@ from typing import Generic, Literal, TypeVar, Unpack, overload
 
 import trio
 
-from router.client.composer import EXPIRY_MIN, TTL_S
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
-from router.client.group import IN_FLIGHT, Group, Publisher
+from router.client.group import IN_FLIGHT, Group, Lifespan, Manner, Publisher
 from router.client.node import ANSWER_S, Address, GroupName, Node, connect
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
@@ -36,6 +35,7 @@ from router.client.signing_on import Options
 from router.core.control import Report
 from router.core.crypto import MessageId, PublicKey
 from router.core.link import Missed, RecipientOutcome
+from router.core.reasons import Reason
 
 T = TypeVar("T")
 
@@ -50,13 +50,18 @@ def connect_blocking(**settings: Unpack[Options]) -> BlockingNode:
 
 @dataclass(frozen=True, slots=True)
 class BlockingReceived(Message):
-    """As `Received`, but for `settle`."""
+    """As `Received`, but for `settle` and `refuse`."""
 
     _settle: Callable[[], None] = field(repr=False, compare=False)
+    _refuse: Callable[[Reason, str], None] = field(repr=False, compare=False)
 
     def settle(self) -> None:
         """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
         self._settle()
+
+    def refuse(self, reason: Reason = Reason.PEER_REFUSED, text: str = "") -> None:
+        """Tell the node that this app does not take this message; see `Received.refuse`."""
+        self._refuse(reason, text)
 
 
 class _Messages(AsyncIterator[BlockingReceived]):
@@ -68,10 +73,10 @@ class _Messages(AsyncIterator[BlockingReceived]):
 
     async def __anext__(self) -> BlockingReceived:
         received = await anext(self._source)
-        one, settle = received, partial(self._portal.run, received.settle)
+        one, run = received, self._portal.run
         return BlockingReceived(
             one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
-            one.redelivered, settle,
+            one.redelivered, partial(run, one.settle), lambda reason, text: run(partial(one.refuse, reason, text)),
         )  # fmt: skip
 
 
@@ -171,71 +176,39 @@ class BlockingGroup:
 
     @overload
     def publish(
-        self,
-        body: bytes,
-        *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
-        raw: bool | None = ...,
-        wait: Literal[False] = ...,
-        timeout_s: float | None = ...,
+        self, body: bytes, *, wait: Literal[False] = ..., timeout_s: float | None = ..., **manner: Unpack[Manner]
     ) -> MessageId: ...
     @overload
     def publish(
-        self,
-        body: bytes,
-        *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
-        raw: bool | None = ...,
-        wait: Literal[True],
-        timeout_s: float | None = ...,
+        self, body: bytes, *, wait: Literal[True], timeout_s: float | None = ..., **manner: Unpack[Manner]
     ) -> BlockingOutcomes: ...
     def publish(
-        self,
-        body: bytes,
-        *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
-        raw: bool | None = None,
-        wait: bool = False,
-        timeout_s: float | None = None,
+        self, body: bytes, *, wait: bool = False, timeout_s: float | None = None, **manner: Unpack[Manner]
     ) -> MessageId | BlockingOutcomes:
-        def told() -> Awaitable[Outcomes]:
-            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw, wait=True)
-
-        def taken() -> Awaitable[MessageId]:
-            return self._group.publish(body, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
-
-        if wait:
-            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
-        return self._portal.run(taken, timeout_s)
+        if not wait:
+            return self._portal.run(lambda: self._group.publish(body, **manner), timeout_s)
+        told = self._portal.run(lambda: self._group.publish(body, wait=True, **manner), timeout_s)
+        return BlockingOutcomes(self._portal, told)
 
     def publisher(
         self,
         in_flight: int = IN_FLIGHT,
         *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
-        raw: bool | None = None,
         on_refused: Callable[[ClientError], None] | None = None,
+        **manner: Unpack[Manner],
     ) -> BlockingPublisher:
-        made = self._group.publisher(in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw, on_refused=on_refused)
-        return BlockingPublisher(self._portal, made)
+        return BlockingPublisher(self._portal, self._group.publisher(in_flight, on_refused=on_refused, **manner))
 
     def publish_many(
         self,
         bodies: Iterable[bytes],
         in_flight: int = IN_FLIGHT,
         *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
-        raw: bool | None = None,
         timeout_s: float | None = None,
+        **manner: Unpack[Manner],
     ) -> list[MessageId]:
         """`bodies` is read in the connection's thread: it must not wait."""
-        act = partial(self._group.publish_many, bodies, in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw)
-        return self._portal.run(act, timeout_s)
+        return self._portal.run(partial(self._group.publish_many, bodies, in_flight, **manner), timeout_s)
 
     def leave(self, *, timeout_s: float | None = None) -> None:
         self._portal.run(self._group.leave, timeout_s)
@@ -345,10 +318,9 @@ class BlockingNode:
         address: Address,
         body: bytes,
         *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
         wait: Literal[False] = ...,
         timeout_s: float | None = ...,
+        **span: Unpack[Lifespan],
     ) -> MessageId: ...
     @overload
     def send(
@@ -356,30 +328,23 @@ class BlockingNode:
         address: Address,
         body: bytes,
         *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
         wait: Literal[True],
         timeout_s: float | None = ...,
+        **span: Unpack[Lifespan],
     ) -> BlockingOutcomes: ...
     def send(
         self,
         address: Address,
         body: bytes,
         *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
         timeout_s: float | None = None,
+        **span: Unpack[Lifespan],
     ) -> MessageId | BlockingOutcomes:
-        def told() -> Awaitable[Outcomes]:
-            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min, wait=True)
-
-        def taken() -> Awaitable[MessageId]:
-            return self._node.send(address, body, ttl_s=ttl_s, expiry_min=expiry_min)
-
-        if wait:
-            return BlockingOutcomes(self._portal, self._portal.run(told, timeout_s))
-        return self._portal.run(taken, timeout_s)
+        if not wait:
+            return self._portal.run(lambda: self._node.send(address, body, **span), timeout_s)
+        told = self._portal.run(lambda: self._node.send(address, body, wait=True, **span), timeout_s)
+        return BlockingOutcomes(self._portal, told)
 
     def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         return self._portal.run(partial(self._node.ask, word, argument, timeout_s=timeout_s))

@@ -155,5 +155,13 @@ class Composer:
         raise Refused(Reason.DUPLICATE, "the same body has been sent as often as its lifetime has room for")
 
 
+def octets(body: bytes) -> bytes:
+    """The body as it is now; `TypeError` for what is no bytes."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    remedy = "; say body.encode()" if isinstance(body, str) else ""
+    raise TypeError(f"a body is bytes, not {type(body).__name__}{remedy}")
+
+
 def _nothing() -> None:
     """Nothing is to be undone."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, TypedDict, overload
 
 import trio
 
-from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice
+from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice, octets
 from router.client.errors import ClientError
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
@@ -21,6 +21,19 @@ from router.core.text import key_text, short
 IN_FLIGHT = 1000
 
 Leave = Callable[[PublicKey], Awaitable[None]]
+
+
+class Lifespan(TypedDict, total=False):
+    """How long a message may wait and be valid; see `Group.publish`."""
+
+    ttl_s: int
+    expiry_min: int
+
+
+class Manner(Lifespan, total=False):
+    """The same, and whether its body goes as it is."""
+
+    raw: bool | None
 
 
 class Group:
@@ -141,7 +154,7 @@ class Group:
 
     def _compose(self, body: bytes, lifetime: Lifetime, raw: bool | None) -> Callable[[], Composed]:
         as_it_is = self.raw if raw is None else raw
-        return partial(self._composer.multicast, self._voice, bytes(body), lifetime, raw=as_it_is)
+        return partial(self._composer.multicast, self._voice, octets(body), lifetime, raw=as_it_is)
 
 
 class Publisher:

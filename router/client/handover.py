@@ -1,7 +1,8 @@
 """What the node has handed over: which loop gets it, and up to where everything is settled (pure).
 
 Messages wait here until a loop asks for them; nothing is parsed before that. What waits is bounded by the window
-that the app announced: the node sends no more than that before something is settled. Of a message that comes a
+that the app announced: the node sends no more than that before something is settled. What nobody reads goes back to the
+node's queue before it holds up the rest. Of a message that comes a
 second time after a lost connection, the app sees one copy as long as its process lives: the copy takes the place
 of the first, and settling the first settles it.
 """
@@ -13,11 +14,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from router.client import aside
+from router.client.aside import Aside
 from router.client.errors import ClientError
 from router.core.codec import Malformed
 from router.core.crypto import MessageId, PublicKey, digest
-from router.core.custody import CONTROL_SLACK_MESSAGES
+from router.core.custody import CONTROL_SLACK_MESSAGES, Incoming
+from router.core.intake import Refusal
 from router.core.message import UNICAST, Header, read_header
+from router.core.reasons import Reason
 from router.core.session import Messages
 from router.core.text import key_text, short
 
@@ -77,6 +82,7 @@ class Arrival:
     at_s: float
     redelivered: bool
     done: bool = False
+    refused: tuple[Reason, str] | None = None
 
     @property
     def address(self) -> bytes:
@@ -110,7 +116,6 @@ class Waiting:
     """Arrivals in order, by address and all together."""
 
     def __init__(self) -> None:
-        self.bytes = 0
         self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
         self._by: dict[bytes, OrderedDict[MessageId, Arrival]] = {}
 
@@ -125,16 +130,17 @@ class Waiting:
         return {address: len(queue) for address, queue in self._by.items()}
 
     def add(self, one: Arrival) -> None:
-        self.bytes += one.end - one.start
         self._all[one.id] = one
         self._by.setdefault(one.address, OrderedDict())[one.id] = one
+
+    def all_of(self, address: bytes) -> list[Arrival]:
+        return list(self._by.get(address, {}).values())
 
     def first(self, address: bytes | None) -> Arrival | None:
         queue = self._all if address is None else self._by.get(address)
         return next(iter(queue.values())) if queue else None
 
     def remove(self, one: Arrival) -> None:
-        self.bytes -= one.end - one.start
         del self._all[one.id]
         queue = self._by[one.address]
         del queue[one.id]
@@ -164,15 +170,18 @@ class Handover:
         self._wake_link = wake_link
         self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
         self._asked: set[bytes | None] = set()
+        self._reported: set[bytes] = set()
         self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
+        self._aside = Aside(self._recent_max)
         self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
         self._batches: deque[Batch] = deque()
         self._waiting = Waiting()
         self._link = 0
         self._router: PublicKey | None = None
         self._prefix = Prefix()
+        self._refusals: list[Refusal] = []
         self._again = 0
-        self.received = 0
+        self._incoming = _unlimited()
 
     def __repr__(self) -> str:
         waiting = len(self._waiting) + sum(batch.count for batch in self._batches)
@@ -180,9 +189,19 @@ class Handover:
         return f"<handover: {waiting} messages wait, {settled}>"
 
     @property
+    def received(self) -> int:
+        """How many messages the present connection has brought."""
+        return self._incoming.received
+
+    @property
     def settled(self) -> int:
         """How many of the present connection's messages may be settled."""
         return self._prefix.n
+
+    def take_refusals(self) -> list[Refusal]:
+        """What the node must hear before it hears that they are settled; yours, and told once on each connection."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
 
     # -- the link's side -----------------------------------------------------------------------------------
 
@@ -206,7 +225,9 @@ class Handover:
         self._link += 1
         self._router = router
         self._prefix = Prefix()
-        self._again = self.received = 0
+        self._refusals = []
+        self._aside.clear()
+        self._again, self._incoming = 0, _unlimited()
 
     def redelivered(self, n: int) -> None:
         """The next `n` messages may have been handed over before."""
@@ -215,7 +236,8 @@ class Handover:
     def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
         """Take what a read brought; returns what the router itself said, which counts as done."""
         first_k, data, spans = messages
-        self.received = first_k + len(spans) - 1
+        self._incoming.settle(self.settled)
+        self._incoming.receive(len(spans), spans[-1][2] - spans[0][0])
         holes = [
             at for at, (_, start, end) in enumerate(spans)
             if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
@@ -264,32 +286,62 @@ class Handover:
             found = self._waiting.first(address)
         if found is not None:
             self._waiting.remove(found)
-        elif len(self._waiting) >= self._crowd[0] or self._waiting.bytes >= self._crowd[1]:
-            self._report_unread()
+        elif self._is_crowded and None not in self._asked:
+            self._leave_unread()
         return found
 
-    def _report_unread(self) -> None:
-        """A loop has to wait while the window is full of what nobody has ever asked for: say so, once."""
-        if None in self._asked:
-            return
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether half the window is unsettled, be it only for one message that nobody asks for."""
+        messages, size = self._crowd
+        self._incoming.settle(self.settled)
+        return self.received - self.settled >= messages or self._incoming.bytes_in_flight >= size
+
+    def _leave_unread(self) -> None:
+        """A loop has to wait while half the window is taken: what nobody has ever asked for the node is to keep, and
+        the app hears of it, once for each address."""
         for address, count in self._waiting.addresses().items():
-            if address not in self._asked:
-                self._asked.add(address)
+            if address in self._asked:
+                continue
+            if address not in self._reported:
+                self._reported.add(address)
                 whose = "unicasts" if address == UNICASTS else f"messages of {short(key_text('group', address))}"
-                said = f"{count} {whose} wait, which this app gets but does not read, and hold up the rest"
+                said = f"{count} {whose} wait, which this app gets but does not read, and stay in the node's queue"
                 self._problem(f"{said}: read them, leave the group, or use another name for another purpose")
+            for one in self._waiting.all_of(address):
+                self._waiting.remove(one)
+                self._leave(one)
+
+    def _leave(self, one: Arrival) -> None:
+        self._aside.add(one.address, one.id)
+        self.refuse(one, aside.REASON, aside.TEXT)
 
     def done(self, one: Arrival) -> None:
         """The app has handled it."""
         if not one.done:
             one.done = True
             one.data = b""
-            self._end(one.link, one.k, one.k)
+            self._end_one(one, one.link, one.k)
+
+    def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
+        """The app does not take it: for the node that is its end, unless the reason says *later*."""
+        if not one.done:
+            one.refused = reason, text
+            self.done(one)
+            if reason.later:
+                self._recent.pop(one.id, None)  # it comes again, and is then no copy
 
     def batch_done(self, batch: Batch) -> None:
         runs, batch.runs = batch.runs, ()
         for first, last in runs:
             self._end(batch.link, first, last)
+
+    def _end_one(self, one: Arrival, link: int, k: int) -> None:
+        """The k-th of that connection has the fate of this message, of which it may be a copy."""
+        if one.refused is not None and link == self._link:
+            self._refusals.append((k, *one.refused))
+            self._wake_link()
+        self._end(link, k, k)
 
     def _end(self, link: int, first: int, last: int) -> None:
         if link == self._link:
@@ -315,6 +367,8 @@ class Handover:
                 self._remember(one)
                 if one.id in known:
                     self.done(one)
+                elif self._aside.holds(one.address, one.id, self._asked):
+                    self._leave(one)
                 else:
                     self._waiting.add(one)
 
@@ -324,7 +378,7 @@ class Handover:
         if first is None:
             return False
         if first.done or first.link == one.link:
-            self._end(one.link, one.k, one.k)
+            self._end_one(first, one.link, one.k)
         else:
             first.link, first.k = one.link, one.k
         return True
@@ -333,6 +387,11 @@ class Handover:
         self._recent[one.id] = one
         if len(self._recent) > self._recent_max:
             self._recent.popitem(last=False)
+
+
+def _unlimited() -> Incoming:
+    """The node's session has judged the window; here is only counted."""
+    return Incoming(1 << 62, 1 << 62)
 
 
 def _arrivals(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:

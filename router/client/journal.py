@@ -72,7 +72,8 @@ class Journal:
         if "locked" in str(error):
             return JournalError(f"the journal {self.path} is in use by another process; stop that one first")
         advice = "see that its directory exists and has room, or move a damaged file away"
-        return JournalError(f"the journal {self.path} cannot be used: {error}; {advice}")
+        why = getattr(error, "strerror", None) or error
+        return JournalError(f"the journal {self.path} cannot be used: {why}; {advice}")
 
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
         """Those of them that were handled before."""

@@ -236,7 +236,7 @@ class ClientLink:
         """Everything there is to say now. What is settled goes first: it is what the node waits for."""
         up = self._outgoing is not None and session.is_open
         if up:
-            session.settle(self._handover.settled)
+            session.settle(self._handover.settled, self._handover.take_refusals())
         if goodbye is not None:
             session.goodbye(*goodbye)
         parts = session.output()
@@ -318,7 +318,8 @@ class ClientLink:
                     self._come_up(peer, hello)
                 case Ended(reason, text):
                     said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
-                    return End(said + _ADVICE.get(reason, ""), reason in FINAL)
+                    advice = "" if text and reason is Reason.NOT_AUTHORISED else _ADVICE.get(reason, "")
+                    return End(said + advice, reason in FINAL)
         return None
 
     def _come_up(self, router: PublicKey, hello: link.Hello) -> None:

@@ -26,14 +26,14 @@ import os
 import random as chance
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Literal, overload
 
 import trio
 
 from router.client.asking import Asking
-from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice
+from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice, octets
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import Group
@@ -56,6 +56,7 @@ from router.core.reasons import reason_from
 from router.core.text import BadText, parse_key
 from router.settings import keyring
 from router.settings.keyring import KeyringError
+from router.settings.names import Names
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ def connect(
     causes: int = CAUSES,
     verify: bool = False,
     on_problem: Callable[[str], None] | None = None,
+    on_away: Callable[[str], None] | None = None,
     random: Callable[[], float] = chance.random,
 ) -> Node:
     """Sign on to the node of a home: `async with router.connect() as node`.
@@ -92,13 +94,14 @@ def connect(
     `journal`: a file in which handled messages are remembered. `outcomes`: allows `publish(…, wait=True)`.
     `window_…`: how much the node may hand over before something is settled. `causes`: how many of the newest
     messages each message names. `verify`: check router signatures again, which the node has done. `on_problem`
-    hears each sentence that `node.problems` keeps. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
+    hears each sentence that `node.problems` keeps, which are logged otherwise. `on_away` hears a sentence when the
+    node goes away, and one when it is back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
     """
     return Node(
         Settings(
             key=key, as_name=as_name, home=home, url=url, expect=expect, when_down=when_down, patience_s=patience_s,
             journal=journal, outcomes=outcomes, window_messages=window_messages, window_bytes=window_bytes,
-            causes=causes, verify=verify, on_problem=on_problem, random=random,
+            causes=causes, verify=verify, on_problem=on_problem, on_away=on_away, random=random,
         )
     )  # fmt: skip
 
@@ -119,7 +122,7 @@ class Node:
         self._doors: dict[bytes | None, Door] = {}
         self._journal: Journal | None = None
         self._stack = AsyncExitStack()
-        self._is_used = False
+        self._is_used = self._was_up = self._is_away = False
         self._sequences = sign_on.sequences()
         self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
@@ -291,11 +294,23 @@ class Node:
         expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
     ) -> MessageId | Outcomes:
-        """Send to one address, the body as it is. As `Group.publish` otherwise."""
-        to = parse_key(address, "addr") if isinstance(address, str) else address
-        compose = partial(self._composer.unicast, to, bytes(body), Lifetime(ttl_s, expiry_min))
+        """Send to one address, the body as it is: a key, its text, or a name that the home's owner has given to a
+        neighbour or keeps a key under. As `Group.publish` otherwise."""
+        to = self._address(address) if isinstance(address, str) else address
+        compose = partial(self._composer.unicast, to, octets(body), Lifetime(ttl_s, expiry_min))
         posted = await self._publishing.deliver(compose, follow=wait)
         return posted.id if posted.outcomes is None else posted.outcomes
+
+    def _address(self, text: str) -> PublicKey:
+        try:
+            return parse_key(text, "addr")
+        except BadText:
+            return self._names.address(text)
+
+    @cached_property
+    def _names(self) -> Names:
+        """As they were at the first look."""
+        return Names.of(self._sign_on.home)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """The node's own answer, as JSON, to an operator's question such as `status`."""
@@ -331,11 +346,23 @@ class Node:
     def _changed(self) -> None:
         """The connection came up, went down, or settled something."""
         self._publishing.wake()
+        self._tell_away()
         if not self._link.is_up:
             self._publishing.followed.lost()
             self._asking.lost()
             if self._link.end.final:
                 self._end_loops(NodeUnavailable(self._link.end.text))
+
+    def _tell_away(self) -> None:
+        """Once at the first attempt that fails, and when one succeeds again."""
+        link, settings = self._link, self._sign_on.settings
+        self._was_up |= link.is_up
+        is_away = link.is_away and (self._was_up or settings.when_down == "queue")
+        if link.end.final or is_away is self._is_away:
+            return
+        self._is_away = is_away
+        if settings.on_away is not None:
+            settings.on_away(f"the node is away, waiting for it: {link.end.text}" if is_away else "the node is back")
 
     def _hear(self, news: News) -> None:
         match news:
@@ -354,7 +381,8 @@ class Node:
         return () if self._journal is None else self._journal.known(ids)
 
     def _problem(self, text: str) -> None:
-        log.warning("%s", text)
         self.problems.tell(text)
-        if self._sign_on.settings.on_problem is not None:
+        if self._sign_on.settings.on_problem is None:
+            log.warning("%s", text)
+        else:
             self._sign_on.settings.on_problem(text)

@@ -199,7 +199,7 @@ class Outbox:
         limit = self._frame_bytes_max
         for index, frame in enumerate(run.frames):
             if len(frame) - head_bytes(frame) > limit:
-                said = f"{len(frame)} bytes; this router takes {limit}"
+                said = f"{len(frame)} bytes; this router takes {limit}, its limits.frame_bytes_max"
                 run.sink.refused(run.first + index, Reason.TOO_LARGE, said)
                 self._let_go(run, index, index + 1)
             else:

@@ -112,7 +112,7 @@ class Publishing:
         if link.end.final:
             raise NodeUnavailable(link.end.text)
         if link.is_away and not self._waits:
-            advice = 'publish again when it is back, or connect with when_down="queue"'
+            advice = 'publish again when it is back, or wait for it with when_down="queue" (`router pub --queue`)'
             raise NodeUnavailable(f"the node is away: {link.end.text}; {advice}")
 
     async def until_up(self) -> None:

@@ -13,12 +13,12 @@ from router.client.errors import ClientError
 from router.client.handover import Arrival, Batch, Handover
 from router.client.journal import Journal
 from router.client.received import Received
+from router.client.unopened import UNSEALED, Unopened
 from router.core.application import ApplicationMessage, SealError, content_key_id, unseal
 from router.core.codec import Malformed
-from router.core.crypto import MessageId, PublicKey
+from router.core.crypto import PublicKey
 from router.core.lifetime import expiry_s
 from router.core.message import Multicast, Unicast, open_message, verify_message
-from router.core.text import key_text, short
 
 CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
 
@@ -32,8 +32,8 @@ class Ear:
 
 
 class Readings:
-    """Hands out messages to loops and takes them back. `ear` finds how a group is heard, `problem` hears of every
-    message that can be given to nobody; such a message is settled all the same."""
+    """Hands out messages to loops and takes them back. `ear` finds how a group is heard, `problem` hears of messages
+    that can be given to nobody; such a message is settled all the same."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Readings:
         verify: bool,
     ) -> None:
         self._ear = ear
-        self._problem = problem
+        self._unopened = Unopened(problem, wall_s)
         self._wall_s = wall_s
         self._verify = verify
         self._lot = trio.lowlevel.ParkingLot()
@@ -82,23 +82,26 @@ class Readings:
     def open(self, one: Arrival) -> Received | None:
         """What the app gets to see; None if that is nothing, which has been reported."""
         wire = one.wire
-        if self._verify and not verify_message(wire):
-            self._report(one, "its signature does not fit")
-            return None
         message = open_message(wire)
+        group = None if isinstance(message, Unicast) else message.group
+        if self._verify and not verify_message(wire):
+            self._unopened.note(group, message.via, "its signature does not fit")
+            return None
         if isinstance(message, Unicast):
             return self._unicast(message, one)
         try:
             return self._multicast(message, one)
-        except (Malformed, SealError) as error:
-            self._report(one, f"its body cannot be opened: {error}")
-            return None
+        except Malformed:
+            self._unopened.note(group, message.via, UNSEALED)
+        except SealError as error:
+            self._unopened.note(group, message.via, f"its body cannot be opened: {error}")
+        return None
 
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
         source = message.source
         return Received(
             one.id, message.body, None, source, source, None, (), None, message.via, one.at_s, one.redelivered,
-            partial(self.finish, one),
+            partial(self.finish, one), partial(self.handover.refuse, one),
         )  # fmt: skip
 
     def _multicast(self, message: Multicast, one: Arrival) -> Received:
@@ -111,16 +114,8 @@ class Readings:
         )  # fmt: skip
         return Received(
             one.id, body, message.group, None, sender, seq, deps, code, message.via, one.at_s, one.redelivered,
-            partial(self.finish, one),
+            partial(self.finish, one), partial(self.handover.refuse, one),
         )  # fmt: skip
-
-    def _report(self, one: Arrival, why: str) -> None:
-        whose = "a unicast" if one.header.destination else short(key_text("group", one.header.signer))
-        self._problem(f"message {_named(one.id)} of {whose} was given to nobody: {why}")
-
-
-def _named(id: MessageId) -> str:
-    return short(key_text("msg", id))
 
 
 class Hand:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import trio
+
 from router.core.crypto import MessageId, PublicKey
+from router.core.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Received(Message):
-    """A message in an app's hands. It is settled when its loop asks for the next one, or by `settle`."""
+    """A message in an app's hands. It is settled when its loop asks for the next one, or by `settle` or `refuse`."""
 
     _settle: Callable[[], Awaitable[None]] = field(repr=False, compare=False)
+    _refuse: Callable[[Reason, str], None] = field(repr=False, compare=False)
 
     async def settle(self) -> None:
         """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
         await self._settle()
+
+    async def refuse(self, reason: Reason = Reason.PEER_REFUSED, text: str = "") -> None:
+        """Tell the node that this app does not take this message. A final reason ends it: it is logged as refused, and
+        the source of a unicast hears so. A *later* one brings it again after a while. What is settled stays so."""
+        self._refuse(reason, text)
+        await trio.lowlevel.checkpoint()

@@ -46,6 +46,7 @@ class Settings:
     causes: int = CAUSES
     verify: bool = False
     on_problem: Callable[[str], None] | None = None
+    on_away: Callable[[str], None] | None = None
     wall_s: Callable[[], float] = time.time
     entropy: Callable[[int], bytes] = os.urandom
     random: Callable[[], float] = chance.random
@@ -68,6 +69,7 @@ class Options(TypedDict, total=False):
     causes: int
     verify: bool
     on_problem: Callable[[str], None] | None
+    on_away: Callable[[str], None] | None
     random: Callable[[], float]
 
 

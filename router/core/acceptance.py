@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import NamedTuple
 
 from . import events as ev
@@ -21,11 +20,11 @@ from .delivery import Delivery
 from .effects import Desk, Now, Say, Settle
 from .intake import Arrived, Refusal, Row, carried
 from .job import Batch, Job
-from .lifetime import deadline_s, expiry_min, expiry_s
+from .lifetime import expiry_min, expiry_s
 from .link import Outcome
 from .links import Link, Links
 from .message import MULTICAST, UNICAST
-from .parcel import U32, Parcel
+from .parcel import U32, Parcel, words
 from .queues import UNLIMITED, Queues
 from .reasons import Reason
 from .rights import Standing
@@ -36,7 +35,10 @@ from .seen import Seen
 from .session import Allowance
 
 PLANS_MAX = 10_000
-OVERTAKEN = (Reason.EXPIRY_PASSED, Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE)
+OVERTAKEN = (
+    Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.INDEX_FULL,
+    Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE, Reason.BLOCKED,
+)  # fmt: skip
 PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
@@ -67,7 +69,7 @@ class Acceptance:
 
     def __init__(
         self, links: Links, queues: Queues, routing: Routing, routes: Routes, seen: Seen, delivery: Delivery,
-        desk: Desk, limits: AcceptanceLimits, for_us: Callable[[Link, Row, bytes, Now], None],
+        desk: Desk, limits: AcceptanceLimits, for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
         uplinks: Callable[[], tuple[bytes, ...]],
     ) -> None:  # fmt: skip
         self._links = links
@@ -124,36 +126,40 @@ class Acceptance:
                 positions.extend((start, end, signer_at))
                 if plan.__class__ is ForUs:
                     self._unwrap(job, row, now)
+        arrived.join()
         return job
 
     def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
-        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone."""
-        known = row.id in self._seen and not _is_source_routed(job.link, row)
-        if known and refusal[1] in OVERTAKEN and job.link.standing is not Standing.STRANGER:
+        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone. What is not
+        in memory is looked up on disk."""
+        if not _may_be_overtaken(job.link, row, refusal):
+            job.refusals.append(refusal)
+        elif row.id in self._seen:
             job.known.append(row)
         else:
-            job.refusals.append(refusal)
+            job.overtaken.append((row, refusal))
 
     def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
         """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).
 
-        It follows its carrier in the job; both signatures are checked (R-C8).
+        It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused with what it
+        carries, and its own reason comes first.
         """
         try:
-            row = carried(job.arrived.data, outer)
+            row = carried(job.arrived, outer)
         except Malformed as error:
-            job.refusals.append((outer.k, Reason.MALFORMED, str(error)))
+            job.carried.append((outer, (outer.k, Reason.MALFORMED, str(error))))
             return
         if row is None:
             return
         refusal = self._out_of_time(row.k, row.expiry_min, now.wall_s)
         plan = self._plan((row.kind, row.signer, None, None, job.link.id), job.link, now.wall_s)
-        if refusal is not None:
-            job.refusals.append(refusal)
-        elif isinstance(plan, Reason):
-            job.refusals.append((row.k, plan, ""))
-        elif row.id in self._seen:
+        if refusal is None and isinstance(plan, Reason):
+            refusal = row.k, plan, ""
+        if row.id in self._seen and (refusal is None or _may_be_overtaken(job.link, row, refusal)):
             job.known.append(row)
+        elif refusal is not None:
+            job.carried.append((row, refusal))
         elif not self._seen.begin(row.id):
             job.copies.append(row)
         else:
@@ -193,12 +199,13 @@ class Acceptance:
             self._plans, self._plans_of = {}, revision
         by_link: dict[Link, list[Job]] = {}
         for job in jobs:
+            job.look_up(on_disk)
             by_link.setdefault(job.link, []).append(job)
         batches = [Batch(link, theirs) for link, theirs in by_link.items()]
         for batch in batches:
             self._decide_fresh(batch, on_disk, now)
         for batch in batches:
-            self._decide_copies(batch)
+            self._decide_copies(batch, on_disk)
             self._log_turned(batch, now)
             if batch.link.standing is Standing.STRANGER:  # strangers hear nothing else; the log has the truth
                 batch.refusals = [(k, Reason.NOT_AUTHORISED, "") for k, _, _ in batch.refusals]
@@ -210,18 +217,19 @@ class Acceptance:
         run = Run()
         source_rate = self._limits.source_messages_per_s
         for job in batch.jobs:
-            valid, forged = job.valid, 0
+            valid, refused = job.valid, 0
             for at, row in enumerate(job.fresh):
-                if row.k == forged:  # what a forged carrier carries goes with it; true copies come again
-                    self._seen.refuse(row.id, Reason.RATE_LIMITED, "a forged copy came first; send it again")
+                if row.k == refused:  # what a refused carrier carries goes with it; true copies come again
+                    self._seen.refuse(row.id, Reason.RATE_LIMITED, "its carrier was refused; send it again")
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
-                    forged = row.k
+                    refused = row.k
                 elif row.id in on_disk and not _is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row.id)
                 elif source_rate and not self._may_send(row.signer, now):
                     self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
+                    refused = row.k
                 else:
                     which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0)
                     if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
@@ -230,14 +238,21 @@ class Acceptance:
                     run.add(job.arrived.data, row)
         self._accept(batch, run, now)
 
-    def _decide_copies(self, batch: Batch) -> None:
+    def _decide_copies(self, batch: Batch, on_disk: Collection[bytes]) -> None:
+        """And what is carried, of which the carrier may have been refused: one refusal for each k."""
+        refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
             for row in job.copies:
                 verdict = self._seen.resolve(row.id)
                 if verdict is None:
                     batch.known.append(row.id)
-                else:
+                elif row.k not in refused:
                     batch.refusals.append((row.k, *verdict))
+            for row, refusal in job.carried:
+                if row.id in on_disk and _may_be_overtaken(batch.link, row, refusal):
+                    batch.known.append(row.id)
+                elif row.k not in refused:
+                    batch.refusals.append(refusal)
 
     def _may_send(self, source: bytes, now: Now) -> bool:
         """The source's own rate, charged only for what it has signed."""
@@ -266,7 +281,9 @@ class Acceptance:
         elif isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:
                 for row in rows:
-                    self._for_us(link, row, data[row.start : row.end], now)
+                    refusal = self._for_us(link, row, data[row.start : row.end], now)
+                    if refusal is not None:
+                        self._refuse(batch, row, *refusal)
         elif row.ttl_s == 0:
             for data, rows in run.pieces:
                 for row in rows:
@@ -281,7 +298,7 @@ class Acceptance:
             self._refuse(batch, run.first, full)
             return
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
-        able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel.ends))
+        able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel))
         if not able:
             self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
             return
@@ -295,7 +312,8 @@ class Acceptance:
             room, reason = self._room(batch.link, run.first, plan)
             if reason is not None:
                 for row in run.no_smaller_than_first():
-                    self._refuse(batch, row, reason)
+                    never = self._queues.fits_never(row.end - row.frame_at)
+                    self._refuse(batch, row, Reason.TOO_LARGE if never else reason)
                 run = run.cut(len(run.no_smaller_than_first()), UNLIMITED)[1]
                 continue
             part, run = run.cut(room.messages, room.size)
@@ -319,7 +337,7 @@ class Acceptance:
         able, full = [], []
         uplinks = self._uplinks()
         for recipient in plan:
-            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.key)
+            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.key, size)
             if its_messages < 1 or its_bytes < size:
                 if recipient in uplinks:
                     return Room((), 0, 0, ()), why
@@ -335,22 +353,11 @@ class Acceptance:
         return Reason.INDEX_FULL if self.index_entries >= self._limits.seen_index_max else None
 
     def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
-        rows = run.rows()
-        first, wall_s, ttl_max = run.first, now.wall_s, self._limits.ttl_s_max
-        ttls = array(U32, [row.ttl_s for row in rows])
-        expiries = array(U32, [row.expiry_min for row in rows])
-        if len(set(ttls)) == len(set(expiries)) == 1:
-            deadlines = array(U32, [deadline_s(wall_s, first.ttl_s, first.expiry_min, ttl_max)]) * len(rows)
-        else:
-            deadlines = array(U32, [deadline_s(wall_s, row.ttl_s, row.expiry_min, ttl_max) for row in rows])
-        parcel = Parcel(
-            first=self.next_arrival, kind=first.kind, signer=first.signer, destination=first.destination,
-            neighbour=link.key, via=None if link.standing is Standing.LOCAL else link.key, recipients=recipients,
-            at_s=wall_s, blob=run.blob(), ends=array(U32, accumulate([row.end - row.frame_at for row in rows])),
-            ids=b"".join([row.id for row in rows]), ttls=ttls, expiries=expiries, deadlines=deadlines, stored=stored,
-            indexed=not _is_source_routed(link, first),
+        parcel = run.parcel(
+            self.next_arrival, link.key, None if link.standing is Standing.LOCAL else link.key, recipients, now.wall_s,
+            self._limits.ttl_s_max, stored=stored, indexed=not _is_source_routed(link, run.first),
         )  # fmt: skip
-        self.next_arrival += len(rows)
+        self.next_arrival += parcel.count
         return parcel
 
     def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
@@ -367,7 +374,7 @@ class Acceptance:
         desk.changes.events.append(
             ev.Accepted(
                 now.wall_ns, now.mono_ns, parcel.first, parcel.kind, parcel.signer, parcel.destination,
-                link.key, link.id, named, parcel.ids, sizes.tobytes(), parcel.ttls.tobytes(), parcel.expiries.tobytes(),
+                link.key, link.id, named, parcel.ids, words(sizes), words(parcel.ttls), words(parcel.expiries),
             )
         )  # fmt: skip
         whole = ((parcel.first, parcel.count),)
@@ -409,6 +416,11 @@ class Acceptance:
             reasons.setdefault(reason, []).append(by_k.get(k, b""))
         for reason, ids in reasons.items():
             events.append(turned("refused", link.key, link.id, reason, b"".join(ids), len(ids), None))
+
+
+def _may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
+    """Whether a message that would be refused so may have been accepted before, and is settled then as a duplicate."""
+    return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not _is_source_routed(link, row)
 
 
 def _is_source_routed(link: Link, row: Row) -> bool:

@@ -122,36 +122,40 @@ def split_frames(
     """Cut `data` into frames without copying.
 
     Returns `(spans, rest)`: a span is `(frame start, item start, end)`; `rest` is where the first incomplete
-    frame begins. Raises `Malformed` at a byte that cannot begin a frame, `TooLarge` for a head whose length
-    is over the limit, before anything of it is waited for.
+    or bad frame begins. If the first is bad, raises `Malformed` for a byte that cannot begin a frame, `TooLarge` for a
+    head whose length is over the limit, before anything of it is waited for.
     """
     spans: list[tuple[int, int, int]] = []
     size = len(data)
-    while at < size:
-        first = data[at]
-        if first == 0x59:  # nearly every message: 256 bytes to 64 KiB
-            start = at + 3
-            if start > size:
+    try:
+        while at < size:
+            first = data[at]
+            if first == 0x59:  # nearly every message: 256 bytes to 64 KiB
+                start = at + 3
+                if start > size:
+                    break
+                length = data[at + 1] << 8 | data[at + 2]
+                if length < 256:
+                    raise Malformed("frame length is not in its shortest form")
+            elif 0x40 <= first <= 0x57:
+                start, length = at + 1, first - 0x40
+            elif 0x58 <= first <= 0x5A:
+                start = at + _HEAD_BYTES[first & 31]
+                if start > size:
+                    break
+                length = int.from_bytes(data[at + 1 : start], "big")
+                if length < _SHORTEST[first & 31]:
+                    raise Malformed("frame length is not in its shortest form")
+            else:
+                raise Malformed(f"byte 0x{first:02x} does not begin a frame (a CBOR byte string)")
+            if length > frame_bytes_max:
+                raise TooLarge(f"frame of {length} bytes; the limit is {frame_bytes_max}")
+            end = start + length
+            if end > size:
                 break
-            length = data[at + 1] << 8 | data[at + 2]
-            if length < 256:
-                raise Malformed("frame length is not in its shortest form")
-        elif 0x40 <= first <= 0x57:
-            start, length = at + 1, first - 0x40
-        elif 0x58 <= first <= 0x5A:
-            start = at + _HEAD_BYTES[first & 31]
-            if start > size:
-                break
-            length = int.from_bytes(data[at + 1 : start], "big")
-            if length < _SHORTEST[first & 31]:
-                raise Malformed("frame length is not in its shortest form")
-        else:
-            raise Malformed(f"byte 0x{first:02x} does not begin a frame (a CBOR byte string)")
-        if length > frame_bytes_max:
-            raise TooLarge(f"frame of {length} bytes; the limit is {frame_bytes_max}")
-        end = start + length
-        if end > size:
-            break
-        spans.append((at, start, end))
-        at = end
+            spans.append((at, start, end))
+            at = end
+    except Malformed:
+        if not spans:
+            raise
     return spans, at

@@ -29,7 +29,7 @@ class UnknownControl(Malformed):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A multicast message in its wire form. Signature unchecked; a VIA is to be stripped (R-C6)."""
+    """A multicast message in its wire form. Signature unchecked; a VIA that it names is stripped on entry (R-C6)."""
 
     message_wire: bytes
 

@@ -6,49 +6,33 @@ fit its window stays on disk, and it is `behind`: as the window opens, its queue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import NamedTuple
 
 from . import events as ev
 from . import link as words
+from .clears import Clears
 from .crypto import MessageId, PublicKey
 from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
+from .held import OF_THE_NODE, longer
 from .links import Flight, Link, Links
 from .message import UNICAST
-from .parcel import Parcel
-from .queues import Queues
+from .owed import Damaged, Due, Owed
+from .parcel import Parcel, unbroken
+from .queues import Queue, Queues
 from .reasons import Reason
 from .rights import Standing
 
 
-class Owed(NamedTuple):
-    """Messages start..stop-1 of a parcel, read from a recipient's queue."""
-
-    parcel: Parcel
-    start: int
-    stop: int
-
-
-class Due(NamedTuple):
-    """A parcel of which something has come to its deadline, with what each recipient is still owed of it.
-
-    No parcel: it is no longer there, and only its row among the deadlines is left.
-    """
-
-    parcel: Parcel | None
-    first: int
-    owed: tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
-
-
 @dataclass(frozen=True, slots=True)
 class DeliveryLimits:
-    """Back-off after a refusal that says *later*; how many parcels are followed to their end for their publishers; how
+    """Back-off after a refusal that says *later*, and how many streams of one queue may each have their own, beyond
+    which the whole queue backs off; how many parcels are followed to their end for their publishers; how
     many recipients, with how many groups and reasons each, are remembered as having missed something."""
 
     retry_s_min: float = 1.0
     retry_s_max: float = 300.0
+    streams_held_max: int = 1024
     watched_max: int = 10_000
     in_flight_recheck_s: int = 30
     outcomes_named: bool = True
@@ -60,18 +44,20 @@ class Delivery:
     """Owns the queues' positions and the flights; shares the links with the other half."""
 
     def __init__(
-        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits,
+        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits, clears: Clears,
         gave_up: Callable[[Parcel, int, str, Reason, Now], None],
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
         self._desk = desk
         self._limits = limits
+        self._clears = clears
         self._gave_up = gave_up
         self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
         self._missed: dict[bytes, dict[tuple[bytes | None, Reason], words.Missed]] = {}
         self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
+        self.is_passing_over = False  # a fetch brought nothing that could be handed over: fetch on at once
 
     # -- handing over ---------------------------------------------------------------------------------------
 
@@ -87,10 +73,12 @@ class Delivery:
                     queue.behind = True
                     self._desk.effects.append(Dial(recipient))
                 continue
+            if queue.held and queue.held.holds_back(parcel.stream):
+                continue  # it will be fetched with the rest of its stream
             count = link.outgoing.fits(parcel.ends)
             if count:
                 self._hand(link, parcel, 0, count, now)
-                queue.position = parcel.first + count
+                queue.position = queue.handed = parcel.first + count
             if count < parcel.count:
                 queue.behind = True
 
@@ -102,10 +90,11 @@ class Delivery:
             self._hand(link, parcel, 0, parcel.count, now)
             self._outward("unconfirmed", recipient, link.id, ((parcel.first, parcel.count),), None, now)
 
-    def can_take_now(self, recipient: bytes, ends: Sequence[int]) -> bool:
+    def can_take_now(self, recipient: bytes, parcel: Parcel) -> bool:
         link = self._links.to(recipient)
         queue = self._queues.by_recipient.get(recipient)
-        return link is not None and not (queue and queue.behind) and link.outgoing.fits(ends) == len(ends)
+        waits = queue is not None and (queue.behind or queue.held.holds_back(parcel.stream))
+        return link is not None and not waits and link.outgoing.fits(parcel.ends) == parcel.count
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
@@ -113,8 +102,12 @@ class Delivery:
         self._desk.effects.append(Hand(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
         self._outward("forwarded", link.key, link.id, ((parcel.first + start, stop - start),), None, now)
 
-    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
-        """What the store read for a `Fetch`: hand over what fits; not `more`: that was all."""
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now, wall_s: int) -> None:
+        """What the store read for a `Fetch`: hand over what fits; not `more`: that was all.
+
+        What is past its deadline or is being cleared is passed over: `expire` and `drop` will end it. So is what is
+        held back, and what is in flight: the queue may have gone back for what was held.
+        """
         link = self._links.to(recipient)
         queue = self._queues.of(recipient)
         if link is None:
@@ -123,17 +116,36 @@ class Delivery:
             most = min(queue.again, queue.total.messages, link.outgoing.window_messages)
             self._desk.effects.append(Say(link.id, words.Redelivered(most)))
         queue.again = 0
+        sent = link.outgoing.sent
+        flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
         for parcel, start, stop in owed:
-            count = min(stop - start, link.outgoing.fits(parcel.ends, start))
-            if count:
-                self._hand(link, parcel, start, start + count, now)
-                queue.position = parcel.first + start + count
-            if start + count < stop:
-                return
+            for at, end in self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s):
+                count = min(end - at, link.outgoing.fits(parcel.ends, at))
+                if count:
+                    self._hand(link, parcel, at, at + count, now)
+                    queue.position = parcel.first + at + count
+                    queue.handed = max(queue.handed, queue.position)
+                if at + count < end:
+                    return
+            queue.position = parcel.first + stop
         if not more:
             queue.behind = False
         elif owed:
             self._want(recipient)
+            self.is_passing_over |= link.outgoing.sent == sent
+
+    def _to_hand(
+        self, queue: Queue, parcel: Parcel, start: int, stop: int, flying: Collection[int], wall_s: int
+    ) -> Iterable[tuple[int, int]]:
+        if self._clears and self._clears.covers(queue.recipient, parcel):
+            return ()
+        if queue.held and queue.held.passes_over(parcel.stream, parcel.first + start):
+            return ()
+        deadlines = parcel.deadlines[start:stop]
+        if min(deadlines) > wall_s and not flying:
+            return ((start, stop),)
+        alive = (index for index, one in enumerate(deadlines, start) if one > wall_s)
+        return unbroken(index for index in alive if index not in flying)
 
     def _want(self, recipient: bytes) -> None:
         self._wanting[recipient] = None
@@ -149,6 +161,7 @@ class Delivery:
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
         self._wanting.clear()
+        self.is_passing_over = False
         for recipient in self._to_tell:
             link = self._links.to(recipient)
             if link is not None:
@@ -173,6 +186,8 @@ class Delivery:
         if queue is not None and queue.total.messages:
             queue.behind, queue.position = True, 0
             queue.retry_at = queue.backoff_s = 0.0
+            queue.handed = 0
+            queue.held.clear()
             self._want(link.key)
 
     def link_down(self, link: Link) -> None:
@@ -180,7 +195,8 @@ class Delivery:
         if queue is None:
             return
         stored = [flight for flight in link.flights if flight.parcel is not None and flight.parcel.stored]
-        queue.again = max(queue.again, sum(flight.stop - flight.start for flight in stored))
+        flown = sum(flight.stop - flight.start for flight in stored)
+        queue.again = max(queue.again, queue.total.messages if queue.held else flown)
         queue.behind, queue.position = queue.total.messages > 0, 0
         self._queues.forget_if_empty(link.key)
 
@@ -222,18 +238,31 @@ class Delivery:
                 self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
 
     def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
+        """The message stays queued, and only what the refusal concerns waits with it."""
         queue = self._queues.of(link.key)
-        queue.backoff_s = min(max(queue.backoff_s * 2, self._limits.retry_s_min), self._limits.retry_s_max)
-        queue.retry_at = now.mono_s + queue.backoff_s
+        pause_s = self._limits.retry_s_min, self._limits.retry_s_max
+        arrival = parcel.first + index
+        self._outward("deferred", link.key, link.id, ((arrival, 1),), reason, now)
+        if reason not in OF_THE_NODE and queue.held.refuse(
+            parcel.stream, arrival, now.mono_s, pause_s, self._limits.streams_held_max
+        ):
+            return
+        if not queue.retry_at:
+            queue.backoff_s = longer(queue.backoff_s, *pause_s)
+            queue.retry_at = now.mono_s + queue.backoff_s
         queue.behind = True
-        self._outward("deferred", link.key, link.id, ((parcel.first + index, 1),), reason, now)
 
     def retry(self, now: Now) -> None:
-        """Queues whose back-off has passed start again from their oldest message, once nothing is in flight."""
+        """Queues whose back-off has passed start again from their oldest message, once nothing is in flight; streams
+        from where they were held, past what is."""
         for queue in self._queues.by_recipient.values():
             link = self._links.to(queue.recipient)
             if queue.retry_at and queue.retry_at <= now.mono_s and link is not None and not link.flights:
                 queue.retry_at, queue.position, queue.behind = 0.0, 0, True
+            if queue.held and link is not None:
+                flying = {one.parcel.stream for one in link.flights if one.parcel is not None}
+                if (first := queue.held.due(now.mono_s, flying)) is not None:
+                    queue.position, queue.behind = min(queue.position, first), True
             if queue.behind and link is not None and not queue.retry_at:
                 self._want(queue.recipient)
 
@@ -248,14 +277,23 @@ class Delivery:
         queue = self._queues.reserve(recipient, parcel.signer, parcel.neighbour, -count, -size)
         if state in ("delivered", "acked"):
             queue.backoff_s = 0.0
-        self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop))
+        if queue.held:
+            self._let_go(queue, parcel, state)
+        self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
         self._outward(state, recipient, link, ((parcel.first + start, count),), reason, now, duration_ns)
         self._follow(parcel, start, stop, recipient, state, reason)
-        if state == "expired" and reason is not None:
+        if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
             self.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
             for index in range(start, stop):
                 self._gave_up(parcel, index, state, reason, now)
+
+    def _let_go(self, queue: Queue, parcel: Parcel, state: str) -> None:
+        """Something has come to its end in a queue of which streams are held back."""
+        if state in ("delivered", "acked"):
+            queue.held.took(parcel.stream)
+        if not queue.owes(parcel.signer):
+            queue.held.forget(parcel.stream)
 
     # -- deadlines, and queues that end ----------------------------------------------------------------------
 
@@ -285,14 +323,36 @@ class Delivery:
 
     def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
         """End what is owed to one who left or was removed; each message ends `dropped`, reason `left`."""
-        link = self._links.to(recipient)
-        gone = {one.parcel.first for one in owed}
-        for flight in link.flights if link is not None else ():
-            if flight.parcel is not None and flight.parcel.first in gone:
-                flight.parcel = None  # when the neighbour settles it, that is no longer our affair
+        self._ground(recipient, {one.parcel.first for one in owed})
         for parcel, start, stop in owed:
             self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
         self._queues.forget_if_empty(recipient)
+
+    def _ground(self, recipient: bytes, gone: Container[int]) -> None:
+        """When the neighbour settles what is in flight of these parcels, that is no longer our affair."""
+        link = self._links.to(recipient)
+        for flight in link.flights if link is not None else ():
+            if flight.parcel is not None and flight.parcel.first in gone:
+                flight.parcel = None
+
+    def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
+        """End what the disk has spoilt; each message ends `dropped`, reason `store-damaged`.
+
+        Those in flight left in good order, from memory; but of a parcel without a row nobody could tell which they are.
+        """
+        for recipient, first, runs, size, signer, neighbour, parcel in damaged:
+            if parcel is not None:
+                flying = self._in_flight(recipient, first)
+                for start, stop in unbroken(at for run in runs for at in range(*run) if at not in flying):
+                    self.finish(recipient, parcel, start, stop, "dropped", Reason.STORE_DAMAGED, now)
+            else:
+                self._ground(recipient, (first,))
+                self._queues.reserve(recipient, signer, neighbour, -sum(stop - start for start, stop in runs), -size)
+                for at, (start, stop) in enumerate(runs):
+                    self._desk.changes.finished.append(Finished(recipient, first, start, stop, 0 if at else size))
+                ranges = tuple((first + start, stop - start) for start, stop in runs)
+                self._outward("dropped", recipient, 0, ranges, Reason.STORE_DAMAGED, now)
+            self._queues.forget_if_empty(recipient)
 
     def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
         """Some of what was for this recipient it will never get; it is told when it is there. Beyond `missed_max`
@@ -345,8 +405,17 @@ class Delivery:
         )
 
 
+def _flying(link: Link) -> dict[int, set[int]]:
+    """What is in flight on a link: indexes by the first arrival of their parcel."""
+    flying: dict[int, set[int]] = {}
+    for one in link.flights:
+        if one.parcel is not None:
+            flying.setdefault(one.parcel.first, set()).update(range(one.start, one.stop))
+    return flying
+
+
 def _expired_runs(parcel: Parcel, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
     """Ascending indexes as (start, stop, reason) of unbroken runs that end for the same reason."""
-    for (_, reason), those in groupby(enumerate(indexes), lambda one: (one[1] - one[0], parcel.why_expired(one[1]))):
-        run = [index for _, index in those]
-        yield run[0], run[-1] + 1, reason
+    for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED):
+        for start, stop in unbroken(index for index in indexes if parcel.why_expired(index) is reason):
+            yield start, stop, reason

@@ -30,12 +30,13 @@ class Now(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Messages start..stop-1 of the parcel that begins at arrival `first` are no longer owed to `recipient`."""
+    """Messages start..stop-1, of so many bytes, of the parcel at arrival `first` are no longer owed to `recipient`."""
 
     recipient: bytes
     first: int
     start: int
     stop: int
+    size: int
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Changes:
     locals: list[bytes] = field(default_factory=list)
     locals_gone: list[bytes] = field(default_factory=list)
     away: list[tuple[bytes, int]] = field(default_factory=list)  # (key, since Unix second; 0: back)
+    clears: dict[tuple[bytes, bytes | None], int | None] = field(default_factory=dict)  # see core/clears.py; None: done
     defer: list[tuple[int, int]] = field(default_factory=list)  # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -39,7 +39,10 @@ Refusal = tuple[int, Reason, str]
 
 @dataclass(slots=True)
 class Arrived:
-    """What one read of one link brought: `last_k` is its last message, `size` its bytes."""
+    """What one read of one link brought: `last_k` is its last message, `size` its bytes.
+
+    `stripped`: frames made anew because what was carried named a VIA; `join` puts them behind the data.
+    """
 
     link: int
     last_k: int
@@ -47,6 +50,12 @@ class Arrived:
     data: bytes
     rows: list[Row]
     refusals: list[Refusal]
+    stripped: bytearray = field(default_factory=bytearray)
+
+    def join(self) -> None:
+        if self.stripped:
+            self.data += self.stripped
+            self.stripped = bytearray()
 
 
 def read_messages(link: int, messages: Messages) -> Arrived:
@@ -75,12 +84,14 @@ def read_messages(link: int, messages: Messages) -> Arrived:
     return Arrived(link, k - 1, size, data, rows, refusals)
 
 
-def carried(data: bytes, row: Row) -> Row | None:
+def carried(arrived: Arrived, row: Row) -> Row | None:
     """The multicast inside a unicast to this router, as a row of its own in the same data (R-A11, R-C7).
 
-    The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied. None: it carries none.
-    `Malformed`: it should, and does not.
+    The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied, unless it names a VIA: that
+    is cut out (R-C6), for the carrier counts as the neighbour that brought it. None: it carries none. `Malformed`: it
+    should, and does not.
     """
+    data = arrived.data
     at = body_at(data, row.start, row.end)
     if data[at : at + 2] != CARRIED:
         return None
@@ -89,19 +100,25 @@ def carried(data: bytes, row: Row) -> Row | None:
         raise Malformed("the body does not carry exactly one message")
     frame_at, start, end = spans[0]
     header = read_header(data, start, end)
-    if header.kind != MULTICAST or header.via is not None:
-        raise Malformed("only a multicast message without VIA is carried")
-    identity = digest(memoryview(data)[start + 1 : end])
-    return Row(
-        row.k, identity, MULTICAST, header.signer, None, header.ttl_s, header.expiry_min, None, frame_at, start, end,
-        header.signer_at,
+    if header.kind != MULTICAST:
+        raise Malformed("only a multicast message is carried")
+    identity = digest(memoryview(data)[start + 1 : header.end])
+    found = Row(
+        row.k, identity, MULTICAST, header.signer, None, header.ttl_s, header.expiry_min, None, frame_at, start,
+        header.end, header.signer_at,
     )  # fmt: skip
+    if header.via is not None:
+        one, [found] = _without_via(data, [found], len(data) + len(arrived.stripped))
+        arrived.stripped += one
+    return found
 
 
-def _without_via(data: bytes, rows: Sequence[Row]) -> tuple[bytes, list[Row]]:
+def _without_via(data: bytes, rows: Sequence[Row], at: int = 0) -> tuple[bytes, list[Row]]:
+    """The frames of these messages anew, and their rows where the frames lie from position `at` on."""
     frames = [frame(b"\x84" + data[row.start + 1 : row.end]) for row in rows]
     bare = []
     for row, one, stop in zip(rows, frames, accumulate(map(len, frames)), strict=True):
+        stop += at
         shift = stop - row.end
         bare.append(
             row._replace(frame_at=stop - len(one), start=row.start + shift, end=stop, signer_at=row.signer_at + shift)

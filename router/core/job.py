@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from .intake import Arrived, Refusal, Row
@@ -14,7 +15,8 @@ class Job:
     """One read on its way through verification.
 
     `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
-    `positions` holds start, end and signer_at of every fresh row, for the verifiers.
+    `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken` would be refused,
+    unless the index on disk knows that they were accepted; `carried`: the same of messages that others carry.
     """
 
     link: Link
@@ -24,7 +26,22 @@ class Job:
     copies: list[Row] = field(default_factory=list)
     known: list[Row] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    overtaken: list[tuple[Row, Refusal]] = field(default_factory=list)
+    carried: list[tuple[Row, Refusal]] = field(default_factory=list)
     valid: bytes = b""
+
+    def to_look_up(self) -> list[tuple[int, bytes]]:
+        """(expiry minute, id) of all that the index on disk is asked for."""
+        rows = [*self.fresh, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
+        return [(row.expiry_min, row.id) for row in rows]
+
+    def look_up(self, on_disk: Collection[bytes]) -> None:
+        """Whom its time or its readers have overtaken is a duplicate if it is known, else refused."""
+        for row, refusal in self.overtaken:
+            if row.id in on_disk:
+                self.known.append(row)
+            else:
+                self.refusals.append(refusal)
 
 
 @dataclass(slots=True)

@@ -5,9 +5,10 @@ A new version of a protocol is a new table. A refused step raises and changes no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from .reasons import Reason
 
@@ -17,12 +18,16 @@ class LocalProtocolError(Exception):
 
 
 class RemoteProtocolError(Exception):
-    """The peer is wrong: close its session. `reason` goes over the wire and into the log."""
+    """The peer is wrong: close its session. `reason` goes over the wire and into the log.
+
+    `before`: what it had said well in the same read, to be acted on first.
+    """
 
     def __init__(self, reason: Reason, text: str) -> None:
         super().__init__(f"{reason.word}: {text}")
         self.reason = reason
         self.text = text
+        self.before: Sequence[Any] = ()
 
 
 class Agency(Enum):

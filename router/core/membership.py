@@ -10,15 +10,16 @@ from dataclasses import dataclass
 
 from . import events as ev
 from .codec import Malformed
-from .control import Control, Join, JoinAck, Leave, LeaveAck, Pull, decode_control, encode_control
+from .control import Control, Join, JoinAck, Leave, LeaveAck, Pull, UnknownControl, decode_control, encode_control
 from .crypto import PublicKey, SigningKey
 from .effects import Desk, Inquire, Now, Pulled, Tell
 from .groups import Groups, Subscription
 from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
-from .intake import Row
+from .intake import CARRIED, Row
 from .lifetime import expiry_min
 from .links import Flight, Link, Links
 from .message import open_message, seal_unicast
+from .reasons import Reason
 from .rights import JOIN, Directory, Standing
 
 CONTROL_LIFE_S = 3600
@@ -53,19 +54,26 @@ class Membership:
 
     # -- what a neighbour asks of us -------------------------------------------------------------------------
 
-    def hear(self, link: Link, row: Row, wire: bytes, now: Now) -> None:
-        """A unicast for this router. Control is honoured only from the link's own key (R-C4); what cannot be read is
-        dropped, and a refusal is a failure to those we know and silence to strangers (R-C15)."""
-        if row.signer != link.key:
-            return
+    def hear(self, link: Link, row: Row, wire: bytes, now: Now) -> tuple[Reason, str] | None:
+        """A unicast for this router; why it is refused, if it is. Control is honoured only from the link's own key
+        (R-C4); what is asked for and not granted is a failure to those we know and silence to strangers (R-C15)."""
         body = open_message(wire).body
+        if body[:2] == CARRIED:
+            return None  # judged by itself, with its carrier
         try:
-            if is_inquiry(body):
-                self._hear_inquiry(link, decode_inquiry(body))
-                return
-            control = decode_control(body)
-        except Malformed:
-            return
+            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
+        except UnknownControl as error:
+            return Reason.UNSUPPORTED, str(error)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if row.signer != link.key:
+            return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
+        if isinstance(said, Inquiry | Answer):
+            return self._hear_inquiry(link, said)
+        self._hear_control(link, said, now)
+        return None
+
+    def _hear_control(self, link: Link, control: Control, now: Now) -> None:
         match control:
             case Join(group, local):
                 success = self._join(link, group, local, now)
@@ -79,12 +87,14 @@ class Membership:
             case Pull(group, message):
                 if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
                     self._desk.effects.append(Pulled(link.id, group, message))
-            case _:  # what is carried has been taken in already; acks and reports end here
+            case _:  # acks of what was not asked, and reports, end here
                 pass
 
-    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> None:
-        if link.standing is Standing.LOCAL and isinstance(inquiry, Inquiry):
-            self._desk.effects.append(Inquire(link.id, inquiry))
+    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
+        if link.standing is not Standing.LOCAL or not isinstance(inquiry, Inquiry):
+            return Reason.NOT_AUTHORISED, "only apps of this node's owner ask, and only this router answers"
+        self._desk.effects.append(Inquire(link.id, inquiry))
+        return None
 
     def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:
         if success or link.standing is not Standing.STRANGER:
@@ -153,6 +163,11 @@ class Membership:
             for group in self._groups.wanted():
                 self._asked[link.key, group] = 0
             self.ask_again(now)
+
+    def joined_at(self, uplink: bytes) -> tuple[int, int]:
+        """How many groups that uplink has let us join, of how many we want."""
+        wanted = self._groups.wanted()
+        return sum((uplink, group) in self._member for group in wanted), len(wanted)
 
     def link_down(self, link: Link) -> None:
         if link.uplink:

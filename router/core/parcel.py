@@ -7,15 +7,19 @@ parcel when they are accepted. Its bytes are the received frames, unchanged; arr
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from .codec import head
-from .crypto import ID_BYTES
+from .crypto import ID_BYTES, digest
 from .lifetime import expiry_s
 from .reasons import Reason
 
 U32 = "I"
+_IS_LITTLE_ENDIAN = array(U32, (1,)).tobytes()[0] == 1
+_BARE = b"\x84"
+_HEADS = (24, 1), (257, 2), (65_538, 3), (1 << 32, 5)  # frames up to so many bytes have so long a head
 _SIGNED_TAIL = b"\x58\x20"
 
 
@@ -50,6 +54,11 @@ class Parcel:
     def count(self) -> int:
         return len(self.ends)
 
+    @property
+    def stream(self) -> tuple[bytes, bytes | None]:
+        """Within which order matters: the signer, and of unicasts the destination."""
+        return self.signer, self.destination
+
     def id(self, index: int) -> bytes:
         return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]
 
@@ -71,6 +80,23 @@ class Parcel:
         raw = bytes(self.frames(index, index + 1))
         return raw[head_bytes(raw) :]
 
+    def damaged(self) -> list[tuple[int, int]]:
+        """The runs (start, stop) of messages whose frames are not those that were received.
+
+        An id is the digest of all of its message (R-A6), so it vouches for the bytes as well.
+        """
+        blob, ids, start = self.blob, self.ids, 0
+        wrong, size, lead = [], 0, b""
+        for index, end in enumerate(self.ends):
+            if end - start != size:
+                size = end - start
+                lead = _lead(size)
+            at = start + len(lead)
+            if blob[start:at] != lead or digest(blob[at:end]) != ids[index * ID_BYTES : (index + 1) * ID_BYTES]:
+                wrong.append(index)
+            start = end
+        return unbroken(wrong)
+
     def _with_via(self, via: bytes) -> tuple[bytes, array[int]]:
         if self._local is None:
             parts: list[bytes] = []
@@ -82,6 +108,39 @@ class Parcel:
                 sizes.append(len(lead) + len(wire) + 34)
             self._local = b"".join(parts), array(U32, accumulate(sizes))
         return self._local
+
+
+def unbroken(indexes: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending indexes as the runs (start, stop) that they make."""
+    runs: list[tuple[int, int]] = []
+    for index in indexes:
+        if runs and runs[-1][1] == index:
+            runs[-1] = runs[-1][0], index + 1
+        else:
+            runs.append((index, index + 1))
+    return runs
+
+
+def words(column: array[int], *, native: bool = _IS_LITTLE_ENDIAN) -> bytes:
+    """A column as it is written: little-endian, whatever the machine. `native`: the machine's own order is that."""
+    if not native:
+        column = array(U32, column)
+        column.byteswap()
+    return column.tobytes()
+
+
+def column_of(raw: bytes, *, native: bool = _IS_LITTLE_ENDIAN) -> array[int]:
+    """The column that was written as `words`."""
+    column = array(U32, raw)
+    if not native:
+        column.byteswap()
+    return column
+
+
+def _lead(size: int) -> bytes:
+    """How a frame of that many bytes begins, up to what its id is the digest of."""
+    lead = next(lead for most, lead in _HEADS if size <= most)
+    return head(size - lead) + _BARE
 
 
 def head_bytes(raw: bytes) -> int:

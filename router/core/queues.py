@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .held import Held
 from .reasons import Reason
 
 UNLIMITED = 1 << 62
@@ -17,7 +18,7 @@ TAG_BYTES = 8
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
     """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
-    neighbour holds."""
+    neighbour holds, but for a message that alone is more: it fits an empty share."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = 1 << 30
@@ -53,7 +54,8 @@ class Queue:
 
     `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
     handed to it; `again`: so many were handed to an earlier link and may come twice; `retry_at`: not before this
-    monotonic second, because the next router refused for now.
+    monotonic second, because the next router takes nothing for now; `held`: the streams of which it does not;
+    `handed`: nothing from that arrival on has been handed to the present link.
     """
 
     recipient: bytes
@@ -64,9 +66,15 @@ class Queue:
     again: int = 0
     retry_at: float = 0.0
     backoff_s: float = 0.0
+    held: Held = field(default_factory=Held)
+    handed: int = 0
 
     def __repr__(self) -> str:
         return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"
+
+    def owes(self, signer: bytes) -> bool:
+        """Whether something of this signer is owed."""
+        return b"s" + signer[:TAG_BYTES] in self.shares
 
 
 class Queues:
@@ -108,16 +116,27 @@ class Queues:
         """Messages and bytes that the node still takes, and the word to refuse the next with."""
         return *self.node.room(), Reason.QUEUE_FULL_NODE
 
-    def room(self, recipient: bytes, signer: bytes, neighbour: bytes) -> tuple[int, int, Reason]:
-        """The same for one recipient's queue, the shares in it, and what group and neighbour are owed in all."""
+    def fits_never(self, size: int) -> bool:
+        """Whether a message of that size is more than all the room there could be."""
+        limits = self.limits
+        most = limits.recipient_bytes_max, limits.group_bytes_max, limits.neighbour_bytes_max, limits.node_bytes_max
+        return size > min(most)
+
+    def room(self, recipient: bytes, signer: bytes, neighbour: bytes, size: int = 0) -> tuple[int, int, Reason]:
+        """The same for one recipient's queue, the shares in it, and what group and neighbour are owed in all.
+
+        The next message is of that `size`: an empty share has room for it, however large.
+        """
         queue = self.of(recipient)
         rooms = [(*queue.total.room(), Reason.QUEUE_FULL_RECIPIENT)]
         for tallies, name, most in self._tallies(queue, signer, neighbour):
             tally = tallies.get(name)
+            if tally is None and tallies is queue.shares:
+                most = most[0], max(most[1], size)
             rooms.append((*(most if tally is None else tally.room()), Reason.QUEUE_FULL_GROUP))
         messages, _, few = min(rooms, key=_messages)
-        _, size, small = min(rooms, key=_bytes)
-        return messages, size, few if messages < 1 else small
+        _, least, small = min(rooms, key=_bytes)
+        return messages, least, few if messages < 1 else small
 
     def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
         """Take room for `messages` of together `size` bytes; negative numbers give it back.

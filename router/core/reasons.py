@@ -46,11 +46,12 @@ class Reason(IntEnum):
     DISK_FULL = 21, "disk-full", "The disk of this node is nearly full.", True
     CONNECT_FAILED = 22, "connect-failed", "The next router could not be reached.", True
     CONNECT_TIMEOUT = 23, "connect-timeout", "The next router did not answer in time.", True
-    PEER_REFUSED = 24, "peer-refused", "The next router refused the message."
+    PEER_REFUSED = 24, "peer-refused", "The next router, or the recipient itself, refused the message."
     LEFT = 25, "left", "The recipient left, was removed, or its queue was cleared."
     REPLACED = 26, "replaced", "A newer connection of the same key took over."
     SHUTDOWN = 27, "shutdown", "The node is stopping.", True
     INTERNAL = 28, "internal", "Something is wrong inside this node.", True
+    STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
 
 
 BY_WORD = {reason.word: reason for reason in Reason}

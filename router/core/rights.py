@@ -66,7 +66,7 @@ class Directory:
     def standing(self, key: bytes, owner: bool) -> Standing | None:
         """The standing of a key that has been proven; `owner`: on the owner-only socket. None: not let in."""
         known = self.neighbours.get(key)
-        if known is not None and known.blocked:
+        if self.is_blocked(key):
             return None
         if key in self.locals or owner:
             return Standing.LOCAL
@@ -74,9 +74,14 @@ class Directory:
             return Standing.CLIENT if known.grants else Standing.PEER
         return Standing.STRANGER if self.accept_strangers else None
 
-    def grants(self, key: bytes) -> frozenset[str]:
+    def is_blocked(self, key: bytes) -> bool:
         known = self.neighbours.get(key)
-        return known.grants if known is not None else frozenset()
+        return known is not None and known.blocked
+
+    def grants(self, key: bytes) -> frozenset[str]:
+        """The rights of a client; of one that is blocked, none."""
+        known = self.neighbours.get(key)
+        return known.grants if known is not None and not known.blocked else frozenset()
 
     @property
     def uplinks(self) -> tuple[bytes, ...]:

@@ -13,10 +13,11 @@ from typing import NamedTuple
 from . import events as ev
 from . import link as words
 from .acceptance import Acceptance, AcceptanceLimits
+from .clears import Clear, Clears
 from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
-from .delivery import Delivery, DeliveryLimits, Due, Owed
+from .delivery import Delivery, DeliveryLimits
 from .effects import Close, Decision, Desk, Effect, Now
 from .groups import Groups, Subscription
 from .inquiry import Answer
@@ -27,6 +28,7 @@ from .links import Link, Links
 from .machine import RemoteProtocolError
 from .membership import Membership, MembershipLimits
 from .message import MULTICAST
+from .owed import Damaged, Due, Owed
 from .parcel import Parcel
 from .queues import QueueLimits, Queues
 from .reasons import Reason
@@ -80,18 +82,8 @@ class Recovered:
     routes: list[Route] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)
     backlog: list[Backlog] = field(default_factory=list)
+    clears: list[Clear] = field(default_factory=list)
     away: dict[bytes, int] = field(default_factory=dict)
-
-
-class Clear(NamedTuple):
-    """A queue, or one group's part of it, has ended: what it held is to be read and given to `drop`.
-
-    What has the arrival number `before` or a later one came after that, and stays.
-    """
-
-    recipient: bytes
-    group: bytes | None
-    before: int
 
 
 class Router:
@@ -106,12 +98,12 @@ class Router:
         self.seen = Seen(limits.seen_recent_max)
         self._limits = limits
         self._desk = Desk()
-        self.clears: list[Clear] = []
+        self.clears = Clears(self._desk, recovered.clears)
         self._away: dict[bytes, int] = dict(recovered.away)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
         )
-        self._delivery = Delivery(self.links, self.queues, self._desk, limits.delivery, self._report)
+        self._delivery = Delivery(self.links, self.queues, self._desk, limits.delivery, self.clears, self._report)
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         self._acceptance = Acceptance(
             self.links, self.queues, routing, self.routes, self.seen, self._delivery, self._desk, limits.acceptance,
@@ -151,7 +143,10 @@ class Router:
         return known is not None or key in self.directory.locals
 
     def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
-        self.clears.append(Clear(recipient, group, self._acceptance.next_arrival))
+        queue = self.queues.by_recipient.get(recipient)
+        if queue is not None and queue.total.messages:
+            self.clears.begin(Clear(recipient, group, self._acceptance.next_arrival))
+        self.queues.forget_if_empty(recipient)
 
     def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
         """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
@@ -180,13 +175,19 @@ class Router:
             self._desk.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
             return None
         earlier = self.links.to(key)
+        app = hello.role == "app"
+        recorded = app and owner and hello.durable and standing is Standing.LOCAL
+        if recorded and key not in self.directory.locals and len(self.directory.locals) >= self._limits.locals_max:
+            text = f"this node keeps queues for {self._limits.locals_max} local keys, and has them all; raise "
+            text += "limits.local_services_max, or sign on without a key that is kept"
+            self._desk.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
+            return None
         if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
             self._desk.effects.append(Close(number, Reason.REPLACED, "both ends dialled; the other connection stays"))
             return None
         if earlier is not None:
             self._desk.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
             self.link_down(earlier.id, now, replaced=True)
-        app = hello.role == "app"
         rate = self._limits.acceptance.neighbour_messages_per_s
         link = Link(
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), app=app,
@@ -196,8 +197,7 @@ class Router:
             pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         self.links.add(link)
-        has_room = len(self.directory.locals) < self._limits.locals_max
-        if app and owner and link.durable and has_room and self.directory.record_local(key):
+        if recorded and self.directory.record_local(key):
             self._desk.changes.locals.append(key)
         if self._away.pop(key, None) is not None:
             self._desk.changes.away.append((key, 0))
@@ -297,14 +297,17 @@ class Router:
         else:
             link.refused[k] = reason, text
 
-    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
-        self._delivery.fetched(recipient, owed, more, now)
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now, wall_s: int) -> None:
+        self._delivery.fetched(recipient, owed, more, now, wall_s)
 
     def expire(self, due: Iterable[Due], now: Now) -> None:
         self._delivery.expire(due, now)
 
     def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
         self._delivery.drop(recipient, owed, now)
+
+    def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
+        self._delivery.lose(damaged, now)
 
     def clear_queue(self, recipient: bytes) -> None:
         """The operator's `queue drop`."""
@@ -321,6 +324,10 @@ class Router:
         self._desk.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0)
         )
+
+    def joined_at(self, uplink: bytes) -> tuple[int, int]:
+        """How many groups that uplink has let us join, of how many we want."""
+        return self._membership.joined_at(uplink)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Answer an `Inquire`."""
@@ -355,6 +362,11 @@ class Router:
         """Whether there is something to take."""
         return bool(self._desk)
 
+    @property
+    def has_more_to_fetch(self) -> bool:
+        """Whether another cycle should follow at once, though nothing has happened."""
+        return self._delivery.is_passing_over
+
     def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
         """Write a state event of the node itself."""
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
@@ -381,7 +393,3 @@ class Router:
 
     def take_effects(self) -> list[Effect]:
         return self._desk.take_effects()
-
-    def take_clears(self) -> list[Clear]:
-        clears, self.clears = self.clears, []
-        return clears

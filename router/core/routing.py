@@ -60,6 +60,8 @@ class Routing:
             return Reason.NOT_LOCAL_SOURCE  # a replay (R-C3)
         if destination == directory.me:  # 3.1
             return FOR_US
+        if directory.is_blocked(destination):
+            return Reason.BLOCKED if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
         if self._is_local(destination):  # 3.2
             open_to_all = standing is not Standing.STRANGER or destination in directory.public
             return (destination,) if open_to_all else Reason.NOT_AUTHORISED
@@ -70,7 +72,7 @@ class Routing:
         if not may_relay:  # 3.3: only for local sources
             return Reason.NOT_AUTHORISED if standing is Standing.STRANGER else Reason.NO_ROUTE
         if via is not None and from_local:  # 3.3.1
-            return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
+            return self._through(via)
         onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
         return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
 
@@ -78,17 +80,30 @@ class Routing:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL
 
     def _served(self, destination: bytes, now_s: int) -> bytes | None:
-        """The client that `destination` is, or that it was learned from, if that client has the right to relay."""
-        if self._directory.grants(destination):
-            return destination
-        neighbour = self._routes.neighbour_of(destination, now_s)
-        return neighbour if neighbour is not None and RELAY in self._directory.grants(neighbour) else None
+        """The client that `destination` is, or that it was learned from, if that client has the right to relay; and
+        while it is away, the right to a queue."""
+        neighbour = destination
+        if RELAY not in self._directory.grants(neighbour):
+            neighbour = self._routes.neighbour_of(destination, now_s) or b""
+        grants = self._directory.grants(neighbour)
+        return neighbour if RELAY in grants and (STORE in grants or self._connected(neighbour) is not None) else None
+
+    def _through(self, via: bytes) -> Plan:
+        """The router that a local service names."""
+        if self._directory.is_blocked(via):
+            return Reason.BLOCKED
+        return (via,) if self._is_neighbour(via) else Reason.NO_ROUTE
+
+    def _is_neighbour(self, key: bytes) -> bool:
+        """Whether it may be the next hop: configured or connected, and not blocked."""
+        directory = self._directory
+        return (key in directory.neighbours or self._connected(key) is not None) and not directory.is_blocked(key)
 
     def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
-        if destination in self._directory.neighbours or self._connected(destination) is not None:
+        if self._is_neighbour(destination):
             return destination
         learned = self._routes.neighbour_of(destination, now_s)
-        if learned is not None and learned != neighbour:
+        if learned is not None and learned != neighbour and self._is_neighbour(learned):
             return learned
         uplinks = [one for one in self._directory.uplinks if one != neighbour]
         up = [one for one in uplinks if self._connected(one) is not None]
@@ -101,7 +116,7 @@ class Routing:
         if standing is Standing.STRANGER:
             return Reason.NOT_AUTHORISED
         if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)
-            return (via,) if via in directory.neighbours or self._connected(via) else Reason.NO_ROUTE
+            return self._through(via)
         uplinks = directory.uplinks
         recipients = [
             one for one in self._groups.members(group)                 # 3, 8
@@ -116,4 +131,4 @@ class Routing:
         """Whether something is owed to a subscriber now: it is connected, or may have a queue while away."""
         directory = self._directory
         known = subscriber in directory.locals or STORE in directory.grants(subscriber)
-        return known or self._connected(subscriber) is not None
+        return (known or self._connected(subscriber) is not None) and not directory.is_blocked(subscriber)

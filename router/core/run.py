@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from array import array
+from itertools import accumulate, takewhile
 
 from .intake import Row
+from .lifetime import deadline_s
+from .parcel import U32, Parcel
 
 
 class Run:
@@ -51,6 +54,26 @@ class Run:
         """The frames, joined."""
         parts = [data[rows[0].frame_at : rows[-1].end] for data, rows in self.pieces]
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def parcel(
+        self, arrival: int, neighbour: bytes, via: bytes | None, recipients: tuple[bytes, ...], wall_s: int,
+        ttl_s_max: int, *, stored: bool, indexed: bool,
+    ) -> Parcel:  # fmt: skip
+        """All of it, accepted at Unix second `wall_s`; the messages are numbered from `arrival` on."""
+        rows, first = self.rows(), self.first
+        ttls = array(U32, [row.ttl_s for row in rows])
+        expiries = array(U32, [row.expiry_min for row in rows])
+        if len(set(ttls)) == len(set(expiries)) == 1:
+            deadlines = array(U32, [deadline_s(wall_s, first.ttl_s, first.expiry_min, ttl_s_max)]) * len(rows)
+        else:
+            deadlines = array(U32, [deadline_s(wall_s, row.ttl_s, row.expiry_min, ttl_s_max) for row in rows])
+        return Parcel(
+            first=arrival, kind=first.kind, signer=first.signer, destination=first.destination, neighbour=neighbour,
+            via=via, recipients=recipients, at_s=wall_s, blob=self.blob(),
+            ends=array(U32, accumulate([row.end - row.frame_at for row in rows])),
+            ids=b"".join([row.id for row in rows]), ttls=ttls, expiries=expiries, deadlines=deadlines, stored=stored,
+            indexed=indexed,
+        )  # fmt: skip
 
     def cut(self, messages: int, size: int) -> tuple[Run, Run]:
         """The first so many messages and bytes, at least one, and the rest."""

@@ -189,20 +189,23 @@ class Session:
     # -- what we hear --------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """Take what the stream brought at `now` (monotonic seconds); `RemoteProtocolError` ends the link."""
-        if self._rest:
-            data = self._rest + data
-        try:
-            spans, rest = split_frames(data, self.frame_bytes_max)
-            unproven = self.machine.state in (St.HELLO, St.PROOF)
-            if unproven and (spans[0][2] if spans else len(data)) > HELLO_BYTES_MAX:
-                raise TooLarge(f"nothing may be longer than {HELLO_BYTES_MAX} bytes before hello and proof")
-        except TooLarge as error:
-            raise RemoteProtocolError(Reason.TOO_LARGE, str(error)) from None
-        except Malformed as error:
-            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
-        self._rest = data[rest:]
+        """Take what the stream brought at `now` (monotonic seconds); `RemoteProtocolError` ends the link, after what
+        came before it."""
         events: list[Event] = []
+        try:
+            self._take(self._rest + data if self._rest else data, now, events)
+        except RemoteProtocolError as error:
+            error.before = events
+            raise
+        return events
+
+    def _take(self, data: bytes, now: float, events: list[Event]) -> None:
+        spans, rest = self._split(data)
+        unproven = self.machine.state in (St.HELLO, St.PROOF)
+        if unproven and (spans[0][2] if spans else len(data)) > HELLO_BYTES_MAX:
+            text = f"nothing may be longer than {HELLO_BYTES_MAX} bytes before hello and proof"
+            raise RemoteProtocolError(Reason.TOO_LARGE, text)
+        self._rest = data[rest:]
         run: list[tuple[int, int, int]] = []
         for span in spans:
             if span[2] - span[1] > 1 and data[span[1] + 1] <= 1:
@@ -216,7 +219,16 @@ class Session:
                 events.append(event)
         if run:
             events.append(self._messages(data, run))
-        return events
+        if self._rest and spans:
+            self._split(self._rest)  # what begins there may be bad
+
+    def _split(self, data: bytes) -> tuple[list[tuple[int, int, int]], int]:
+        try:
+            return split_frames(data, self.frame_bytes_max)
+        except TooLarge as error:
+            raise RemoteProtocolError(Reason.TOO_LARGE, str(error)) from None
+        except Malformed as error:
+            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
 
     def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> Messages:
         self.machine.step(Agency.RESPONDER, Message)

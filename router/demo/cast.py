@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,6 @@ PATIENCE_S = 20.0  # without any news
 POLL_S = 0.05
 STOP_S = 15.0
 LAST_WORDS_MAX = 300
-PYTHON = (sys.executable, "-m")
 
 Who = TypeVar("Who", bound="Child")
 
@@ -32,8 +32,8 @@ class DemoFailed(Exception):
 class Child:
     """A process that says what it does in JSON lines, and may be started again after its end.
 
-    `said`: the newest of what it has said since its start, by name. `on_news` is called at every line. Ending
-    unasked ends the demo.
+    `command`: a module and its arguments. `said`: the newest of what it has said since its start, by name. `on_news`
+    is called at every line. Ending unasked ends the demo.
     """
 
     def __init__(self, name: str, command: tuple[str, ...], stage: Stage) -> None:
@@ -51,12 +51,14 @@ class Child:
         return f"<{self.name}, {f'process {self._process.pid}' if self._process else 'not running'}>"
 
     async def start(self, *more: str) -> None:
-        """Returns when it has said its first line. It is out of reach of the terminal's Ctrl-C, which is for us."""
+        """Returns when it has said its first line. The terminal's Ctrl-C, which is for us, does not reach it; it ends
+        with us all the same."""
         self.said, self._may_end = {}, False
+        tie = self._stage.tie
         with self.errors_path.open("ab") as errors:
             self._process = await trio.lowlevel.open_process(
-                (*self._command, *more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True,
+                (sys.executable, "-m", "router.demo.tied", str(tie), *self._command, *more), stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=errors, start_new_session=True, pass_fds=(tie,),
             )  # fmt: skip
         self._stage.nursery.start_soon(self._listen, self._process)
         await self.until("begin", lambda: bool(self.said))
@@ -104,13 +106,13 @@ class Node(Child):
     """A node by its home."""
 
     def __init__(self, name: str, home: Path, stage: Stage) -> None:
-        super().__init__(name, (*PYTHON, "router", "--home", str(home), "serve", "--json"), stage)
+        super().__init__(name, ("router", "--home", str(home), "serve", "--json"), stage)
         self.home = home
         self.address = ""
 
     async def router(self, *words: str) -> str:
         """What a `router` command prints that is run on this home."""
-        command = (*PYTHON, "router", "--home", str(self.home), *words)
+        command = (sys.executable, "-m", "router", "--home", str(self.home), *words)
         done = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
         )
@@ -161,7 +163,7 @@ class App(Child):
     """An app by its module in this package. `taken`: the ids of what it published and its node took."""
 
     def __init__(self, name: str, module: str, node: Node, stage: Stage, *arguments: str) -> None:
-        super().__init__(name, (*PYTHON, f"router.demo.{module}", str(node.home), *arguments), stage)
+        super().__init__(name, (f"router.demo.{module}", str(node.home), *arguments), stage)
         self.taken: list[str] = []
 
     def hear(self, line: dict[str, Any]) -> None:
@@ -178,11 +180,15 @@ class App(Child):
 
 
 class Stage:
-    """The directory of all that is written, the nursery of those who listen, and everybody who was put on."""
+    """The directory of all that is written, the nursery of those who listen, and everybody who was put on.
+
+    `tie`: what every child inherits, so that it ends with this process.
+    """
 
     def __init__(self, base: Path, nursery: trio.Nursery) -> None:
         self.base = base
         self.nursery = nursery
+        self.tie, self._our_end = os.pipe()
         self._children: list[Child] = []
 
     def node(self, name: str, directory: str) -> Node:
@@ -207,6 +213,8 @@ class Stage:
                 await child.kill()
                 if isinstance(child, Node):
                     child.clear()
+        os.close(self.tie)
+        os.close(self._our_end)
 
 
 async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:

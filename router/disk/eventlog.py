@@ -1,16 +1,17 @@
 """The event log on disk: the store's values sealed into segments, old segments pruned to their footers.
 
 The store commits events together with the decisions they are about. A `Sealer` copies those values into a
-hidden file and closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory.
-Only then does the caller delete the values. A crash at any point loses and doubles nothing: a file that was
-not renamed is thrown away at the next start and made again from the store; a renamed one says how far it is.
+hidden file and closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory, which a
+thread may do while the next segment begins. Only then does the caller delete the values. A crash at any point loses
+and doubles nothing: a file that was not renamed is thrown away at the next start and made again from the store; a
+renamed one says how far it is.
 
     events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
     pruned.jsonl                    the footers of the segments that are no longer kept
     .open-0000000000000042          being written
 
-Everything here blocks on the disk; nothing reads a clock or starts a thread. One thread at a time may use a
-`Segments` and its `Sealer`, one process a directory. A log is read back by `logchain`.
+Nothing reads a clock or starts a thread. One thread at a time may use a `Segments`, and beside it one the `Sealer`;
+one process a directory. A log is read back by `logchain`.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class Segments:
 
     def head(self) -> tuple[int, bytes]:
         """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes at first."""
-        digest = self.predecessor()
-        return self.last_sealed(), bytes.fromhex(digest) if digest else bytes(32)
+        head = self._head
+        return (head.last_seq, bytes.fromhex(head.sha256 or "")) if head else (0, bytes(32))
 
     def predecessor(self) -> str | None:
         """The digest that the next segment names; None: it is the first."""
@@ -206,6 +207,33 @@ class Segments:
         return footer
 
 
+class Closing:
+    """A segment that has all its lines: what is left is for the disk, and may be left to a thread."""
+
+    def __init__(self, segments: Segments, file: BinaryIO, draft: Path, footer: Line) -> None:
+        self._segments = segments
+        self._file = file
+        self._draft = draft
+        self.footer = footer
+        self.is_done = False
+
+    def write(self) -> None:
+        """Footer, fsync, rename, fsync of the directory. `LogNotWritten` if the disk fails."""
+        footer_bytes = encode_lines([self.footer])
+        try:
+            self._file.write(footer_bytes)
+            _finish(self._file)
+            self._segments.adopt(self._draft, self.footer, footer_bytes)
+            self.is_done = True
+        except OSError as error:
+            raise _not_written(self._segments.directory, error) from error
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        _close(self._file, self._draft)
+
+
 class Sealer:
     """The segment being written. `add` the store's values in their order, `seal` when it is `due`.
 
@@ -215,6 +243,7 @@ class Sealer:
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._router = segments.key.public
+        self._closing: Closing | None = None
         self._file: BinaryIO | None = None
         self._draft = Path()
         self._tally = Tally(0)
@@ -252,41 +281,50 @@ class Sealer:
         return True
 
     def due(self, now: float) -> bool:
-        """Whether the open segment has its size or its age."""
+        """Whether the open segment has its size or its age, and the one before is closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
-        return self._file is not None and (old or self._size >= limits.segment_bytes)
+        is_open = self._file is not None and self._closing is None
+        return is_open and (old or self._size >= limits.segment_bytes)
 
     def seal(self) -> int:
         """Close the open segment, if there is one. Returns the last sequence number that is now sealed.
 
         What the store still holds up to it may be deleted. `LogNotWritten` if the disk fails.
         """
-        if self._file is None:
-            return self._segments.last_sealed()
-        unsigned = self._tally.footer(self._router.hex(), self._segments.predecessor())
-        footer = sign(unsigned, self._segments.key)
-        footer_bytes = encode_lines([footer])
+        closing = self.begin_seal()
         try:
-            self._file.write(footer_bytes)
-            _finish(self._file)
-            self._segments.adopt(self._draft, footer, footer_bytes)
-        except OSError as error:
+            if closing is not None:
+                closing.write()
+        finally:
+            self.end_seal()
+        return self._segments.last_sealed()
+
+    def begin_seal(self) -> Closing | None:
+        """The same in three steps: this, `Closing.write` in a thread, `end_seal`. What is added meanwhile begins the
+        next segment, which cannot be closed before this one is."""
+        assert self._closing is None, "one segment is closed after the other"
+        if self._file is not None:
+            unsigned = self._tally.footer(self._router.hex(), self._segments.predecessor())
+            footer = sign(unsigned, self._segments.key)
+            self._closing = Closing(self._segments, self._file, self._draft, footer)
+            self._file = None
+        return self._closing
+
+    def end_seal(self) -> None:
+        """If the disk did not take it, what was added meanwhile is forgotten as well."""
+        closing, self._closing = self._closing, None
+        if closing is not None and not closing.is_done:
+            closing.forget()
             self.close()
-            raise _not_written(self._segments.directory, error) from error
-        self._file.close()
-        self._file = None
-        return footer.last_seq
 
     def close(self) -> None:
         """Forget the open segment; its values are still in the store."""
         if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-            with suppress(OSError):
-                self._draft.unlink()
+            _close(self._file, self._draft)
             self._file = None
-        self.next_seq = self._segments.last_sealed() + 1
+        last = self._closing.footer.last_seq if self._closing else self._segments.last_sealed()
+        self.next_seq = last + 1
 
     def _begin(self, first: Line, now: float) -> None:
         self._draft = self._segments.directory / f"{OPEN}{first.seq:016d}"
@@ -294,7 +332,8 @@ class Sealer:
         self._tally = Tally(first.seq)
         self._size = 0
         self._since = now
-        self._write(encode_lines([header(first, self._segments.predecessor())]))
+        before = self._closing.footer.sha256 if self._closing else self._segments.predecessor()
+        self._write(encode_lines([header(first, before)]))
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None
@@ -305,6 +344,14 @@ class Sealer:
 
 def _private(path: Path, flags: int) -> BinaryIO:
     return os.fdopen(os.open(path, flags | os.O_CLOEXEC, private_file.FILE_MODE), "r+b", WRITE_BYTES)
+
+
+def _close(file: BinaryIO, draft: Path) -> None:
+    """The draft goes, unless it has its name."""
+    with suppress(OSError):
+        file.close()
+    with suppress(OSError):
+        draft.unlink()
 
 
 def _finish(file: BinaryIO) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import trio
+
 from router.core.codec import Malformed
 from router.core.effects import Now
 from router.core.link import LogHead
-from router.disk.eventlog import LogNotWritten, Sealer, Segments
+from router.disk.eventlog import Closing, LogNotWritten, Sealer, Segments
 from router.disk.store import Store
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ class Logbook:
         self._sealer = Sealer(segments)
         self._pruned_at_s = 0.0
         self._behind = True
+        self._is_writing = False
+        self._sealed = 0
 
     def __repr__(self) -> str:
         return f"<logbook: {self._sealer!r}>"
@@ -73,16 +77,42 @@ class Logbook:
         self._sealer.close()
 
     def sealed(self, now: Now) -> int:
-        """Seal and prune if it is time; returns the sequence number up to which the store may forget, or 0."""
+        """The sequence number up to which the store may forget, or 0; it is told once."""
         if self._behind:
             self.catch_up(now)
+        sealed, self._sealed = self._sealed, 0
+        return sealed
+
+    def is_due(self, now: Now) -> bool:
+        """Whether it is time to seal or to prune."""
+        return not self._is_writing and (self._is_full(now) or self._is_overgrown(now))
+
+    def _is_full(self, now: Now) -> bool:
+        return not self._behind and self._sealer.due(now.mono_s)
+
+    def _is_overgrown(self, now: Now) -> bool:
+        return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
+
+    async def tidy(self, now: Now) -> None:
+        """Seal and prune what is due. A thread waits for the disk; what is committed meanwhile goes into the next
+        segment."""
+        if self._is_writing:
+            return
+        self._is_writing = True
+        closing = self._sealer.begin_seal() if self._is_full(now) else None
         try:
-            last = 0
-            if not self._behind and self._sealer.due(now.mono_s):
-                last = self._sealer.seal()
-            if now.mono_s - self._pruned_at_s > PRUNE_EVERY_S:
-                self._pruned_at_s = now.mono_s
-                self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)
+            await trio.to_thread.run_sync(self._write, closing, now)
         except LogNotWritten as error:
             self._fail(error)
-        return last
+        finally:
+            self._sealer.end_seal()
+            self._is_writing = False
+        if closing is not None and closing.is_done:
+            self._sealed = closing.footer.last_seq
+
+    def _write(self, closing: Closing | None, now: Now) -> None:
+        if closing is not None:
+            closing.write()
+        if self._is_overgrown(now):
+            self._pruned_at_s = now.mono_s
+            self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)

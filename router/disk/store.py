@@ -5,7 +5,7 @@ anything that takes the interpreter lock per message in a thread starves beside 
 without LMDB's own lock file, which a commit from another thread would break; the home's lock keeps other processes out,
 and no read is open while a commit runs.
 
-Layout, all integers big endian, first = arrival number of a parcel's first message (8 bytes):
+Layout, all integers of keys and rows big endian, first = arrival number of a parcel's first message (8 bytes):
 
     parcels  first                          -> CBOR of everything but the frames (cddl/store.cddl)
     frames   first                          -> the frames as received
@@ -13,45 +13,44 @@ Layout, all integers big endian, first = arrival number of a parcel's first mess
     pending  first                          -> how many recipients still are, when there was more than one
     kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
     ids      expiry minute(4) id(32)        -> arrival number(8): the duplicate index
+    late     first                          -> expiry minute(4) id(32) of each message, until they are in `ids`
     due      unix second(4) first           -> look at this parcel for what has passed its deadline
     groups   group(32) subscriber(32)       -> flags
     routes   destination(32)                -> CBOR [neighbour, until]
     locals   key(32)                        -> empty
     away     key(32)                        -> unix second(4) since which a subscriber has been away
+    clears   recipient(32) [group(32)]      -> arrival number(8) before which what is queued there is to be dropped
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import cbor2
 import lmdb
 
-from router.core.delivery import Due, Owed
 from router.core.effects import Changes, Finished
 from router.core.events import encode_events, span
 from router.core.message import MULTICAST
+from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
 from router.core.router import Backlog, Recovered
-from router.core.routes import Route
+from router.disk import tables
+from router.disk.damage import Damage
 from router.disk.id_index import IdIndex
-from router.disk.parcel_cache import ParcelCache
-from router.disk.store_file import in_words, open_file, unusable
+from router.disk.parcels import Parcels
+from router.disk.store_file import START_AFRESH, UNREADABLE, in_words, open_file, unusable
 from router.disk.store_rows import (
     NUMBER,
     TIMED,
     VERSION,
     WORD,
     QueueRow,
-    decode_parcel,
-    encode_parcel,
-    is_untouched,
-    read_subscription,
+    owing,
     rows_from,
     totals,
 )  # fmt: skip
@@ -59,25 +58,29 @@ from router.disk.store_terms import Applied, Beginning, MapFull, StoreError, Sto
 
 LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
 _NAMES = (
-    "parcels", "frames", "queues", "pending", "kept", "ids", "due", "groups", "routes", "locals", "away", "log", "meta",
+    "parcels", "frames", "queues", "pending", "kept", "ids", "late", "due", *tables.NAMES, "log", "meta",
 )  # fmt: skip
 
 
 class Store:
-    """One LMDB environment and a small cache of the parcels accepted last. Not for use by two tasks at once."""
+    """One LMDB environment and a small cache of parcels. Not for use by two tasks at once.
+
+    What a read finds damaged is left out of its answer, and kept for `take_damaged`.
+    """
 
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
         self._limits = limits
         self._boot = boot
         self._path = path
         self._env, self._db = open_file(path, limits, _NAMES)
-        self._cache = ParcelCache(limits.cache_bytes_max)
+        self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
+        self._damage = Damage()
         self._due_keys: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._sealed_seq = 0
         self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
-        self._ids = IdIndex(self._db["ids"])
+        self._ids = IdIndex(self._db["ids"], self._db["late"])
 
     def close(self) -> None:
         self._env.close()
@@ -88,8 +91,8 @@ class Store:
         """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
         try:
             return self._recover(router_key, beginning)
-        except (lmdb.Error, cbor2.CBORError, struct.error, ValueError) as error:
-            raise unusable(self._path, f"cannot be read: {error}") from None
+        except (lmdb.Error, ValueError, *UNREADABLE) as error:
+            raise unusable(self._path, "cannot be read", error) from None
 
     def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
         epoch, *numbers = beginning or Beginning()
@@ -99,19 +102,18 @@ class Store:
             if meta is not None:
                 version, owner, *rest = cbor2.loads(meta)
                 if version != VERSION:
-                    raise StoreError(f"the store has format {version}, this program reads format {VERSION}")
+                    raise StoreError(
+                        f"the store in {self._path} has format {version}, this program reads format {VERSION}: run the "
+                        f"version that wrote it, or {START_AFRESH}"
+                    )
                 if owner != router_key:
                     raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
                 [epoch] = rest
                 self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
             recovered = Recovered(
                 epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
-                index_entries=txn.stat(self._db["ids"])["entries"],
-                subscriptions=[read_subscription(key, flags) for key, flags in txn.cursor(self._db["groups"])],
-                routes=[Route(bytes(key), *cbor2.loads(value)) for key, value in txn.cursor(self._db["routes"])],
-                locals=[bytes(key) for key, _ in txn.cursor(self._db["locals"])],
-                backlog=list(self._backlog(txn)),
-                away={bytes(key): WORD.unpack(value)[0] for key, value in txn.cursor(self._db["away"])},
+                index_entries=self._ids.load(txn, self._state[0]),
+                backlog=self._backlog(txn), **tables.read(txn, self._db)._asdict(),
             )  # fmt: skip
             self._kept_bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
         if meta is None:
@@ -120,22 +122,14 @@ class Store:
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
 
-    def _backlog(self, txn: Any) -> Iterator[Backlog]:
+    def _backlog(self, txn: Any) -> list[Backlog]:
         sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
         for key, raw in txn.cursor(self._db["queues"]):
             count, size, signer, neighbour = totals(raw)
-            if not is_untouched(raw):
-                count, size = self._left_of(txn, bytes(key), QueueRow.decode(raw))
             total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
             total[0] += count
             total[1] += size
-        for (recipient, signer, neighbour), (messages, size) in sums.items():
-            yield Backlog(recipient, signer, neighbour, messages, size)
-
-    def _left_of(self, txn: Any, key: bytes, row: QueueRow) -> tuple[int, int]:
-        parcel = self._read(txn, NUMBER.unpack(key[32:])[0])
-        runs = row.owed()
-        return sum(stop - start for start, stop in runs), sum(parcel.size(start, stop) for start, stop in runs)
+        return [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
 
     # -- one transaction -------------------------------------------------------------------------------------
 
@@ -149,7 +143,8 @@ class Store:
                 self._put_parcel(txn, parcel)
             self._ids.put(txn, changes.parcels)
             released = self._finish(txn, changes.finished, wall_s)
-            self._put_small(txn, changes)
+            tables.put(txn, self._db, changes)
+            self._put_due(txn, changes.defer)
             forgotten = self._sweep(txn, wall_s)
             self._state[2] -= released[0]
             self._state[3] -= released[1]
@@ -157,6 +152,7 @@ class Store:
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
             txn.abort()
+            self._ids.abort()
             self._state, self._kept_bytes, self._sealed_seq = before
             self._grow()
             raise MapFull from None
@@ -169,7 +165,9 @@ class Store:
         txn, self._txn = self._txn, None
         try:
             txn.commit()
+            self._ids.committed()
         except lmdb.MapFullError:
+            self._ids.abort()
             self._state, self._kept_bytes, self._sealed_seq = self._before
             self._grow()
             raise MapFull from None
@@ -198,10 +196,9 @@ class Store:
         self._state[0] = parcel.first + parcel.count
         if not parcel.stored:
             return
-        first = NUMBER.pack(parcel.first)
-        txn.put(first, encode_parcel(parcel), db=self._db["parcels"], append=True)
-        txn.put(first, parcel.blob, db=self._db["frames"], append=True)
-        row = QueueRow(parcel.count, len(parcel.blob), parcel.signer[:8], parcel.neighbour[:8]).encode()
+        self._parcels.put(txn, parcel)
+        first, size = NUMBER.pack(parcel.first), len(parcel.blob)
+        row = QueueRow(parcel.count, size, size, parcel.signer[:8], parcel.neighbour[:8]).encode()
         queues = self._db["queues"]
         for recipient in parcel.recipients:
             txn.put(recipient + first, row, db=queues)
@@ -209,18 +206,17 @@ class Store:
             txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
         txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
         self._state[2] += parcel.count
-        self._state[3] += len(parcel.blob)
-        self._cache.put(parcel)
+        self._state[3] += size
 
     def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
         queues, gone = self._db["queues"], dict[int, int]()
         sizes: dict[int, tuple[int, int]] = {}
-        for recipient, first, start, stop in finished:
+        for recipient, first, start, stop, freed in finished:
             key = recipient + NUMBER.pack(first)
             raw = txn.get(key, db=queues)
             if raw is None:
                 continue
-            row = QueueRow.decode(raw).finish(start, stop)
+            row = QueueRow.decode(raw).finish(start, stop, freed)
             if row.is_done:
                 txn.delete(key, db=queues)
                 gone[first] = gone.get(first, 0) + 1
@@ -250,35 +246,10 @@ class Store:
             txn.put(TIMED.pack(wall_s, first), WORD.pack(size), db=self._db["kept"])
             self._kept_bytes += size
         else:
-            self._delete(txn, first)
+            self._parcels.delete(txn, first)
 
-    def _delete(self, txn: Any, first: int) -> None:
-        key = NUMBER.pack(first)
-        txn.delete(key, db=self._db["parcels"])
-        txn.delete(key, db=self._db["frames"])
-        self._cache.drop(first)
-
-    def _put_small(self, txn: Any, changes: Changes) -> None:
-        for (group, subscriber), one in changes.members.items():
-            if one is None:
-                txn.delete(group + subscriber, db=self._db["groups"])
-            else:
-                txn.put(group + subscriber, bytes((one.local | one.durable << 1,)), db=self._db["groups"])
-        for destination in changes.routes_gone:
-            txn.delete(destination, db=self._db["routes"])
-        for route in changes.routes:
-            value = cbor2.dumps([route.neighbour, route.until_s])
-            txn.put(route.destination, value, db=self._db["routes"])
-        for key in changes.locals:
-            txn.put(key, b"", db=self._db["locals"])
-        for key in changes.locals_gone:
-            txn.delete(key, db=self._db["locals"])
-        for key, since_s in changes.away:
-            if since_s:
-                txn.put(key, WORD.pack(since_s), db=self._db["away"])
-            else:
-                txn.delete(key, db=self._db["away"])
-        for first, again_s in changes.defer:
+    def _put_due(self, txn: Any, defer: Iterable[tuple[int, int]]) -> None:
+        for first, again_s in defer:
             txn.delete(self._due_keys[first], db=self._db["due"])
             if again_s:
                 txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
@@ -299,17 +270,28 @@ class Store:
 
     def _sweep(self, txn: Any, wall_s: int) -> int:
         """Delete a bounded number of kept parcels and dead ids; returns how many ids."""
-        rows, limits = self._limits.sweep_rows_max, self._limits
-        kept = txn.cursor(self._db["kept"])
-        while rows and kept.first():
-            since_s, first = TIMED.unpack(kept.key())
-            if self._kept_bytes <= limits.keep_bytes_max and since_s + limits.keep_s > wall_s:
-                break
+        rows, kept = self._limits.sweep_rows_max, txn.cursor(self._db["kept"])
+        while rows and self._is_over(kept, wall_s):
+            _, first = TIMED.unpack(kept.key())
             self._kept_bytes -= WORD.unpack(kept.value())[0]
             kept.delete()
-            self._delete(txn, first)
+            self._parcels.delete(txn, first)
             rows -= 1
         return self._ids.sweep(txn, wall_s, rows)
+
+    @in_words
+    def has_dead_rows(self, wall_s: int) -> bool:
+        """Whether a transaction now, of no changes, would delete what has had its time."""
+        with self._env.begin() as txn:
+            kept = txn.cursor(self._db["kept"])
+            return self._sealed_seq > 0 or self._is_over(kept, wall_s) or self._ids.has_dead(txn, wall_s)
+
+    def _is_over(self, kept: Any, wall_s: int) -> bool:
+        """Whether the oldest of the parcels that are kept must go; the cursor stands there."""
+        if not kept.first():
+            return False
+        since_s, _ = TIMED.unpack(kept.key())
+        return bool(self._kept_bytes > self._limits.keep_bytes_max or since_s + self._limits.keep_s <= wall_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -326,7 +308,7 @@ class Store:
     ) -> tuple[list[Owed], bool]:  # fmt: skip
         """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more.
 
-        `group`: only its multicasts; `before`: only what arrived before that number.
+        `before`: only what arrived before that number, and of `group` its multicasts; to be dropped, so without frames.
         """
         owed: list[Owed] = []
         with self._env.begin() as txn:
@@ -334,6 +316,8 @@ class Store:
             for first, row in rows_from(cursor, recipient, position):
                 if before is not None and first >= before:
                     break
+                if self._damage.is_full:
+                    return owed, True
                 if group is not None and row.signer_tag != group[:8]:
                     continue
                 runs = row.owed(max(0, position - first))
@@ -341,11 +325,13 @@ class Store:
                     continue
                 if owed and group is None and (messages <= 0 or size <= 0):
                     return owed, True
-                parcel = self._cache.get(first) or self._read(txn, first)
-                if group is not None and (parcel.kind != MULTICAST or parcel.signer != group):
+                parcel = self._row(txn, recipient, first, row)
+                if parcel is None or (group is not None and (parcel.kind != MULTICAST or parcel.signer != group)):
                     continue
                 if owed and (messages <= 0 or size <= 0):
                     return owed, True
+                if before is None:
+                    runs = self._damage.spare(recipient, row, runs, parcel, self._parcels.complete(txn, parcel))
                 for start, stop in runs:
                     owed.append(Owed(parcel, start, stop))
                     messages -= stop - start
@@ -364,14 +350,16 @@ class Store:
             queues = self._db["queues"]
             for key, _ in txn.cursor(self._db["due"]):
                 at_s, first = TIMED.unpack(key)
-                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max:
+                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max or self._damage.is_full:
                     break
                 self._due_keys[first] = bytes(key)
-                meta = txn.get(NUMBER.pack(first), db=self._db["parcels"])
-                if meta is None:
+                parcel = self._parcels.row(txn, first)
+                if parcel is None:
+                    if self._parcels.is_there(txn, first):
+                        for recipient, row in owing(txn.cursor(queues), first):
+                            self._damage.note_row(recipient, first, row)
                     found.append(Due(None, first, ()))
                     continue
-                parcel = self._cache.get(first) or decode_parcel(first, bytes(meta), b"")
                 owed = []
                 for recipient in parcel.recipients:
                     raw = txn.get(recipient + NUMBER.pack(first), db=queues)
@@ -385,21 +373,17 @@ class Store:
         """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
         with self._env.begin() as txn:
             for _, arrival in self._ids.arrivals(txn, identity):
-                cursor = txn.cursor(self._db["parcels"])
-                later = cursor.set_range(NUMBER.pack(arrival + 1))
-                found = cursor.prev() if later else cursor.last()
-                first = NUMBER.unpack(cursor.key())[0] if found else 0
-                parcel = self._find(txn, first) if found else None
-                if parcel is not None and arrival - first < parcel.count:
-                    return parcel, arrival - first
+                if found := self._parcels.at(txn, arrival):
+                    return found
         return None
 
     @in_words
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
         """How many seconds the oldest message in the recipient's queue has waited."""
         with self._env.begin() as txn:
-            for first, _ in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
-                return max(0, wall_s - (self._cache.get(first) or self._read(txn, first)).at_s)
+            for first, row in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
+                if parcel := self._row(txn, recipient, first, row):
+                    return max(0, wall_s - parcel.at_s)
         return 0
 
     @in_words
@@ -423,15 +407,14 @@ class Store:
     def next_seq(self) -> int:
         return self._state[1]
 
-    def _find(self, txn: Any, first: int) -> Parcel | None:
-        cached = self._cache.get(first)
-        if cached is not None or txn.get(NUMBER.pack(first), db=self._db["parcels"]) is None:
-            return cached
-        return self._read(txn, first)
+    # -- damage ----------------------------------------------------------------------------------------------
 
-    def _read(self, txn: Any, first: int) -> Parcel:
-        key = NUMBER.pack(first)
-        meta, blob = txn.get(key, db=self._db["parcels"]), txn.get(key, db=self._db["frames"])
-        if meta is None or blob is None:
-            raise StoreError(f"the store is damaged: a queue names parcel {first}, which is not there")
-        return decode_parcel(first, bytes(meta), bytes(blob))
+    def take_damaged(self) -> list[Damaged]:
+        """What reads found damaged since the last call; it is still in the queues."""
+        return self._damage.take()
+
+    def _row(self, txn: Any, recipient: bytes, first: int, row: QueueRow) -> Parcel | None:
+        parcel = self._parcels.row(txn, first)
+        if parcel is None:
+            self._damage.note_row(recipient, first, row)
+        return parcel

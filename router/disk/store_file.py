@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Sequence
+from errno import ENOSPC
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+import cbor2
 import lmdb
 
 from router.disk.store_terms import StoreError, StoreLimits
+
+DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
+UNREADABLE = cbor2.CBORError, struct.error  # what becomes of reading a row that is none of ours
+START_AFRESH = (
+    "move store/ and log/ away together and start: the node keeps its address and begins empty, and what it held is in "
+    "the folders you moved"
+)
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -36,27 +46,31 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
         _make_readable(environment, path)
         return environment, {name: environment.open_db(name.encode()) for name in names}
     except (lmdb.Error, OSError) as error:
-        raise unusable(path, f"cannot be opened: {error}") from None
+        raise unusable(path, "cannot be opened", error) from None
 
 
-def unusable(path: Path, why: str) -> StoreError:
-    return StoreError(
-        f"the store in {path} {why}. If its file is damaged, move the folder away and start again: the node then "
-        "begins with an empty store, and what it held is in the folder you moved"
-    )
+def unusable(path: Path, what: str, error: Exception) -> StoreError:
+    """The sentence for the operator: what could not be done, why, and what to do."""
+    if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC:
+        cause, remedy = "its disk is full", "make room and start again: nothing that was settled is lost"
+    elif isinstance(error, (ValueError, *DAMAGED, *UNREADABLE)):
+        cause, remedy = "it is damaged", f"see to its disk, then {START_AFRESH}"
+    else:
+        cause, remedy = "its disk or its file fails", f"see to its disk; if the file is damaged, {START_AFRESH}"
+    return StoreError(f"the store in {path} {what}: {cause} ({' '.join(str(error).split())}). To go on, {remedy}")
 
 
 def in_words(
     method: Callable[Concatenate[Kind, Given], Found],
 ) -> Callable[Concatenate[Kind, Given], Found]:
-    """What LMDB finds wrong while the node runs ends it with a `StoreError`."""
+    """What is found wrong while the node runs, in a read or a write, ends it with a `StoreError`."""
 
     @wraps(method)
     def attempt(store: Kind, /, *args: Given.args, **more: Given.kwargs) -> Found:
         try:
             return method(store, *args, **more)
-        except lmdb.Error as error:
-            raise unusable(store._path, f"failed: {error}") from error
+        except (lmdb.Error, *UNREADABLE) as error:
+            raise unusable(store._path, "failed", error) from error
 
     return attempt
 

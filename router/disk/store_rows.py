@@ -1,54 +1,56 @@
-"""The rows of the store: how parcels, queues and ids lie on disk (cddl/store.cddl). All integers are big endian."""
+"""The rows of the store: how parcels, queues and ids lie on disk (cddl/store.cddl). Integers are big endian, so that
+keys sort; the columns of a parcel are little endian."""
 
 from __future__ import annotations
 
 import struct
-from array import array
+import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cbor2
 
 from router.core.groups import Subscription
-from router.core.parcel import U32, Parcel
+from router.core.parcel import Parcel, column_of, words
 
-VERSION = 1
+VERSION = 2
 WORD = struct.Struct(">I")
 NUMBER = struct.Struct(">Q")
 TIMED = struct.Struct(">IQ")  # a Unix second and a parcel's first arrival number
-_ROW = struct.Struct(">II8s8s")
+_ROW = struct.Struct(">III8s8s")
 _RUN = struct.Struct(">II")
 
 
 class QueueRow(NamedTuple):
     """What one recipient is owed of one parcel: `messages` of together `size` bytes in the beginning, less `done`.
 
-    `done` are ascending runs (start, stop) of message indexes that have come to their end.
+    `done` are ascending runs (start, stop) of message indexes that have come to their end; `left`: bytes of the others.
     """
 
     messages: int
     size: int
+    left: int
     signer_tag: bytes
     neighbour_tag: bytes
     done: tuple[tuple[int, int], ...] = ()
 
     def encode(self) -> bytes:
-        head = _ROW.pack(self.messages, self.size, self.signer_tag, self.neighbour_tag)
+        head = _ROW.pack(self.messages, self.size, self.left, self.signer_tag, self.neighbour_tag)
         return head + b"".join(_RUN.pack(*run) for run in self.done)
 
     @classmethod
     def decode(cls, raw: bytes) -> QueueRow:
         return cls(*_ROW.unpack_from(raw), tuple(_RUN.iter_unpack(raw[_ROW.size :])))  # type: ignore[call-arg]
 
-    def finish(self, start: int, stop: int) -> QueueRow:
-        """With start..stop-1 done as well; runs are merged."""
+    def finish(self, start: int, stop: int, size: int) -> QueueRow:
+        """With start..stop-1, of so many bytes, done as well; runs are merged."""
         runs: list[tuple[int, int]] = []
         for one in sorted((*self.done, (start, stop))):
             if runs and one[0] <= runs[-1][1]:
                 runs[-1] = runs[-1][0], max(runs[-1][1], one[1])
             else:
                 runs.append(one)
-        return self._replace(done=tuple(runs))
+        return self._replace(left=max(0, self.left - size), done=tuple(runs))
 
     @property
     def is_done(self) -> bool:
@@ -65,33 +67,39 @@ class QueueRow(NamedTuple):
 
 
 def totals(raw: bytes) -> tuple[int, int, bytes, bytes]:
-    """Messages, bytes and both tags of a row, without its runs."""
-    messages, size, signer, neighbour = _ROW.unpack_from(raw)
-    return messages, size, signer, neighbour
-
-
-def is_untouched(raw: bytes) -> bool:
-    return len(raw) == _ROW.size
+    """Messages and bytes that a row still owes, and both its tags."""
+    messages, _, left, signer, neighbour = _ROW.unpack_from(raw)
+    if len(raw) > _ROW.size:
+        messages -= sum(stop - start for start, stop in _RUN.iter_unpack(raw[_ROW.size :]))
+    return messages, left, signer, neighbour
 
 
 def encode_parcel(parcel: Parcel) -> bytes:
-    return cbor2.dumps(
+    row = cbor2.dumps(
         [
             VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
-            list(parcel.recipients), parcel.ids, parcel.ends.tobytes(), parcel.ttls.tobytes(),
-            parcel.expiries.tobytes(), parcel.deadlines.tobytes(),
+            list(parcel.recipients), parcel.ids, words(parcel.ends), words(parcel.ttls), words(parcel.expiries),
+            words(parcel.deadlines), bytes(WORD.size),
         ]
-    )  # fmt: skip
+    )[: -WORD.size]  # fmt: skip
+    return row + _checksum(parcel.first, row)
 
 
-def decode_parcel(first: int, meta: bytes, blob: bytes) -> Parcel:
-    _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns = cbor2.loads(meta)
-    ends, ttls, expiries, deadlines = (array(U32, column) for column in columns)
+def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
+    """None: the row is not what was written under that number."""
+    if row[-WORD.size :] != _checksum(first, row[: -WORD.size]):
+        return None
+    _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns, _ = cbor2.loads(row)
+    ends, ttls, expiries, deadlines = map(column_of, columns)
     return Parcel(
         first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
         recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
         deadlines=deadlines,
     )  # fmt: skip
+
+
+def _checksum(first: int, row: bytes) -> bytes:
+    return WORD.pack(zlib.crc32(row, first & 0xFFFF_FFFF))
 
 
 def read_subscription(key: bytes, flags: bytes) -> Subscription:
@@ -107,3 +115,13 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
     while found and cursor.key()[:32] == recipient:
         yield NUMBER.unpack(cursor.key()[32:])[0], QueueRow.decode(cursor.value())
         found = cursor.next()
+
+
+def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:
+    """Whoever is owed something of that parcel, and its row: one look for every recipient there is."""
+    found = cursor.first()
+    while found:
+        recipient, wanted = bytes(cursor.key()[:32]), NUMBER.pack(first)
+        if cursor.set_range(recipient + wanted) and cursor.key() == recipient + wanted:
+            yield recipient, QueueRow.decode(cursor.value())
+        found = cursor.set_range(recipient + b"\xff" * 9)

@@ -62,6 +62,8 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     service_restart_s_min: Annotated[float, span(0.01, HOUR_S,
         "A service that failed is started again after this long; each further time doubles it.")] = 0.5
     service_restart_s_max: Annotated[float, span(0.01, HOUR_S, "But never later than this.")] = 60.0
+    service_attempts_max: Annotated[int, span(1, 1_000_000,
+        "A message on which a service fails so many times is refused, peer-refused, and the next has its turn.")] = 5
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -84,7 +86,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     groups_max: Annotated[int, span(1, 10_000_000,
         "Groups with subscribers on this node; a JOIN of a further one fails.")] = 100_000
     local_services_max: Annotated[int, span(1, 1_000_000,
-        "Local keys recorded from the owner's socket; a further one stays unrecorded and unqueued.")] = 1000
+        "Local keys recorded from the owner's socket; a further kept key is refused, not-authorised.")] = 1000
     lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A message whose expiry lies further ahead is refused, expiry-too-far.")] = 7 * DAY_S
     ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = 7 * DAY_S
@@ -130,7 +132,8 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     node_messages_max: Annotated[int, span(1, COUNT_MAX, "Messages waiting on this node.")] = 10_000_000
     node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting on this node.")] = 16 * GIB
     share_percent: Annotated[int, span(1, 100,
-        "Share of a recipient's queue that one source, group or neighbour may fill.")] = 25
+        "Share of a recipient's queue that one source, group or neighbour may fill; one message alone may be more.",
+        )] = 25
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
@@ -223,6 +226,9 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 # fmt: on
 
 
+Rule = Callable[[Config], Iterator[Problem]]
+
+
 _LISTEN: Mapping[Role, tuple[str, ...]] = {"edge": (), "core": ("tls://127.0.0.1:4100",)}
 _ACCEPT: Mapping[Role, Accept] = {"edge": "known", "core": "anyone"}
 _LOG_KEEP_S: Mapping[Role, int] = {"edge": 7 * DAY_S, "core": 30 * DAY_S}
@@ -238,23 +244,26 @@ _SAMPLE_HEAD = """\
 """
 
 
-def load(path: Path, overrides: Mapping[str, object] | None = None) -> tuple[Config, dict[str, str]]:
+def load(
+    path: Path, overrides: Mapping[str, object] | None = None, rules: tuple[Rule, ...] = ()
+) -> tuple[Config, dict[str, str]]:
     """The configuration in force, and for each setting's name "default", "router.toml" or "flag".
 
     `overrides` are settings by name ("node.listen") from the command line; None is a flag that was not given.
-    A missing file means defaults. Raises `ConfigError` with every problem found.
+    `rules` find what else is wrong, in a configuration that is well-formed. A missing file means defaults. Raises
+    `ConfigError` with every problem found.
     """
     flags = {name: value for name, value in (overrides or {}).items() if value is not None}
     text = text_of(path)
-    config, given = _judged(text, path.name, flags)
+    config, given = _judged(text, path.name, flags, rules)
     origins = {**dict.fromkeys(given, path.name), **dict.fromkeys(flags, "flag")}
     return config, {one.name: one.origin for one in _SCHEMA.settings(config, origins)}
 
 
-def check(path: Path) -> list[str]:
+def check(path: Path, rules: tuple[Rule, ...] = ()) -> list[str]:
     """Every problem of the file, as sentences with their lines; empty if it can be used."""
     try:
-        load(path)
+        load(path, rules=rules)
     except ConfigError as error:
         return list(error.problems)
     return []
@@ -310,7 +319,7 @@ def by_role(config: Config) -> Config:
     )
 
 
-def _judged(text: str, file: str, flags: Mapping[str, object]) -> tuple[Config, set[str]]:
+def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule, ...] = ()) -> tuple[Config, set[str]]:
     """The configuration that text and flags make, and the names that the text sets; or `ConfigError`."""
     raw = parse(text, file)
     given = set(names_in(raw))
@@ -324,7 +333,7 @@ def _judged(text: str, file: str, flags: Mapping[str, object]) -> tuple[Config, 
         section, _, key = name.partition(".")
         raw.setdefault(section, {})[key] = value
     config = _SCHEMA.value(raw)
-    broken = located([one for rule in _RULES for one in rule(config)], text, file)
+    broken = located([one for rule in (*_RULES, *more) for one in rule(config)], text, file)
     if broken:
         raise ConfigError(broken)
     return by_role(config), given
@@ -343,7 +352,7 @@ def _sizes_fit(config: Config) -> Iterator[Problem]:
         yield Problem(("defaults", "expiry_min"), text)
 
 
-_RULES: tuple[Callable[[Config], Iterator[Problem]], ...] = (
+_RULES: tuple[Rule, ...] = (
     _SCHEMA.out_of_order,
     lambda config: config_services.broken_rules(config.node.services, config.node.services_public, config.services),
     _sizes_fit,

@@ -70,7 +70,7 @@ def text_of(path: Path) -> str:
     """What the file says, "" if there is none; `ConfigError` if it cannot be read."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         raise ConfigError((f"{path} cannot be read: {error.strerror}",)) from None

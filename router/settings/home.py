@@ -65,6 +65,15 @@ class Home:
         return self.path / "keys" / f"{keyring.NODE}.key"
 
     @property
+    def holds_node(self) -> bool:
+        """Whether there is a node's key, which is its identity."""
+        try:
+            return self.key_path.exists()
+        except OSError as error:
+            said = f"the home {self.path} cannot be read: {error.strerror}"
+            raise HomeError(f"{said}; run this as the user it belongs to, or {_ELSEWHERE}") from None
+
+    @property
     def store_path(self) -> Path:
         return self.path / "store"
 
@@ -130,6 +139,14 @@ class Home:
             said = f"the socket {path} cannot be prepared: {error.strerror}"
             raise HomeError(f"{said}; set XDG_RUNTIME_DIR, or choose a shorter --home") from None
         return path
+
+    def clear_socket(self) -> None:
+        """Take away what `prepare_socket` made outside the home, and its record, when the node has stopped."""
+        directory = self.socket_path.parent
+        if directory != self.path:
+            with suppress(OSError):  # Somebody may have put another thing there, which stays.
+                directory.rmdir()
+                (self.path / "socket").unlink(missing_ok=True)
 
     def listen_urls(self, listen: Iterable[str]) -> tuple[str, ...]:
         """Each once, with whole Unix paths, for the node: `unix:router.sock` is the owner's socket, prepared;

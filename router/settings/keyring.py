@@ -60,22 +60,25 @@ def names(home: Home) -> list[str]:
     return _names_in(Path(home) / "keys", _SUFFIX)
 
 
-def add_group(home: Home, name: str, link: GroupLink) -> str:
+def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False) -> str:
     """Keep the group under that name and return the name it is kept under.
 
-    A group that is known already keeps its name, and gains the right to send if the new link brings it. At
-    most `GROUPS_MAX` are kept.
+    A group that is known already keeps its name, unless it is to be renamed, and gains the right to send if the new
+    link brings it. At most `GROUPS_MAX` are kept.
     """
     path = _group_path(home, name)
     known = groups(home)
-    for old_name, old in known.items():
-        if old.group == link.group:
-            if old.seed is None and link.seed is not None:
-                _replace(_group_path(home, old_name), link.text())
-            return old_name
+    before = next((old for old, one in known.items() if one.group == link.group), None)
+    if before is not None and known[before].seed is None and link.seed is not None:
+        _replace(_group_path(home, before), link.text())
+    if before is not None and (before == name or not rename):
+        return before
     if name in known:
         taken = key_text("group", known[name].group)
         raise KeyringError(f'"{name}" is the name of another group here, {taken}; choose another name')
+    if before is not None:
+        _rename(_group_path(home, before), path)
+        return name
     if len(known) >= GROUPS_MAX:
         raise KeyringError(f"{path.parent} holds {GROUPS_MAX} groups, which is the most; remove some first")
     _create(path, link.text())
@@ -119,14 +122,15 @@ def _names_in(directory: Path, suffix: str) -> list[str]:
 
 
 def _key_path(home: Home, name: str) -> Path:
-    return Path(home) / "keys" / (_checked(name) + _SUFFIX)
+    return Path(home) / "keys" / (checked(name) + _SUFFIX)
 
 
 def _group_path(home: Home, name: str) -> Path:
-    return Path(home) / "groups" / _checked(name)
+    return Path(home) / "groups" / checked(name)
 
 
-def _checked(name: str) -> str:
+def checked(name: str) -> str:
+    """The name, if it can be one."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise KeyringError(f'"{_visible(name)}" cannot be a name; a name has {NAME_FORM}')
     return name
@@ -159,6 +163,15 @@ def _replace(path: Path, line: str) -> None:
     if fault is not None:
         del line
         raise KeyringError(fault)
+
+
+def _rename(path: Path, to: Path) -> None:
+    """Nothing that stands there is overwritten, and no crash loses it."""
+    try:
+        os.link(path, to)
+        path.unlink()
+    except OSError as error:
+        raise KeyringError(f"{path} cannot be renamed to {to.name}: {error.strerror}") from None
 
 
 def _written(path: Path, line: str, *, new: bool) -> str | None:

@@ -16,6 +16,7 @@ from cryptography.x509.oid import NameOID
 from OpenSSL import SSL, crypto
 
 from router.core.crypto import InvalidKey, PublicKey, SigningKey
+from router.core.text import key_text, short
 from router.streams.sockets import Refused, words
 
 ALPN = b"upsycle/1"  # R-A10, R-A13
@@ -99,8 +100,8 @@ class _Judge:
             self.refusal = f"the peer's certificate holds no usable Ed25519 key: {why}"
             return False
         if self.expect is not None and self.expect != self.peer:
-            dialled, answered = self.expect.hex()[:16], self.peer.hex()[:16]
-            self.refusal = f"key {dialled}… was dialled, but key {answered}… answered; is the address still right?"
+            dialled, answered = (short(key_text("addr", one)) for one in (self.expect, self.peer))
+            self.refusal = f"key {dialled} was dialled, but key {answered} answered; is the address still right?"
             return False
         return True
 

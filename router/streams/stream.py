@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import trio
@@ -12,7 +13,7 @@ from router.transport import Buffer, StreamBroken
 CUT = "the connection was cut: the peer did not say goodbye"
 
 
-class DuplexStream:
+class DuplexStream(ABC):
     """A `router.transport.Stream`; a transport moves its bytes in `_receive`, `_send`, `_finish`, `_abandon`.
 
     A failed or cancelled send ends sending only: what the peer has said can still be read. A failed receive
@@ -82,18 +83,18 @@ class DuplexStream:
         finally:
             self._abandon()
 
+    @abstractmethod
     async def _receive(self, max_bytes: int) -> bytes:
         """1 to `max_bytes` bytes, `b""` at a clean end. A checkpoint. Raises `StreamBroken`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _send(self, parts: Sequence[Buffer]) -> None:
         """Send it all. A checkpoint. Raises `StreamBroken`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _finish(self) -> None:
         """Let the peer read a clean end after the last byte. Called once, before `_abandon`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _abandon(self) -> None:
         """Let go of everything; a peer that was not told of the end finds the stream broken."""
-        raise NotImplementedError

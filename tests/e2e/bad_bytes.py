@@ -19,11 +19,11 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class BadMessage:
-    """One message among good ones: `[5 k reason]`, or settled without a word."""
+    """One message among good ones: `[5 k reason]`."""
 
     name: str
     make: Callable[[RawLink, SigningKey], bytes]
-    reason: Reason | None
+    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ BAD_MESSAGES = (
                lambda _, group: _signed(group, _header(group, b"\x18\x3c", again=True)), Reason.MALFORMED),
     BadMessage("a header of nested arrays", lambda _, group: _signed(group, _nested(500)), Reason.MALFORMED),
     BadMessage("a nested control message",
-               lambda link, _: link.unicast(link.router, b"\x82\x01" + _nested(200), ttl_s=0), None),
+               lambda link, _: link.unicast(link.router, b"\x82\x01" + _nested(200), ttl_s=0), Reason.MALFORMED),
     BadMessage("a control message of an unknown type",
-               lambda link, _: link.unicast(link.router, b"\x82\x18\x63\xa0", ttl_s=0), None),
+               lambda link, _: link.unicast(link.router, b"\x82\x18\x63\xa0", ttl_s=0), Reason.UNSUPPORTED),
     BadMessage("wrongly signed", lambda _, group: forged(_good(group)), Reason.BAD_SIGNATURE),
     BadMessage("signed with another key",
                lambda link, group: _good(link.key).replace(link.key.public, group.public), Reason.BAD_SIGNATURE),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,20 @@ def test_ctrl_c_ends_all_of_it(number: signal.Signals, tmp_path: Path) -> None:
         process.send_signal(number)
         assert process.wait(20) == 130
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
+
+
+def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        (*DEMO, "--messages", "50000"), stdout=subprocess.PIPE, text=True, env=environment(tmp_path)
+    ) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if line.startswith("An app on each node signs on"))
+        next(line for line in process.stdout if "receive them" in line)
+        assert len(processes(tmp_path)) >= 3  # the core, edge A and its app at least
+        process.kill()
+    give_up_s = time.monotonic() + 20
+    while processes(tmp_path):
+        assert time.monotonic() < give_up_s, processes(tmp_path)
 
 
 def test_what_is_in_order_is_no_failure() -> None:

@@ -49,14 +49,16 @@ def test_the_home_is_named_in_three_ways(place: str, home: Path, monkeypatch: py
     if place == "variable":
         monkeypatch.setenv("ROUTER_HOME", str(home))
         option = []
-    args = [*option, "group", "list"] if place == "before" else ["group", "list", *option]
+    args = [*option, "group", "new", "g"] if place == "before" else ["group", "new", "g", *option]
     result = CliRunner().invoke(main, args)
     assert result.exit_code == 0
     assert (home / "router.toml").exists()
+    address = CliRunner().invoke(main, ["id", "--home", str(home)]).stdout.strip()
+    assert result.stderr == f"there was no node at {home}: made one, {address}\n"
 
 
 def test_the_inner_home_wins(home: Path, tmp_path: Path) -> None:
-    CliRunner().invoke(main, ["--home", str(tmp_path / "outer"), "id", "--home", str(home)])
+    CliRunner().invoke(main, ["--home", str(tmp_path / "outer"), "init", "--home", str(home)])
     assert home.exists()
     assert not (tmp_path / "outer").exists()
 
@@ -69,6 +71,33 @@ def test_a_group_travels_by_its_link(router: Run, tmp_path: Path) -> None:
     assert lines(router("group", "share", "family")) == [link]
     listed = json.loads(CliRunner().invoke(main, [*other, "group", "list", "--json"]).stdout)
     assert listed == [json.loads(added.stdout)]
+
+
+def test_a_known_group_is_renamed_and_keeps_what_it_may(router: Run) -> None:
+    [link] = lines(router("group", "new", "family"))
+    again = router("group", "add", link, "--json")
+    assert "kept here as family already" in again.stderr
+    reading = lines(router("group", "share", "family", "--read-only"))[0]
+    renamed = router("group", "add", reading, "--name", "folks", "--json")
+    assert json.loads(renamed.stdout) == {**json.loads(again.stdout), "name": "folks"}
+    assert "kept here as family already; it is folks now" in renamed.stderr
+    assert lines(router("group", "share", "folks")) == [link]
+    assert router("group", "share", "family").exit_code == 2
+    router("group", "new", "other")
+    taken = router("group", "add", link, "--name", "other")
+    assert taken.exit_code == 2 and "is the name of another group" in taken.stderr
+    assert lines(router("group", "share", "folks")) == [link]
+
+
+def test_a_link_that_is_for_reading_only_is_said_to_be(router: Run, tmp_path: Path) -> None:
+    router("group", "new", "family")
+    link = lines(router("group", "share", "family", "--read-only"))[0]
+    other = ["--home", str(tmp_path / "other")]
+    CliRunner().invoke(main, [*other, "group", "add", link])
+    shared = CliRunner().invoke(main, [*other, "group", "share", "family"])
+    assert (shared.exit_code, shared.stdout) == (0, link + "\n")
+    assert "for reading only: the right to send to family is not kept here" in shared.stderr
+    assert router("group", "share", "family", "--read-only").stderr == ""
 
 
 def test_a_group_is_found_by_its_key(router: Run) -> None:
@@ -117,9 +146,35 @@ def test_wrong_usage_is_a_sentence_and_code_2(router: Run, args: list[str], said
 
 def test_a_home_that_cannot_be_is_code_1(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(main, ["--home", str(tmp_path / "file"), "id"])
+    result = CliRunner().invoke(main, ["--home", str(tmp_path / "file"), "init"])
     assert result.exit_code == 1
     assert "in the way" in result.stderr or "cannot be written" in result.stderr
+
+
+READING = [
+    ["id"], ["status"], ["peers"], ["queue"], ["queue", "drop", "bob"], ["groups"], ["peer", "list"],
+    ["peer", "remove", "bob"], ["group", "list"], ["group", "share", "g"], ["config", "check"], ["config", "show"],
+    ["sub", "g", "--as", "me"], ["recv", "--as", "me"], ["pub", "g", "x", "--as", "me"], ["send", "bob", "x"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("args", READING, ids=" ".join)
+def test_without_a_home_nothing_is_made(router: Run, home: Path, args: list[str]) -> None:
+    result = router(*args)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"no node at {home}: `router --home {home} init` makes one\n"
+    assert not home.exists()
+
+
+def test_the_chosen_home_is_named_without_an_option(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["status"])
+    assert result.stderr == f"no node at {tmp_path}/elsewhere: `router init` makes one\n"
+
+
+@pytest.mark.parametrize("args", [["group", "add", "nonsense"], ["peer", "add", "bob"], ["serve", "--set", "x"]])
+def test_wrong_usage_makes_no_home(router: Run, home: Path, args: list[str]) -> None:
+    assert router(*args).exit_code == 2
+    assert not home.exists()
 
 
 def test_an_open_key_file_is_refused(router: Run, home: Path) -> None:

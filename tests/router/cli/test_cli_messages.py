@@ -6,8 +6,9 @@ import base64
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,6 +95,94 @@ def test_raw_is_all_of_standard_input_as_it_is(at_node: Run, party: Party) -> No
     assert (found["body"], found["sender"]) == ("two\nlines\n", None)
 
 
+def test_a_file_is_one_sealed_message(at_node: Run, party: Party, tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"\x89PNG\n\x00two\nlines")
+    published = at_node("pub", party.group, "--file", str(tmp_path / "picture"), "--file", "-", stdin=b"\xfe\n")
+    assert (published.exit_code, len(published.stdout.splitlines())) == (0, 2), published.stderr
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "2", "--timeout", "9", "--json")
+    found = [(base64.b64decode(one["body_base64"]), one["seq"]) for one in records(printed.stdout)]
+    assert found == [(b"\x89PNG\n\x00two\nlines", 0), (b"\xfe\n", 1)]
+
+
+def test_a_file_that_is_too_large_names_the_limit(at_node: Run, party: Party, tmp_path: Path) -> None:
+    (tmp_path / "film").write_bytes(bytes(2 << 20))
+    result = at_node("pub", party.group, "--file", str(tmp_path / "film"))
+    assert result.exit_code == 4
+    assert "takes 1052672, its limits.frame_bytes_max" in result.stderr
+    with (tmp_path / "film").open("r+b") as film:
+        film.truncate(BODY_BYTES_MAX + 1)
+    result = at_node("pub", party.group, "--file", str(tmp_path / "film"))
+    assert result.exit_code == 2
+    assert result.stderr == f"{tmp_path / 'film'} holds more than 64 MiB, which no message can: split it\n"
+
+
+def test_raw_in_a_sealed_group_is_said_once(at_node: Run, party: Party) -> None:
+    assert at_node("pub", party.group, "--raw", "one", "two").exit_code == 0
+    assert at_node("pub", party.group, "three").exit_code == 0
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9")
+    assert printed.stdout == "three\n"
+    [line] = printed.stderr.splitlines()
+    assert "given to nobody: it is not sealed (`router pub --raw` sends such)" in line
+
+
+@pytest.mark.parametrize("many", [1, 500])
+def test_pub_says_what_was_not_sent_when_nobody_reads_the_ids(
+    at_node: Run, node: RunningNode, party: Party, many: int
+) -> None:
+    command = [*ROUTER, "--home", str(node.home), "pub", party.group]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        process.stdin.write("first\n")
+        process.stdin.flush()
+        wait_until(lambda: queued(at_node, party) == 1)
+        process.stdin.write("more\n" * (many - 1))
+        process.stdin.close()
+        said = process.stderr.read()
+        assert process.wait(15) == 1
+    rest = ", the rest was not sent" if many > 1 else ""
+    assert said == f"standard output was closed: {queued(at_node, party)} messages are in custody{rest}\n"
+    at_node("queue", "drop", party.bob)
+
+
+def test_pub_says_how_far_it_came_when_its_node_goes(home: Path, router: Run) -> None:
+    router("group", "new", "g")
+    process, _ = start_node(home, "--verifiers", "0")
+    assert router("sub", "g", "--as", "bob", "--timeout", "0.3").exit_code == 5
+    command = [*ROUTER, "--home", str(home), "pub", "g"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as publisher:
+        assert publisher.stdin is not None and publisher.stdout is not None and publisher.stderr is not None
+        publisher.stdin.write("one\ntwo\n")
+        publisher.stdin.flush()
+        assert [publisher.stdout.readline()[:4] for _ in range(2)] == ["msg1", "msg1"]
+        assert stop_node(process) == 0
+        with suppress(BrokenPipeError):
+            for _ in range(1000):
+                publisher.stdin.write("more\n")
+                publisher.stdin.flush()
+                if publisher.poll() is not None:
+                    break
+        said = publisher.communicate(timeout=40)[1].splitlines()
+    assert publisher.returncode == 3
+    assert said[0].startswith("the node is away: ") and "--queue" in said[0]
+    assert said[1:] == ["2 messages are in custody; of what followed that is not certain"]
+
+
+def queued(at_node: Run, party: Party) -> int:
+    rows = json.loads(at_node("queue", "--json").stdout)
+    return sum(one["messages"] for one in rows if one["name"] == party.bob)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + 15
+    while not holds():
+        assert time.monotonic() < give_up_s
+
+
 def test_as_signs_on_with_a_kept_key(at_node: Run, party: Party, node: RunningNode) -> None:
     at_node("pub", party.group, "mine", "--as", "alice")
     [found] = records(at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9", "--json").stdout)
@@ -144,6 +233,48 @@ def test_sub_ends_cleanly_on_ctrl_c(at_node: Run, node: RunningNode, party: Part
         process.communicate(timeout=15)
         assert process.returncode == 0
     at_node("queue", "drop", party.bob)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_sub_that_is_interrupted_before_its_count_is_code_130(
+    at_node: Run, node: RunningNode, party: Party, number: signal.Signals
+) -> None:
+    with listening(node, "sub", party.group, "--count", "2") as process:
+        at_node("pub", party.group, "hello")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hello\n"
+        process.send_signal(number)
+        said = process.communicate(timeout=15)[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "interrupted; 1 of 2 messages came"
+
+
+@pytest.mark.parametrize("more", [(), ("--file", "-")])
+def test_pub_ends_cleanly_on_ctrl_c(node: RunningNode, at_node: Run, party: Party, more: tuple[str, ...]) -> None:
+    command = [*ROUTER, "--home", str(node.home), "pub", party.group, *more, "--verbose"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: len(json.loads(at_node("peers", "--json").stdout)) > 0)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=15)
+    assert (process.returncode, *said) == (130, "", "\n")
+
+
+def test_sub_says_that_its_node_is_away_and_back(home: Path, router: Run) -> None:
+    router("group", "new", "g")
+    process, _ = start_node(home, "--verifiers", "0")
+    with listening(RunningNode(home, {}), "sub", "g", "--count", "1") as subscriber:
+        assert subscriber.stderr is not None
+        assert stop_node(process) == 0
+        said = next(line for line in subscriber.stderr if " INFO " not in line)
+        assert said.startswith("the node is away, waiting for it: no node is listening on ")
+        process, _ = start_node(home, "--verifiers", "0")
+        assert "the node is back\n" in subscriber.stderr
+        wait_until(lambda: router("groups", "--json").stdout != "[]\n")
+        assert router("pub", "g", "hello").exit_code == 0
+        assert subscriber.communicate(timeout=15)[0] == "hello\n"
+    assert stop_node(process) == 0
 
 
 def test_a_journal_prints_nothing_twice(at_node: Run, party: Party, tmp_path: Path) -> None:

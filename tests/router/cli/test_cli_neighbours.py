@@ -10,7 +10,7 @@ from conftest import Run, RunningNode
 
 from router.core.crypto import SigningKey
 from router.core.text import key_text
-from router.settings import config
+from router.settings import config, keyring
 
 BOB = SigningKey(b"b" * 32).public
 BOB_TEXT = key_text("addr", BOB)
@@ -37,6 +37,32 @@ def test_block_and_let_in_again(router: Run, home: Path) -> None:
     assert json.loads(router("peer", "list", "--json").stdout)[0]["state"] == "blocked"
     assert router("peer", "add", BOB_TEXT).exit_code == 0
     assert not config.load(home / "router.toml")[0].peers[0].blocked
+
+
+def test_changes_are_told_as_json(router: Run) -> None:
+    said = [
+        json.loads(router("peer", *args, "--json").stdout)
+        for args in (("add", BOB_TEXT, "--name", "bob", "--grant", "join"), ("block", "bob"), ("remove", "bob"))
+    ]
+    assert [(one["address"], one["name"], one["blocked"], one["running"]) for one in said] == [
+        (BOB.hex(), "bob", False, False), (BOB.hex(), "bob", True, False), (BOB.hex(), "bob", True, False),
+    ]  # fmt: skip
+    assert (said[0]["grant"], said[0]["urls"], said[0]["uplink"]) == (["join"], [], False)
+
+
+@pytest.mark.parametrize("act", ["add", "block"])
+def test_a_node_is_no_neighbour_of_itself(router: Run, home: Path, act: str) -> None:
+    own = router("init").stdout.splitlines()[0]
+    result = router("peer", act, own)
+    assert result.exit_code == 2
+    assert "the node's own address; a neighbour is another node" in result.stderr
+    assert config.load(home / "router.toml")[0].peers == ()
+
+
+def test_kept_keys_are_names_too(router: Run, home: Path) -> None:
+    router("init")
+    keyring.load_or_create(home, "laptop")
+    assert "names are: laptop, node; an address" in router("send", "nobody", "x").stderr
 
 
 def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,28 @@ def test_settings_from_the_command_line(home: Path) -> None:
     assert stop_node(process) == 0
 
 
+def test_a_new_home_is_said_to_be_new(router: Run, home: Path) -> None:
+    """A mistyped --home would otherwise become another node, with another address, without a word."""
+    command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
+    said = []
+    for _ in range(2):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[1]
+            process.send_signal(signal.SIGTERM)
+            said.append(process.communicate(timeout=15)[1])
+    assert said == [f"there was no node at {home}: made one, {address}\n", ""]
+
+
+def test_nothing_stays_outside_a_home_with_a_long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Path(tempfile.mkdtemp(prefix="run"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    process, _ = start_node(tmp_path / ("x" * 120), "--verifiers", "0")
+    assert list(run.iterdir())
+    assert stop_node(process) == 0
+    run.rmdir()
+
+
 def test_a_home_serves_one_node(at_node: Run, node: RunningNode) -> None:
     result = at_node("serve")
     assert result.exit_code == 1
@@ -53,7 +76,7 @@ def test_a_taken_port_is_named(router: Run, node: RunningNode) -> None:
     ("args", "said"),
     [
         (["--listen", "tls://host"], "lacks host or port"),
-        (["--listen", "nonsense"], "it must be tls://HOST:PORT"),
+        (["--listen", "nonsense"], "write for example tls://host:4101"),
         (["--listen", "carrier://pigeon"], "no transport for carrier"),
         (["--set", "link.pin_s=3"], "did you mean"),
         (["--set", "link"], "section.name=value"),

@@ -10,9 +10,11 @@ import pytest
 from conftest import Run
 
 from router.cli.settings import overrides
+from router.core.crypto import SigningKey
 
 
 def test_a_new_home_is_in_order(router: Run) -> None:
+    router("init")
     result = router("config", "check")
     assert result.exit_code == 0
     assert "is in order" in result.stdout
@@ -29,6 +31,33 @@ def test_every_mistake_is_found(router: Run, home: Path) -> None:
     found = router("config", "check", "--json")
     assert found.exit_code == 2
     assert len(json.loads(found.stdout)["problems"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[node]\nlisten = ["tls://host"]\n', "line 2: node.listen: 'tls://host' lacks host or port"),
+        ('[node]\nlisten = ["carrier://pigeon"]\n', "there is no transport for carrier"),
+        (f'[node]\nlisten = ["unix:{"s" * 120}"]\n', "name a shorter one"),
+        ('[node]\nservices = ["services.ehco"]\n', "line 2: the service services.ehco of node.services cannot"),
+        ('[node]\nservices = ["broken_service"]\n', "ZeroDivisionError"),
+        ('[[peers]]\naddress = "ADDRESS"\nurls = ["tls://host"]\n', "line 3: peers[0].urls: 'tls://host' lacks"),
+        ('[[peers]]\naddress = "OWN"\n', "line 2: peers[0].address: this is the node's own address"),
+    ],
+)
+def test_serve_and_check_find_the_same(
+    router: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    own = json.loads(router("init", "--json").stdout)["address"]
+    other = SigningKey(b"o" * 32).public.hex()
+    (home / "router.toml").write_text(text.replace("OWN", own).replace("ADDRESS", other))
+    (tmp_path / "broken_service.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    checked, served = router("config", "check"), router("serve", "--verifiers", "0")
+    assert (checked.exit_code, served.exit_code) == (2, 2)
+    assert checked.stderr == served.stderr
+    assert said in checked.stderr
+    assert len(checked.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("args", [("serve",), ("config", "show"), ("peer", "list")])

@@ -44,6 +44,7 @@ def test_dropping_an_empty_queue(at_node: Run) -> None:
 
 @pytest.mark.parametrize("view", ["status", "peers", "queue", "groups"])
 def test_without_a_node_it_is_code_3(router: Run, view: str) -> None:
+    router("init")
     result = router(view, "--json")
     assert result.exit_code == 3
     assert "start one with `router serve`" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -99,6 +100,20 @@ async def test_equal_raw_bodies_are_different_messages(end: RouterEnd) -> None:
         assert len(ids) == 10
         ttls = [open_message(wire).ttl_s for wire in end.heard[-1][:5]]
         assert all(52 <= ttl_s <= 60 for ttl_s in ttls)
+
+
+@pytest.mark.parametrize("body", ["text", 7, None])
+async def test_a_body_is_bytes(end: RouterEnd, body: Any) -> None:
+    async with sign_on(end) as node:
+        remedy = r"; say body\.encode\(\)$" if body == "text" else "$"
+        said = rf"^a body is bytes, not {type(body).__name__}{remedy}"
+        with pytest.raises(TypeError, match=said):
+            await node.group(OPEN).publish(body)
+        with pytest.raises(TypeError, match=said):
+            await node.send(node.key, body)
+        async with node.group(OPEN).publisher() as publisher:
+            with pytest.raises(TypeError, match=said):
+                await publisher.publish(body)
 
 
 async def test_outcomes(end: RouterEnd) -> None:

@@ -199,9 +199,10 @@ async def test_no_node_in_the_home(tmp_path: Path) -> None:
 
 
 async def test_publishing_while_the_node_is_away_raises(end: RouterEnd, autojump_clock: MockClock) -> None:
-    async with sign_on(end) as node:
+    away = trio.Event()
+    async with sign_on(end, on_away=lambda _: away.set()) as node:
         end.stop()
-        await trio.sleep(1)
+        await away.wait()
         with pytest.raises(NodeUnavailable, match=r"away: .*when_down"):
             await node.group(OPEN).publish(b"x")
         with pytest.raises(NodeUnavailable, match="away"):

@@ -14,7 +14,9 @@ from router.client.journal import JournalError
 from router.core.codec import frame, split_frames
 from router.core.control import JoinAck, encode_control
 from router.core.crypto import MessageId, SigningKey
+from router.core.intake import Refusal
 from router.core.message import message_id, seal_multicast, seal_unicast
+from router.core.reasons import Reason
 from router.core.session import Messages
 
 ROUTER, ALICE, BOB, GROUP, OTHER = (SigningKey(bytes((n,)) * 32) for n in range(1, 6))
@@ -282,3 +284,85 @@ def test_prefix(order: list[int], cuts: list[int]) -> None:
         while n + 1 in done:
             n += 1
         assert prefix.n == n
+
+
+def test_what_is_refused_is_told_once_on_each_connection_and_settled() -> None:
+    world = World()
+    first, second = unicast(b"1"), unicast(b"2")
+    world.read(first, second)
+    one, other = world.handover.take(None), world.handover.take(None)
+    assert one is not None and other is not None
+    world.handover.refuse(other, Reason.PEER_REFUSED, "no")
+    assert world.link_woken == 1 and world.handover.take_refusals() == [(2, Reason.PEER_REFUSED, "no")]
+    world.handover.done(one)
+    world.handover.refuse(one, Reason.PEER_REFUSED, "what is settled stays so")
+    assert world.handover.settled == 2 and not world.handover.take_refusals()
+    world.connect()
+    world.handover.redelivered(2)
+    world.read(first, second)
+    assert world.handover.take(None) is None and world.handover.settled == 2
+    assert world.handover.take_refusals() == [(2, Reason.PEER_REFUSED, "no")]
+
+
+def later(*ks: int) -> list[Refusal]:
+    return [(k, Reason.QUEUE_FULL_RECIPIENT, "nobody in this app reads it") for k in ks]
+
+
+def test_what_nobody_reads_goes_back_to_the_node_before_it_holds_up_the_rest() -> None:
+    world = World(window=6)
+    handover, unread = world.handover, multicast(b"unread", OTHER)
+    mine = [multicast(b"%d" % number) for number in range(3)]
+    world.read(unread, mine[0])
+    handover.done(world.take(GROUP.public))
+    assert handover.take(GROUP.public) is None and handover.take_refusals() == [], "there is room yet"
+    world.read(*mine[1:])
+    for _ in range(2):
+        handover.done(world.take(GROUP.public))
+    assert handover.settled == 0, "one message in front keeps all others from being settled"
+    assert handover.take(GROUP.public) is None
+    assert handover.take_refusals() == later(1) and handover.settled == 4
+    assert len(world.problems) == 1 and "stay in the node's queue" in world.problems[0]
+    world.read(multicast(b"unread too", OTHER))
+    assert handover.take(GROUP.public) is None and handover.take_refusals() == later(5), "at once, and nothing is said"
+    assert len(world.problems) == 1
+
+
+def test_what_went_back_is_read_in_its_order_when_somebody_reads_it() -> None:
+    world = World(window=4)
+    handover = world.handover
+    wires = [multicast(b"%d" % number, OTHER) for number in range(4)]
+    world.read(*wires[:2])
+    assert handover.take(GROUP.public) is None and handover.take_refusals() == later(1, 2)
+    assert handover.take(OTHER.public) is None
+    world.read(wires[2])
+    assert handover.take(OTHER.public) is None and handover.take_refusals() == later(3), "it would overtake"
+    world.read(*wires[:3])
+    world.read(wires[3])
+    assert [world.take(OTHER.public).wire for _ in wires] == wires and not handover.take_refusals()
+
+
+def test_on_a_new_connection_the_node_begins_from_the_first_anyway() -> None:
+    world = World(window=4)
+    wires = [multicast(b"%d" % number, OTHER) for number in range(3)]
+    world.read(*wires[:2])
+    assert world.handover.take(GROUP.public) is None
+    world.connect()
+    assert world.handover.take_refusals() == []
+    world.read(*wires)
+    assert [world.take(OTHER.public).wire for _ in wires] == wires
+
+
+def test_who_reads_everything_leaves_nothing() -> None:
+    world = World(window=4)
+    world.read(*(multicast(b"%d" % number, OTHER) for number in range(3)))
+    first, _ = world.take(), world.take()
+    assert first.address == OTHER.public
+    assert world.handover.take(GROUP.public) is None and not world.handover.take_refusals()
+
+
+def test_what_is_refused_for_now_is_no_copy_when_it_comes_again() -> None:
+    world = World()
+    world.read(unicast(b"1"))
+    world.handover.refuse(world.take(), Reason.INTERNAL, "")
+    world.read(unicast(b"1"))
+    assert world.take().wire == unicast(b"1")

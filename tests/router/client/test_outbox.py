@@ -96,7 +96,7 @@ def test_too_large_frames_are_refused_here() -> None:
     box, diary = outbox(), Diary()
     box.add(Run(frames(b"x" * 200, b"ok"), diary, first=1))
     box.restart(100)
-    assert diary.refusals == [(1, Reason.TOO_LARGE, "202 bytes; this router takes 100")]
+    assert diary.refusals == [(1, Reason.TOO_LARGE, "202 bytes; this router takes 100, its limits.frame_bytes_max")]
     box.add(Run(frames(b"fine", b"x" * 101, b"x" * 100), diary, first=3))
     assert [number for number, _, _ in diary.refusals] == [1, 4]
     assert box.take(Outgoing(10, 1000)) == frames(b"ok", b"fine", b"x" * 100)

@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from router.core.crypto import SigningKey
 from router.core.message import message_id
+from router.core.reasons import Reason
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ async def test_unicasts(end: RouterEnd) -> None:
         assert (message.id, message.body, message.via) == (id, b"psst", None)
 
 
-async def test_what_cannot_be_opened_is_reported_and_settled(end: RouterEnd) -> None:
+async def test_what_cannot_be_opened_is_reported_and_settled(end: RouterEnd, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[str] = []
     async with sign_on(end, on_problem=heard.append) as node:
         group = await node.join(FAMILY)
@@ -135,8 +136,8 @@ async def test_what_cannot_be_opened_is_reported_and_settled(end: RouterEnd) -> 
             await wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
         assert settled(end, node) == 2
-        assert node.problems.total == 1 and "given to nobody" in node.problems.unread()[0]
-        assert heard == node.problems.unread()
+        assert node.problems.total == 1 and "given to nobody: it is not sealed" in node.problems.unread()[0]
+        assert heard == node.problems.unread() and not caplog.records
 
 
 async def test_raw_groups_hand_out_bodies_as_they_are(end: RouterEnd) -> None:
@@ -195,3 +196,15 @@ async def test_settling_by_hand_waits_for_the_journal(end: RouterEnd, tmp_path: 
             [message] = await take(group, 1)
             await message.settle()
             assert message.body == wanted
+
+
+async def test_a_message_may_be_refused_instead_of_settled(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        group = await node.join(OPEN)
+        for wire in raw_wires(2):
+            end.publish(wire)
+        loop = group.messages()
+        await (await anext(loop)).refuse(text="not this one")
+        await anext(loop)
+        await wait_all_tasks_blocked()
+        assert end.refusals == [(2, Reason.PEER_REFUSED)] and settled(end, node) == 2

@@ -13,6 +13,7 @@ import router
 from router import ClientError, SigningKey
 from router.client.signing_on import Settings, SignOn
 from router.core.grouplink import new_group
+from router.core.message import Unicast, open_message
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -106,6 +107,21 @@ async def test_by_home_name_and_group_name_over_the_owners_socket(tmp_path: Path
                 await node.join("famly")
             assert his.name == "family" and repr(his).startswith('<group "family" group1')
     assert seqs == [0, 1, 2, 3]
+
+
+async def test_names_of_the_home_are_addresses(tmp_path: Path, nursery: trio.Nursery) -> None:
+    end = RouterEnd()
+    await nursery.start(end.run)
+    laptop = keyring.load_or_create(tmp_path, "laptop").public
+    bob = SigningKey(b"b" * 32).public
+    (tmp_path / "router.toml").write_text(f'[[peers]]\naddress = "{bob.hex()}"\nname = "bob"\n')
+    async with router.connect(home=tmp_path, url=end.url) as node:
+        for name in ("laptop", "bob", laptop.hex()):
+            await node.send(name, b"x")
+        with pytest.raises(router.UnknownName, match="names are: bob, laptop;"):
+            await node.send("carol", b"x")
+    sent = [open_message(wire) for wire in end.heard[0]]
+    assert [one.destination for one in sent if isinstance(one, Unicast)] == [laptop, bob, laptop]
 
 
 async def test_a_group_joined_by_an_earlier_run_is_opened_by_the_homes_keys(

@@ -73,7 +73,7 @@ class OneRouter:
     def cycle(self) -> None:
         jobs, self.jobs = self.jobs, []
         if jobs:
-            known = self.store.known([(row.expiry_min, row.id) for job in jobs for row in job.fresh])
+            known = self.store.known([one for job in jobs for one in job.to_look_up()])
             self.router.decide(jobs, known, self.now())
         decision = self.router.take(self.now())
         if decision.changes:
@@ -89,7 +89,7 @@ class OneRouter:
             self.done.append(effect)
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-                self.router.fetched(effect.recipient, owed, more, self.now())
+                self.router.fetched(effect.recipient, owed, more, self.now(), self.now().wall_s)
                 self._carry_out(self.router.take_effects())
 
     def pass_time(self, seconds: float) -> None:
@@ -101,10 +101,11 @@ class OneRouter:
 
     def clear(self) -> None:
         """Carry out what clearing was asked for."""
-        for recipient, group, before in self.router.take_clears():
-            owed, _ = self.store.fetch(recipient, 0, 1 << 30, 1 << 40, group, before)
-            self.router.drop(recipient, owed, self.now())
-        self.cycle()
+        while clear := self.router.clears.next():
+            owed, _ = self.store.fetch(clear.recipient, 0, 1 << 30, 1 << 40, clear.group, clear.before)
+            self.router.drop(clear.recipient, owed, self.now())
+            self.router.clears.done(clear)
+            self.cycle()
 
     # -- what came out, and is then forgotten ----------------------------------------------------------------
 

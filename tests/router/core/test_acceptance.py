@@ -9,6 +9,7 @@ from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 
 from router.core.acceptance import PARCEL_MESSAGES_MAX, AcceptanceLimits
+from router.core.codec import frame
 from router.core.control import Carried, Join, Leave, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.lifetime import EPOCH_S, expiry_min
@@ -215,6 +216,57 @@ def test_a_carried_multicast_counts_as_brought_by_its_carrier() -> None:
     assert n == 3 and [(k, reason) for k, reason, _ in refusals] == [(3, Reason.BAD_SIGNATURE)] and not one.handed(bob)
 
 
+def test_a_carried_via_is_cut_out() -> None:
+    one, first, _, bob = two_bringers()
+    inner = with_via(news(), BOB.public)
+    one.bring(first, seal_unicast(PEER, ME.public, encode_control(Carried(inner)), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    assert one.settled() == {first: (1, [])} and one.handed(bob) == [with_via(news(), PEER.public)]
+
+
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        (seal_multicast(CEM, b"", ttl_s=60, expiry_min=EXPIRY), Reason.NO_SUBSCRIBERS),
+        (news(expiry=EXPIRY - 100), Reason.EXPIRY_PASSED), (b"\x00", Reason.MALFORMED),
+    ],
+)  # fmt: skip
+def test_a_carrier_is_refused_once(inner: bytes, why: Reason) -> None:
+    """For itself, if it is forged, else for what it carries; whatever is wrong with that."""
+    one, first, _, _ = two_bringers()
+    body = b"\x82\x00" + frame(inner)
+    true = seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)
+    one.bring(first, forged(true), true)
+    one.cycle()
+    n, refusals = one.settled()[first]
+    assert n == 2 and [(k, reason) for k, reason, _ in refusals] == [(1, Reason.BAD_SIGNATURE), (2, why)]
+
+
+def test_a_forged_carrier_of_a_copy_that_is_refused_is_refused_once() -> None:
+    one, first, second, _ = two_bringers()
+    body = encode_control(Carried(forged(news())))
+    one.bring(second, forged(news()))
+    one.bring(first, forged(seal_unicast(PEER, ME.public, body, ttl_s=0, expiry_min=EXPIRY)))
+    one.cycle()
+    told = one.settled()
+    assert [(k, reason) for k, reason, _ in told[first][1]] == [(1, Reason.BAD_SIGNATURE)]
+    assert [(k, reason) for k, reason, _ in told[second][1]] == [(1, Reason.BAD_SIGNATURE)]
+
+
+def test_what_a_carrier_that_sends_too_much_carries_goes_with_it() -> None:
+    one, first, _, bob = two_bringers(limited(source_messages_per_s=1.0))
+    one.bring(
+        first,
+        *(
+            seal_unicast(PEER, ME.public, encode_control(Carried(news(body))), ttl_s=0, expiry_min=EXPIRY)
+            for body in (b"1", b"2")
+        ),
+    )
+    one.cycle()
+    assert [(k, reason) for k, reason, _ in one.settled()[first][1]] == [(2, Reason.RATE_LIMITED)]
+    assert len(one.handed(bob)) == 1
+
+
 # -- parcels -----------------------------------------------------------------------------------------------------
 
 
@@ -330,3 +382,52 @@ def test_a_duplicate_is_settled_though_its_readers_have_gone_or_its_time_has_pas
     one.bring(alice, news(), letter_to_bob)
     one.cycle()
     assert one.settled()[alice] == (7, [])
+
+
+def test_a_duplicate_is_settled_after_a_restart_too() -> None:
+    """What memory has lost the disk knows; a copy shares what became of the first."""
+    before, alice, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN})))
+    letter_to_cem = letter(CEM.public)
+    before.bring(alice, news(), letter_to_cem)
+    before.bring(bob, letter(ME.public, encode_control(Leave(GROUP.public)), source=BOB, ttl_s=0))
+    before.cycle()
+    one = OneRouter(Neighbour(CEM.public, blocked=True), disk=before.disk, seconds=1)
+    alice = one.link(ALICE.public)
+    carrier = letter(ME.public, encode_control(Carried(news())), ttl_s=0)
+    one.bring(alice, news(), news(b"new"), letter_to_cem, letter(CEM.public, b"new"), carrier)
+    one.cycle()
+    told = one.settled()[alice]
+    assert told == (5, [(2, Reason.NO_SUBSCRIBERS, ""), (4, Reason.BLOCKED, "")])
+    assert one.turned() == [
+        ("duplicate", Reason.DUPLICATE, 3),
+        ("refused", Reason.NO_SUBSCRIBERS, 1),
+        ("refused", Reason.BLOCKED, 1),
+    ]
+
+
+def test_strangers_learn_nothing_of_what_is_known() -> None:
+    one = OneRouter(strangers=True, limits=None)
+    stranger = one.link(CEM.public, role="router")
+    one.bring(stranger, news())
+    one.cycle()
+    assert one.settled()[stranger] == (1, [(1, Reason.NOT_AUTHORISED, "")])
+
+
+# -- room --------------------------------------------------------------------------------------------------------
+
+
+def test_one_message_alone_fits_an_empty_share_and_what_fits_no_queue_is_refused_for_good() -> None:
+    one, alice, bob = house(limits=Limits(queues=QueueLimits(recipient_bytes_max=4000, share_percent=25)))
+    large = news(b"1" * 3000)
+    one.bring(alice, large, news(b"2" * 3000), news(b"3" * 5000))
+    one.cycle()
+    assert one.handed(bob) == [large]
+    assert [(k, reason) for k, reason, _ in one.settled()[alice][1]] == [
+        (2, Reason.QUEUE_FULL_GROUP), (3, Reason.TOO_LARGE),
+    ]  # fmt: skip
+    assert [reason.later for reason in (Reason.QUEUE_FULL_GROUP, Reason.TOO_LARGE)] == [True, False]
+    one.router.settled(bob, 2, one.now())
+    one.cycle()
+    one.bring(alice, news(b"2" * 3000))
+    one.cycle()
+    assert one.handed(bob) == [news(b"2" * 3000)], "when the share is empty again"

@@ -6,17 +6,21 @@ import pytest
 from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 
+from router.core.clears import Clear
 from router.core.control import Join, Report, decode_control, encode_control
-from router.core.crypto import PublicKey
+from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import DeliveryLimits
+from router.core.events import Outward
 from router.core.lifetime import expiry_min
 from router.core.link import Missed, Redelivered
 from router.core.message import message_id, open_message, seal_multicast, seal_unicast
+from router.core.owed import Damaged
 from router.core.reasons import Reason
 from router.core.rights import Neighbour
 from router.core.router import Limits
 
 EXPIRY = expiry_min(WALL_S + 3600)
+OTHER = SigningKey(b"o" * 32)
 
 
 def news(number: int, *, ttl_s: int = 600, size: int = 4) -> bytes:
@@ -35,6 +39,22 @@ def house(messages: int = 4, size: int = 1 << 20, limits: Limits | None = None) 
     one.bring(bob, seal_unicast(BOB, ME.public, join, ttl_s=0, expiry_min=EXPIRY))
     one.cycle()
     settle(one, bob, 1)
+    one.told(bob), one.settled()
+    one.events.clear()
+    return one, alice, bob
+
+
+def other_news(number: int) -> bytes:
+    return seal_multicast(OTHER, number.to_bytes(4, "big"), ttl_s=600, expiry_min=EXPIRY)
+
+
+def two_groups(limits: Limits | None = None) -> tuple[OneRouter, int, int]:
+    """As `house`, with Bob in a second group; his window is 8, and n counts on from 2."""
+    one, alice, bob = house(messages=8, limits=limits)
+    join = encode_control(Join(OTHER.public, False))
+    one.bring(bob, seal_unicast(BOB, ME.public, join, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    settle(one, bob, 2)
     one.told(bob), one.settled()
     one.events.clear()
     return one, alice, bob
@@ -147,6 +167,17 @@ def test_a_back_off_doubles_to_its_limit_and_a_success_ends_it() -> None:
     assert one.router.queues.by_recipient[BOB.public].backoff_s == 0
 
 
+def test_many_refused_at_once_double_the_pause_once() -> None:
+    one, alice, bob = house(messages=8)
+    publish(one, alice, *some(5))
+    one.handed(bob)
+    for k in range(2, 7):
+        one.router.refused(bob, k, Reason.DISK_FULL, "")
+    settle(one, bob, 6)
+    one.pass_time(1)
+    assert one.handed(bob) == some(5)
+
+
 def test_ttl_0_does_not_overtake_what_waits() -> None:
     one, alice, bob = house()
     publish(one, alice, news(1))
@@ -247,6 +278,91 @@ def test_what_is_dropped_in_flight_is_not_settled_twice() -> None:
     assert one.outward()[-1] == ("delivered", ((5, 2),))
     link = one.router.links.get(bob)
     assert link is not None and not link.refused and not link.flights
+
+
+def test_what_is_past_its_deadline_is_not_handed_over_however_late_the_sweep() -> None:
+    """It is passed over, and ends once, when the sweep comes."""
+    one, alice, bob = house(messages=8)
+    one.router.link_down(bob, one.now())
+    publish(one, alice, news(1), *some(3, 2, ttl_s=10), news(5), news(6, ttl_s=10))
+    one.seconds += 11
+    bob = one.link(BOB.public, messages=8)
+    assert one.handed(bob) == [news(1), news(5)]
+    settle(one, bob, 2)
+    one.router.link_down(bob, one.now())
+    bob = one.link(BOB.public, messages=8)
+    assert one.handed(bob) == []
+    one.pass_time(0)
+    one.pass_time(1)
+    assert one.outward()[-2:] == [("expired", ((2, 3),)), ("expired", ((6, 1),))]
+    assert [event for event, _ in one.outward()].count("expired") == 2
+    assert not one.disk.owed and not one.router.queues.by_recipient[BOB.public].total.messages
+
+
+def damaged(one: OneRouter, whole_row: bool) -> Damaged:
+    """Of Bob's first parcel all but the first message."""
+    parcel = one.disk.parcels[1]
+    runs = ((1, parcel.count),)
+    return Damaged(
+        BOB.public, 1, runs, parcel.size(1, parcel.count), parcel.signer[:8], parcel.neighbour[:8],
+        parcel if whole_row else None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("whole_row", [True, False])
+def test_what_the_disk_has_spoilt_ends_and_the_rest_goes_on(whole_row: bool) -> None:
+    """Once, counted out of the queue; Bob is told as far as anybody knows what it was."""
+    one, alice, bob = house(messages=1)
+    publish(one, alice, *some(4))
+    publish(one, alice, news(9))
+    assert one.handed(bob) == [news(0)]
+    one.router.lose([damaged(one, whole_row)], one.now())
+    one.cycle()
+    [lost] = [event for event in one.events if isinstance(event, Outward) and event.event == "dropped"]
+    assert (lost.recipient, lost.ranges, lost.reason) == (BOB.public, ((2, 3),), Reason.STORE_DAMAGED)
+    settle(one, bob, 2)
+    assert one.handed(bob) == [news(9)]
+    settle(one, bob, 3)
+    queue = one.router.queues.by_recipient[BOB.public].total
+    assert (queue.messages, queue.bytes) == (0, 0) or not whole_row
+    told = [(item.count, item.reason) for item in one.said(bob) if isinstance(item, Missed)]
+    assert told == ([(3, Reason.STORE_DAMAGED)] if whole_row else [])
+
+
+def test_what_is_in_flight_from_memory_is_not_lost_by_the_disk() -> None:
+    one, alice, bob = house(messages=4)
+    publish(one, alice, *some(4))
+    one.handed(bob)
+    one.router.lose([damaged(one, True)], one.now())
+    settle(one, bob, 5)
+    assert one.outward()[1:] == [("delivered", ((1, 4),))]
+
+
+def test_what_is_in_flight_of_a_parcel_that_cannot_be_read_ends_once() -> None:
+    one, alice, bob = house(messages=4)
+    publish(one, alice, *some(4))
+    one.handed(bob)
+    whole = damaged(one, False)
+    one.router.lose([whole._replace(runs=((0, 4),), size=one.disk.parcels[1].size(0, 4))], one.now())
+    one.cycle()
+    settle(one, bob, 5)
+    assert one.outward()[1:] == [("dropped", ((1, 4),))] and not one.disk.owed
+    assert not one.router.queues.by_recipient.get(BOB.public)
+
+
+def test_what_is_to_be_cleared_is_not_handed_over_any_more() -> None:
+    """Bob leaves one of two groups while he is behind; what he was owed of it is not given to him meanwhile."""
+    one, alice, bob = two_groups()
+    one.router.link_down(bob, one.now())
+    publish(one, alice, news(1), other_news(1), news(2))
+    one.router.clears.begin(Clear(BOB.public, GROUP.public, one.router.next_arrival))
+    publish(one, alice, news(3))
+    bob = one.link(BOB.public, messages=8)
+    assert one.handed(bob) == [other_news(1), news(3)]
+    assert one.disk.clears == {(BOB.public, GROUP.public): 4}
+    one.clear()
+    assert one.outward()[-2:] == [("dropped", ((1, 1),)), ("dropped", ((3, 1),))]
+    assert not one.disk.clears and not one.router.clears
 
 
 # -- reports -----------------------------------------------------------------------------------------------------

@@ -74,15 +74,28 @@ def to_router(body: bytes) -> bytes:
 @pytest.mark.parametrize("inner", MULTICASTS)
 def test_a_carried_multicast_is_a_row_of_its_own(inner: bytes) -> None:
     arrived = read(UNICASTS[0], to_router(encode_control(Carried(inner))), UNICASTS[1], first_k=5)
-    row = carried(arrived.data, arrived.rows[1])
+    row = carried(arrived, arrived.rows[1])
     assert row is not None and row.k == 6
     check(arrived, row, inner)
+
+
+def test_a_via_that_is_carried_is_cut_out() -> None:
+    """As of any other message from outside (R-C6); what else is in the read stays where it is."""
+    inner = [with_via(one, BOB.public) for one in MULTICASTS[:2]]
+    arrived = read(*(to_router(encode_control(Carried(one))) for one in inner), UNICASTS[1])
+    before = arrived.data
+    rows = [carried(arrived, row) for row in arrived.rows[:2]]
+    arrived.join()
+    assert arrived.data[: len(before)] == before
+    for row, bare in zip(rows, MULTICASTS[:2], strict=True):
+        assert row is not None and row.via is None
+        check(arrived, row, bare)
 
 
 def test_most_unicasts_carry_nothing() -> None:
     for body in (b"", b"x", b"\x82\x01", encode([3, {"addr": bytes(32)}])):
         arrived = read(to_router(body))
-        assert carried(arrived.data, arrived.rows[0]) is None
+        assert carried(arrived, arrived.rows[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -90,11 +103,11 @@ def test_most_unicasts_carry_nothing() -> None:
     [
         b"\x82\x00", b"\x82\x00" + frame(UNICASTS[0]), b"\x82\x00" + frame(MULTICASTS[0])[:-1],
         b"\x82\x00" + frame(MULTICASTS[0]) + b"\0", b"\x82\x00" + frame(MULTICASTS[0]) * 2,
-        b"\x82\x00" + frame(with_via(MULTICASTS[0], BOB.public)), b"\x82\x00" + frame(MULTICASTS[0][:-1]),
+        b"\x82\x00" + frame(with_via(UNICASTS[0], BOB.public)), b"\x82\x00" + frame(MULTICASTS[0][:-1]),
         b"\x82\x00\x5a\x00\x00\x00\x05hello",
     ],
 )  # fmt: skip
 def test_what_should_carry_and_does_not_is_malformed(body: bytes) -> None:
     arrived = read(to_router(body), UNICASTS[0])
     with pytest.raises(Malformed):
-        carried(arrived.data, arrived.rows[0])
+        carried(arrived, arrived.rows[0])

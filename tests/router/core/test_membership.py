@@ -19,8 +19,10 @@ from router.core.control import (
     encode_control,
 )
 from router.core.crypto import MessageId, PublicKey, SigningKey
-from router.core.effects import Pulled
+from router.core.effects import Inquire, Pulled
+from router.core.events import State
 from router.core.groups import Subscription
+from router.core.inquiry import Inquiry, encode_inquiry
 from router.core.lifetime import expiry_min
 from router.core.membership import JOIN_AGAIN_S, MembershipLimits
 from router.core.message import open_message, seal_multicast, seal_unicast
@@ -77,6 +79,19 @@ def test_control_is_honoured_only_from_the_links_own_key() -> None:
     say(one, peer, STRANGER, Join(CATS, False))
     assert list(one.router.groups) == [Subscription(GROUP.public, ALICE.public, False, True)]
     assert told(one, peer) == []
+    n, refusals = one.settled()[peer]
+    assert n == 2 and [reason for _, reason, _ in refusals] == [Reason.NOT_LOCAL_SOURCE, Reason.NOT_AUTHORISED]
+
+
+def test_only_apps_of_the_owner_ask_for_the_nodes_answers() -> None:
+    one = house()
+    alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
+    for link, key in ((alice, ALICE), (peer, PEER)):
+        one.bring(link, seal_unicast(key, ME.public, encode_inquiry(Inquiry("status", "")), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    told = one.settled()
+    assert told[alice] == (1, []) and [reason for _, reason, _ in told[peer][1]] == [Reason.NOT_AUTHORISED]
+    assert [effect.link for effect in one.done if isinstance(effect, Inquire)] == [alice]
 
 
 def test_joining_and_leaving_are_idempotent() -> None:
@@ -200,13 +215,23 @@ def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
     assert asked == [Pulled(alice, GROUP.public, pull.message)] * 2
 
 
-@pytest.mark.parametrize("body", [b"", b"x", b"\x82\x07", b"\x82\x01\xa0", b"\x82\x18\x63\x00"])
-def test_what_cannot_be_read_is_dropped(body: bytes) -> None:
+@pytest.mark.parametrize("ttl_s", [0, 60])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", Reason.MALFORMED), (b"x", Reason.MALFORMED), (b"\x82\x07", Reason.MALFORMED),
+        (b"\x82\x01\xa0", Reason.MALFORMED), (b"\x82\x00\x00", Reason.MALFORMED),
+        (b"\x82\x18\x63\x00", Reason.UNSUPPORTED),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(body: bytes, why: Reason, ttl_s: int) -> None:
     one = house()
     alice = one.link(ALICE.public)
-    one.bring(alice, seal_unicast(ALICE, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.bring(alice, seal_unicast(ALICE, ME.public, body, ttl_s=ttl_s, expiry_min=EXPIRY))
     one.cycle()
-    assert one.settled() == {alice: (1, [])} and not one.told(alice)
+    n, refusals = one.settled()[alice]
+    assert n == 1 and [(k, reason) for k, reason, _ in refusals] == [(1, why)] and not one.told(alice)
+    assert one.turned() == [("refused", why, 1)]
 
 
 def test_reports_and_carried_messages_need_no_answer() -> None:
@@ -223,5 +248,6 @@ def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
     for group in (CATS, GROUP.public):
         say(one, alice, ALICE, Join(PublicKey(group), False))
     one.router.link_down(alice, one.now())
-    left = [group for group, _, _ in [(one.group, one.recipient, one.before) for one in one.router.take_clears()]]
-    assert left == [*sorted((CATS, GROUP.public)), None]
+    one.cycle()
+    left = [dict(event.fields)["group"] for event in one.events if isinstance(event, State) and event.event == "leave"]
+    assert left == sorted((CATS, GROUP.public))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pytest
 from core_samples import ALICE, BOB, GROUP
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.core.codec import frame, split_frames
 from router.core.custody import ADDED_BYTES_MAX
 from router.core.lifetime import expiry_s
 from router.core.message import message_id, seal_multicast, with_via
-from router.core.parcel import U32, Parcel
+from router.core.parcel import U32, Parcel, unbroken
 from router.core.reasons import Reason
 
 EXPIRY = 3_700_000
@@ -69,3 +71,36 @@ def test_the_growth_by_via_is_what_custody_grants() -> None:
 def test_the_reason_is_the_one_that_came_first() -> None:
     one = parcel()
     assert [one.why_expired(at) for at in (0, 8)] == [Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED]
+
+
+# -- damage ------------------------------------------------------------------------------------------------------
+
+
+def test_the_ids_vouch_for_the_frames() -> None:
+    """Any byte of any frame, heads of all lengths, and frames that are not there."""
+    one = parcel()
+    assert one.damaged() == []
+    blob, starts = one.blob, [0, *one.ends]
+    for index, (start, end) in enumerate(pairwise(starts)):
+        for at in {start, start + 1, start + 2, start + 3, (start + end) // 2, end - 1}:
+            one.blob = blob[:at] + bytes((blob[at] ^ 1,)) + blob[at + 1 :]
+            assert one.damaged() == [(index, index + 1)]
+    one.blob = blob[: one.ends[6]]
+    assert one.damaged() == [(7, 9)]
+    one.blob = b""
+    assert one.damaged() == [(0, 9)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 23, 24, 25, 255, 256, 257, 65_535, 65_536])
+def test_frames_at_the_edges_of_the_heads(size: int) -> None:
+    wire = b"\x84" + bytes(size - 1)
+    one = parcel()
+    one.blob, one.ends, one.ids = frame(wire), array(U32, [len(frame(wire))]), message_id(wire)
+    assert one.damaged() == []
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_unbroken_runs(indexes: set[int]) -> None:
+    runs = unbroken(sorted(indexes))
+    assert [at for run in runs for at in range(*run)] == sorted(indexes)
+    assert all(one[1] < other[0] for one, other in pairwise(runs))

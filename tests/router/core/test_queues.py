@@ -44,6 +44,15 @@ def test_a_share_is_at_least_one_message() -> None:
     assert queues.room(ANN, NEWS, EAST)[0] == 1
 
 
+def test_an_empty_share_has_room_for_one_message_of_any_size() -> None:
+    queues = Queues(QueueLimits(recipient_bytes_max=100, share_percent=10))
+    assert queues.room(b"r", b"s", b"n", 60)[:2] == (100_000, 60)
+    queues.reserve(b"r", b"s", b"n", 1, 60)
+    assert queues.room(b"r", b"s", b"n", 5)[1:] == (-50, Reason.QUEUE_FULL_GROUP)
+    assert queues.room(b"r", b"t", b"m", 60)[1:] == (40, Reason.QUEUE_FULL_RECIPIENT), "but no more than the queue has"
+    assert queues.fits_never(101) and not queues.fits_never(100)
+
+
 def test_asking_for_room_leaves_nothing_behind() -> None:
     queues = Queues(TIGHT)
     for number in range(50):

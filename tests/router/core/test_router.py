@@ -8,6 +8,8 @@ from one_router import ME, WALL_S, OneRouter
 from plain_store import Disk
 
 from router.core.crypto import SigningKey
+from router.core.effects import Close
+from router.core.events import State
 from router.core.groups import Subscription
 from router.core.lifetime import expiry_min
 from router.core.message import seal_multicast, seal_unicast
@@ -73,8 +75,14 @@ def test_only_durable_apps_of_the_owner_are_recorded_and_not_too_many() -> None:
     one.link(LOWER.public, owner=False)
     assert not one.disk.locals
     one.link(BOB.public)
-    one.link(HIGHER.public)
+    full = one.link(HIGHER.public)
     assert list(one.disk.locals) == [BOB.public]
+    [refused] = [effect for effect in one.done if isinstance(effect, Close)]
+    assert (refused.link, refused.reason) == (full, Reason.NOT_AUTHORISED)
+    assert "1 local keys" in refused.text and "limits.local_services_max" in refused.text and len(refused.text) < 200
+    one.link(HIGHER.public, durable=False)
+    one.link(BOB.public)
+    assert len(one.router.links) == 4, "a throwaway key, and one that is recorded, come in as ever"
 
 
 # -- restarts ----------------------------------------------------------------------------------------------------
@@ -127,7 +135,9 @@ def test_who_may_have_no_queue_any_more_loses_it_at_the_start() -> None:
     one = OneRouter(disk=disk, locals={ALICE.public, BOB.public})
     one.cycle()
     assert list(disk.groups) == [(group, BOB.public)]
-    assert {clear.recipient for clear in one.router.take_clears()} == {gone, ALICE.public}
+    left = [event for event in one.events if isinstance(event, State) and event.event == "leave"]
+    assert {dict(event.fields)["subscriber"] for event in left} == {gone, ALICE.public}
+    assert not one.router.clears, "nothing waits for them"
     assert disk.away == {BOB.public: WALL_S}, "away since now, for it may have been here until the crash"
 
 

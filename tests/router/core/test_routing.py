@@ -149,6 +149,49 @@ def test_a_route_that_has_aged_leads_nowhere() -> None:
     assert house.routing.unicast(APP, FAR, None, APP, LOCAL, 100) is Reason.NO_ROUTE
 
 
+# -- what a right is good for, and who has none --------------------------------------------------------------------
+
+
+def test_3_3_a_right_serves_what_it_names_and_no_more() -> None:
+    """C11: to pass on to a client takes relay, to queue for it while it is away takes store; our own need neither."""
+    house = House(connected={PEER: AS_PEER})
+    relays = frozenset({RELAY})
+    for grants, away, there in ((frozenset({JOIN, STORE}), None, None), (relays, None, READER)):
+        house.directory.replace_neighbours([Neighbour(READER, grants=grants), Neighbour(PEER)])
+        for connected, to in ((False, away), (True, there)):
+            house.connected.pop(READER, None)
+            if connected:
+                house.connected[READER] = AS_CLIENT
+            expected = Reason.NO_ROUTE if to is None else (to,)
+            assert house.unicast(BEHIND, READER, AS_PEER, PEER) == expected
+            assert house.unicast(APP, READER, LOCAL, APP) == (READER,)
+
+
+def test_one_that_is_blocked_is_never_the_next_hop() -> None:
+    everything = frozenset({JOIN, STORE, RELAY})
+    house = House(connected={CLIENT: AS_CLIENT}).learn(FAR, CLIENT).join(CLIENT, PEER)
+    house.connected[PEER] = AS_PEER
+    blocked = Neighbour(CLIENT, grants=everything, uplink=True, blocked=True)
+    house.directory.replace_neighbours([blocked, Neighbour(UP, uplink=True), Neighbour(PEER)])
+    assert house.unicast(APP, CLIENT, LOCAL, APP) is Reason.BLOCKED
+    assert house.unicast(BEHIND, CLIENT, AS_PEER, PEER) is Reason.BLOCKED
+    assert house.unicast(BEHIND, CLIENT, AS_STRANGER, STRANGER) is Reason.NOT_AUTHORISED
+    assert house.unicast(APP, BEHIND, LOCAL, APP, via=CLIENT) is Reason.BLOCKED
+    assert house.unicast(BEHIND, FAR, AS_PEER, PEER) is Reason.NO_ROUTE, "it serves nobody behind it"
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "round it, where there is another way"
+    assert house.multicast(LOCAL, APP) == (PEER, UP)
+    assert house.multicast(LOCAL, APP, via=CLIENT) is Reason.BLOCKED
+    house.directory.replace_neighbours([Neighbour(OTHER_APP, blocked=True)])
+    assert house.unicast(BEHIND, OTHER_APP, AS_PEER, PEER) is Reason.BLOCKED, "nor an app"
+
+
+def test_a_learned_route_through_one_who_is_no_neighbour_any_more_is_not_taken() -> None:
+    house = House(uplinks=1).learn(FAR, STRANGER)
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,)
+    house.connected[STRANGER] = AS_STRANGER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (STRANGER,)
+
+
 # -- multicast ---------------------------------------------------------------------------------------------------
 
 

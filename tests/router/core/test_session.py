@@ -310,6 +310,18 @@ def test_what_cannot_be_read_ends_it(data: bytes) -> None:
     assert error.value.reason is Reason.MALFORMED
 
 
+@pytest.mark.parametrize(
+    "bad", [b"\x00", b"\x40", frame(b"\x82\x0c\x00"), b"\x5a\x7f\xff\xff\xff", item(link.Proof(Signature(bytes(64))))]
+)
+def test_what_is_good_before_the_bad_is_given_out(bad: bytes) -> None:
+    _, router = opened()
+    with pytest.raises(RemoteProtocolError) as error:
+        router.receive(item(link.Settled(0)) + frame(UNICASTS[0]) * 2 + bad + frame(UNICASTS[1]), 0)
+    settled, messages = error.value.before
+    assert settled == SettledUpTo(0) and isinstance(messages, Messages) and len(messages.spans) == 2
+    assert router.incoming.received == 2
+
+
 def test_an_item_of_a_later_version_ends_it() -> None:
     _, router = opened()
     with pytest.raises(RemoteProtocolError) as error:

@@ -29,9 +29,11 @@ from store_samples import (
 
 from router.core import events as ev
 from router.core.effects import Changes, Finished
+from router.core.lifetime import expiry_s
 from router.core.parcel import Parcel
+from router.core.seen import KEEP_AFTER_EXPIRY_S
 from router.disk.store import Store
-from router.disk.store_rows import QueueRow
+from router.disk.store_rows import QueueRow, totals
 from router.disk.store_terms import Beginning, MapFull, StoreLimits
 
 BOOT = b"b" * 16
@@ -254,7 +256,8 @@ def test_near_the_limit_of_the_map_there_is_no_room_for_messages_but_for_settlin
     store = opened(tmp_path, limits)
     assert store.recover(KEYS[0]).next_arrival == first and not store.has_room_for(1)
     store.log_is_sealed(store.next_seq)
-    apply(store, Changes(finished=[Finished(key, one.first, 0, 4) for one in parcels for key in one.recipients]))
+    ends = [Finished(key, one.first, 0, 4, one.size(0, 4)) for one in parcels for key in one.recipients]
+    apply(store, Changes(finished=ends))
     apply(store, Changes(members={(KEYS[1], KEYS[2]): None}))
     assert store.has_room_for(1 << 20), "what is free again does not count"
     store.close()
@@ -296,11 +299,29 @@ def test_sweeping_is_bounded(tmp_path: Path) -> None:
     store = opened(tmp_path, replace(LIMITS, sweep_rows_max=2, keep_s=10))
     parcels = [parcel(Random(n), 1 + n, WALL_S, count=1, recipients=1) for n in range(7)]
     apply(store, Changes(parcels=parcels))
-    apply(store, Changes(finished=[Finished(one.recipients[0], one.first, 0, 1) for one in parcels]))
+    apply(store, Changes(finished=[Finished(one.recipients[0], one.first, 0, 1, one.size(0, 1)) for one in parcels]))
     later = WALL_S + 90_000
     forgotten = [apply(store, Changes(members={(KEYS[0], KEYS[0]): None}), later)[2] for _ in range(9)]
     assert sum(forgotten) == 7 and max(forgotten) <= 2
     assert store.recover(KEYS[0]).index_entries == 0 and store.message(parcels[0].ids) is None
+    store.close()
+
+
+def test_it_knows_whether_anything_has_had_its_time(tmp_path: Path) -> None:
+    """Kept bytes, dead ids, sealed events: each until a transaction of no changes has swept it."""
+    store, one = opened(tmp_path, replace(LIMITS, keep_s=10)), parcel(Random(1), 1, WALL_S, recipients=1)
+    apply(store, Changes(parcels=[one], events=[accepted(one)]))
+    assert not store.has_dead_rows(WALL_S + 20)
+    size = one.size(0, one.count)
+    apply(store, Changes(finished=[Finished(one.recipients[0], one.first, 0, one.count, size)]))
+    assert not store.has_dead_rows(WALL_S + 9)
+    store.log_is_sealed(store.next_seq)
+    later = max(map(expiry_s, one.expiries)) + KEEP_AFTER_EXPIRY_S
+    for wall_s in (WALL_S + 9, WALL_S + 10, later + 60):
+        assert store.has_dead_rows(wall_s)
+        apply(store, Changes(), wall_s)
+        assert not store.has_dead_rows(wall_s)
+    assert store.message(one.ids) is None and store.log_values(0, 9) == []
     store.close()
 
 
@@ -325,10 +346,11 @@ RUNS = st.lists(
 
 @given(RUNS, st.integers(0, 21))
 def test_a_queue_row_is_a_set_of_what_is_done(runs: list[list[int]], at: int) -> None:
-    row, done = QueueRow(20, 999, b"s" * 8, b"n" * 8), set[int]()
+    row, done = QueueRow(20, 200, 200, b"s" * 8, b"n" * 8), set[int]()
     for start, stop in runs:
-        row = row.finish(start, stop)
+        row = row.finish(start, stop, 10 * len(set(range(start, stop)) - done))
         done |= set(range(start, stop))
+        assert totals(row.encode()) == (20 - len(done), 200 - 10 * len(done), b"s" * 8, b"n" * 8)
         assert QueueRow.decode(row.encode()) == row
         assert list(row.done) == sorted(row.done) and all(
             one[1] < other[0] for one, other in zip(row.done, row.done[1:], strict=False)

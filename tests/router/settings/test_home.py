@@ -204,6 +204,26 @@ def test_a_long_home_has_its_socket_under_the_runtime_directory(
     assert home.socket_path == Home(other).socket_path == Home(home.path).socket_path == path
 
 
+def test_what_lies_outside_the_home_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Path(tempfile.mkdtemp(prefix="run"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    home = long_home(tmp_path)
+    path = home.prepare_socket()
+    path.touch()
+    home.clear_socket()
+    assert path.exists() and home.socket_path == path  # somebody still needs it
+    path.unlink()
+    home.clear_socket()
+    assert not list(run.iterdir()) and not (home.path / "socket").exists()
+    home.clear_socket()
+    short = Home(tmp_path / "h")
+    short.create()
+    short.prepare_socket()
+    short.clear_socket()
+    assert short.path.exists()
+    run.rmdir()
+
+
 @pytest.mark.parametrize("runtime", ["", "relative", "/" + "r" * 100])
 def test_without_a_short_runtime_directory_it_lies_under_tmp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str
@@ -232,6 +252,7 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: p
     directory.symlink_to(tmp_path)
     with pytest.raises(HomeError, match="is not a private directory"):
         home.prepare_socket()
+    directory.unlink()
     assert not (home.path / "socket").exists()
 
 

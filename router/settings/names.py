@@ -1,41 +1,52 @@
-"""The names that this home's owner gave to keys: from a name or key to the key, and back."""
+"""The names that a home's owner gave to keys: from a name or key to the key, and back."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from router.cli.exits import Exit, Failure
 from router.core.crypto import PublicKey
 from router.core.text import KINDS, BadText, clean, parse_key
-from router.settings import keyring
-from router.settings.config import Config
+from router.settings import config, keyring
 from router.settings.home import Home
 
 OWN_MAX = 1000  # kept keys that are looked through for a name
+SHOWN_MAX = 12
+
+
+class UnknownName(Exception):
+    """No key goes by that name here; the text says which do."""
 
 
 class Names:
     """Neighbours and local keys of the configuration, keys of the keyring, and groups."""
 
-    def __init__(self, home: Home, config: Config) -> None:
+    def __init__(self, home: Home, settings: config.Config) -> None:
         self._home = home
-        peers = {one.name: one.address for one in config.peers if one.name}
-        self.addresses = {**peers, **{one.name: one.address for one in config.local if one.name}}
+        peers = {one.name: one.address for one in settings.peers if one.name}
+        self._given = {**peers, **{one.name: one.address for one in settings.local if one.name}}
+
+    @classmethod
+    def of(cls, home: Home) -> Names:
+        """As that home's configuration says now; `ConfigError`."""
+        return cls(home, config.load(home.config_path)[0])
 
     def address(self, text: str) -> PublicKey:
         """The key of a neighbour, local service or kept key by its name, or of addr1… text or hex."""
-        if text in self.addresses:
-            return self.addresses[text]
-        if text in keyring.names(self._home):
+        if text in self._given:
+            return self._given[text]
+        own = keyring.names(self._home)
+        if text in own:
             return keyring.load(self._home, text).public
         try:
             return parse_key(text, "addr")
         except BadText:
             if text.strip().lower().startswith(tuple(f"{kind}1" for kind in KINDS)) or len(text) == 64:
                 raise
-            said = f'"{clean(text, 60)}" is no name known here and no address'
-            known = ", ".join(sorted(self.addresses)) or "none yet"
-            raise Failure(Exit.USAGE, f"{said}; names are: {known}; an address is addr1… or 64 hex digits") from None
+        known = sorted({*self._given, *own})
+        names = ", ".join(known[:SHOWN_MAX]) or "none yet"
+        more = f" and {len(known) - SHOWN_MAX} more" if len(known) > SHOWN_MAX else ""
+        said = f'"{clean(text, 60)}" is no name known here and no address'
+        raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
 
     def of_address(self, hex_key: str) -> str:
         """The name, or ""."""
@@ -48,7 +59,7 @@ class Names:
     @cached_property
     def _labels(self) -> dict[str, str]:
         own = {name: keyring.load(self._home, name).public for name in keyring.names(self._home)[:OWN_MAX]}
-        return {key.hex(): name for name, key in (*own.items(), *self.addresses.items())}
+        return {key.hex(): name for name, key in (*own.items(), *self._given.items())}
 
     @cached_property
     def _groups(self) -> dict[str, str]:

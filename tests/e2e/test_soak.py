@@ -1,0 +1,67 @@
+"""A node under hours' worth of traffic in a minute: what it holds, on disk and in memory, stops growing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from router.bench import traffic
+from router.bench.rig import Clients, Rig, workbench
+from router.bench.scenarios import keys
+from router.core.crypto import SigningKey
+
+ROUNDS, SETTLED_AFTER = 24, 8
+MESSAGES = 20_000  # of a round
+ID_ROW_BYTES_MAX = 200  # what stays of a message until it expires: its id, in a tree that is filled half
+LITTLE = {"log.segment_bytes": "1048576", "queues.keep_bytes_max": str(16 << 20)}
+
+
+class Held(NamedTuple):
+    """By one node after a round."""
+
+    memory_mib: float
+    file_bytes: int
+    files_open: int
+
+
+def held(rig: Rig) -> Held:
+    node = rig.pids[0]
+    return Held(
+        rig.memory_mib(),
+        (rig.home / "store" / "data.mdb").stat().st_size,
+        len(list(Path(f"/proc/{node}/fd").iterdir())),
+    )
+
+
+@pytest.mark.long
+def test_rounds_of_queueing_and_draining_leave_nothing_behind() -> None:
+    publisher, absent, present = keys(3)
+    with workbench() as base:
+        signed = traffic.make(base / "traffic", ROUNDS * MESSAGES, 1024)
+        rig = Rig(base / "home", "unix", dict(LITTLE))
+        rig.start()
+        with rig.running() as running:
+            running("subscribe", [absent], signed, count=0, durable=True).whole()
+            found = [_round(rig, running, number, (publisher, absent, present), signed) for number in range(ROUNDS)]
+    settled, last = found[SETTLED_AFTER], found[-1]
+    assert last.memory_mib < settled.memory_mib * 1.15
+    assert last.file_bytes - settled.file_bytes < (ROUNDS - 1 - SETTLED_AFTER) * MESSAGES * ID_ROW_BYTES_MAX
+    assert last.files_open == settled.files_open
+
+
+def _round(rig: Rig, running: Clients, number: int, who: tuple[SigningKey, ...], signed: traffic.Traffic) -> Held:
+    """One reads while it is published, the other one comes back afterwards; nobody misses or repeats anything."""
+    publisher, absent, present = who
+    span = {"first": number * MESSAGES, "count": MESSAGES}
+    reader = running("subscribe", [present], signed, **span)
+    writer = running("publish", [publisher], signed, **span)
+    for client in (reader, writer):
+        client.ready()
+    for client in (reader, writer):
+        client.go()
+    assert writer.result()["refused"] == []
+    for result in (reader.result(), running("subscribe", [absent], signed, **span, durable=True, back=True).whole()):
+        assert (result["lost"], result["doubled"], result["out_of_order"]) == (0, 0, 0)
+    return held(rig)

@@ -1,0 +1,52 @@
+"""What an operator sees of a neighbour that does not have us: connected without any right, and blocked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from processes import until
+from raw_link import linked, multicast
+from rig import NodeProcess, new_key, rig
+
+from router.connection import TURNED_AWAY
+from router.message_router import REFUSES_US
+
+JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
+
+
+async def until_seen(edge: NodeProcess, core: NodeProcess, state: str, problem: str | None) -> None:
+    async def is_so() -> bool:
+        rows: list[dict[str, Any]] = await edge.ask("peers")
+        row = next(row for row in rows if row["address"] == core.address.hex())
+        return (row["state"], row["problem"]) == (state, problem)
+
+    await until(f"{core.name} is {state}: {problem}", is_so)
+
+
+async def test_an_uplink_that_grants_nothing_and_one_that_blocks_us(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        core, edge = found.node("core", "core"), found.node("edge")
+        edge.knows(core.address, core.name, url=core.url, uplink=True)
+        await core.start()
+        await edge.start()
+        await until_seen(edge, core, "connected", None)
+        group = new_key()
+        async with linked(edge, new_key(), durable=True) as app:
+            await app.join(group.public)
+            await until_seen(edge, core, "connected", JOINED)
+            shown = (await edge.run("peers")).stdout
+            assert "PROBLEM" in shown and JOINED in shown
+            async with linked(edge, new_key()) as speaker:
+                await speaker.publish(multicast(group, b"hello"))
+            await until_seen(edge, core, "connected", REFUSES_US)
+            granting = await core.run("peer", "add", edge.address.hex(), "--name", "edge", "--grant", "join,store")
+            assert granting.code == 0
+            await core.stop()
+            await core.start()
+            await until_seen(edge, core, "connected", None)
+        assert (await core.run("peer", "block", "edge")).code == 0
+        await until_seen(edge, core, "away", TURNED_AWAY)
+        assert TURNED_AWAY in (await edge.run("peer", "list")).stdout
+        said = edge.stderr.read_text()
+        assert said.count(f"core: {TURNED_AWAY}") == 1, said

@@ -1,0 +1,107 @@
+"""Services: a message on which one fails again and again comes to its end, and the next has its turn."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import trio
+from failing_service import POISON, Failing
+from router_end import RouterEnd, later
+
+from router import service
+from router.actors.actor import actor_system
+from router.actors.supervisor import BackOff
+from router.client.node import connect
+from router.core.crypto import MessageId, SigningKey
+from router.core.message import seal_unicast
+from router.core.reasons import Reason
+from router.node import Node, Ready
+from router.service import Attempts
+from router.settings import keyring
+from router.settings.config import load
+from router.settings.home import Home
+
+FIRST, SECOND, THIRD = (MessageId(bytes((n,)) * 32) for n in range(3))
+QUICKLY = {"node.service_restart_s_min": 0.01, "node.service_restart_s_max": 0.01, "verify.verifiers": 0}
+
+
+def test_attempts_are_counted_by_message_and_a_success_ends_the_count() -> None:
+    attempts = Attempts(2)
+    attempts.fail(FIRST)
+    assert not attempts.are_used_up(FIRST)
+    attempts.fail(SECOND)
+    attempts.fail(FIRST)
+    assert attempts.are_used_up(FIRST) and not attempts.are_used_up(SECOND)
+    assert repr(attempts) == "<attempts: 2 messages failed, each at most 2 times>"
+    attempts.succeed(FIRST)
+    assert not attempts.are_used_up(FIRST)
+
+
+def test_so_many_failed_messages_are_remembered_and_the_oldest_gives_way() -> None:
+    attempts = Attempts(1, messages_max=2)
+    for one in (FIRST, SECOND, FIRST, THIRD):
+        attempts.fail(one)
+    assert [attempts.are_used_up(one) for one in (FIRST, SECOND, THIRD)] == [True, False, True]
+
+
+async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_handled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 3}
+    config, _ = load(home.config_path, settings)
+    node, is_ready = Node(home, config, lambda: config), trio.Event()
+
+    def on_ready(_: Ready) -> None:
+        is_ready.set()
+
+    Failing.seen.clear()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.run, on_ready)
+            await is_ready.wait()
+            failing = keyring.load(home, "service-failing_service").public
+            async with connect(home=home, outcomes=True) as app:
+                poison = await app.send(failing, POISON, wait=True)
+                await app.send(failing, b"and me")
+                async for message in app.unicasts():
+                    assert message.body == b"AND ME"
+                    break
+                [ended] = [one async for one in poison if one.state == "refused"]
+                assert ended.reason == Reason.PEER_REFUSED
+                report = await anext(app.reports)
+                assert (report.destination, report.state, report.reason) == (failing, "refused", Reason.PEER_REFUSED)
+            node.stop()
+    assert Failing.seen == [POISON, POISON, POISON, b"and me"]
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service"]
+    assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
+
+
+async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
+    nursery: trio.Nursery, autojump_clock: object
+) -> None:
+    """Also by the next instance, and in a process of its own: `run` and the node both call `supervise`."""
+    end = RouterEnd()
+    await nursery.start(end.run)
+    Failing.seen.clear()
+    key = SigningKey(b"s" * 32)
+    poison, another = (
+        seal_unicast(SigningKey(seed * 32), key.public, POISON, ttl_s=60, expiry_min=later()) for seed in (b"a", b"b")
+    )
+    async with actor_system():
+        service.supervise(Failing, end.url, key, {}, BackOff(1, 1), attempts_max=2)
+        await trio.sleep(0.1)
+        end.owe(key.public, poison)
+        await trio.sleep(0.1)
+        assert Failing.seen == [POISON], "it waits to be started again"
+        end.hears_settled = False
+        await trio.sleep(1)
+        assert Failing.seen == [POISON] * 2 and end.queues[key.public].wires, "refused, but not heard"
+        end.hears_settled = True
+        end.owe(key.public, another)
+        await trio.sleep(2)
+        assert Failing.seen == [POISON] * 4, "twice each, and one new instance between"
+        assert not end.queues[key.public].wires
