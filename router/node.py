@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import random
@@ -16,7 +15,7 @@ from typing import Any, cast
 
 import trio
 
-from router import service, transport
+from router import memory, service, transport
 from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
@@ -160,7 +159,7 @@ class Node:
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
             )  # fmt: skip
             self._in_flight = InFlight(config.limits.in_flight_bytes_max)
-            _calm_collector()
+            memory.settle_in()
             async with actor_system() as nursery:
                 await self._run_actors(router, store, nursery, on_ready)
 
@@ -296,13 +295,6 @@ class Node:
     async def _waiting(self, key: bytes) -> bool:
         from_router: Awaitable[bool] = self._router_ref.ask(Waiting(key), block=False)
         return await from_router
-
-
-def _calm_collector() -> None:
-    """What exists now stays, and batches are many short-lived values without cycles: look for cycles less often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
 
 
 async def _listening(

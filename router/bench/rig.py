@@ -96,7 +96,9 @@ class Rig:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise BenchFailed(f"the node did not start; its exit code is {self.process.wait()}")
+            code = self.process.wait()
+            self.stop()
+            raise BenchFailed(f"the node did not start; its exit code is {code}")
         ready = json.loads(line)
         self.address = ready["address"]
         self.url = next(url for url in ready["listeners"] if url.startswith(self.transport))

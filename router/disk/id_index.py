@@ -88,10 +88,10 @@ class IdIndex:
         self._staged = None
 
     def _take_in(self) -> None:
-        staged, self._staged = self._staged, None
+        staged = self._staged
         if staged is None or not self._is_committed:
             return
-        self._is_committed = False
+        self._staged, self._is_committed = None, False
         late = self._late
         for floor in staged.merged:
             self._late_count -= len(late[floor % FLOORS])
