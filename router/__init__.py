@@ -7,10 +7,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
+    from router.client.arrivals import Batch
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
     from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.group import Group, Publisher
-    from router.client.handover import Batch
     from router.client.journal import JournalError
     from router.client.node import Node, connect
     from router.client.outcomes import Outcomes
@@ -59,7 +59,7 @@ _PLACES = {
     "core.crypto": "MessageId PublicKey SigningKey",
     "core.grouplink": "GroupLink",
     "core.reasons": "Reason",
-    "client.handover": "Batch",
+    "client.arrivals": "Batch",
     "settings.home": "HomeError",
     "client.journal": "JournalError",
     "settings.keyring": "KeyringError",

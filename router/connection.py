@@ -52,18 +52,24 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
+    """The link is gone; `text` says why."""
+
     link: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
+    """The neighbour settled the first `n` of what was handed to it."""
+
     link: int
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedOne:
+    """The neighbour refused the `k`-th of what was handed to it."""
+
     link: int
     k: int
     reason: Reason
@@ -195,6 +201,8 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
+    """Handshake and hello, and settling after a goodbye, may take so long; so many link items a second are taken."""
+
     hello_s: float = 10.0
     link_items_per_s: float = 10.0
     goodbye_s: float = 5.0

@@ -7,16 +7,14 @@ decides, commits, then carries out. While a commit runs, the next batch forms by
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
 from router.actors.actor import TrioActor
-from router.connection import Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
+from router.connection import Clock, Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
 from router.core import events as ev
 from router.core.crypto import PublicKey
 from router.core.effects import (
@@ -35,38 +33,20 @@ from router.core.effects import (
 )
 from router.core.intake import Arrived
 from router.core.job import Job
-from router.core.owed import Damaged
 from router.core.reasons import Reason
-from router.core.rights import Standing
 from router.core.router import Router
+from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import MapFull
+from router.housekeeping import Housekeeping, HousekeepingLimits
 from router.inquiries import Inquiries
 from router.verify import Verifiers
-from router.wall_clock import WallClock
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-LAPSE_S = 60.0
 SETTLINGS_WAIT_S = 0.005
-DROP_MESSAGES_MAX = 50_000
-DROP_BYTES_MAX = 64 << 20
 REFUSES_US = "it refuses our messages and grants us no right to send; ask its operator"
-
-
-class Clock(Protocol):
-    def wall_ns(self) -> int: ...
-    def mono_ns(self) -> int: ...
-
-
-class Log(Protocol):
-    """Where committed events go to become segments."""
-
-    def committed(self, value: bytes, now: Now) -> None: ...
-    def sealed(self, now: Now) -> int: ...
-    def is_due(self, now: Now) -> bool: ...
-    async def tidy(self, now: Now) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +77,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class CycleLimits:
-    """A transaction takes so much of what is waiting, and no new messages below so much free disk; a link to a mere
-    peer closes after so long without messages; a clock that jumps further ahead expires nothing for now."""
+    """A transaction takes so much of what is waiting; neighbours have so long to settle when the node stops."""
 
     messages_max: int = 4096
     bytes_max: int = 16 << 20
-    disk_free_bytes_min: int = 256 << 20
-    idle_close_s: float = 300.0
-    clock_step_s_max: float = 3600.0
     drain_s: float = 5.0
-    ping_s: float = 30.0
 
 
 class MessageRouter(TrioActor):
@@ -115,19 +90,18 @@ class MessageRouter(TrioActor):
     fatal = True
 
     def __init__(
-        self, router: Router, store: Store, event_log: Log, in_flight: InFlight, clock: Clock, verifiers: int,
-        limits: CycleLimits, dial: Callable[[bytes], None], disk: Path, inquiries: Inquiries,
+        self, router: Router, store: Store, logbook: Logbook, in_flight: InFlight, clock: Clock, verifiers: int,
+        limits: CycleLimits, housekeeping: HousekeepingLimits, dial: Callable[[bytes], None], inquiries: Inquiries,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(router.directory.me)
         self.router = router
         self.store = store
-        self._log = event_log
+        self._logbook = logbook
         self._in_flight = in_flight
         self._clock = clock
         self._limits = limits
         self._dial = dial
-        self._disk = disk
         self._inquiries = inquiries
         inquiries.attach(self)
         self._verifiers = Verifiers(verifiers, self._verified)
@@ -137,17 +111,13 @@ class MessageRouter(TrioActor):
         self._jobs: list[Job] = []
         self._work = trio.Event()
         self._urgent = trio.Event()
-        self._idle = trio.Event()
         self.counts = ev.Counts()
         self.commits = 0
-        self._tick_due = True
-        now = self.now()
-        self._wall = WallClock(now, limits.clock_step_s_max)
-        self._has_dead_rows = False
         self._is_draining = False
-        self._is_disk_full = False
         self._cycled = trio.Event()
-        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
+        self._housekeeping = Housekeeping(
+            router, store, logbook, self.outlets, self.measured, housekeeping, self.now(), self._tidy
+        )
 
     def on_start(self) -> None:
         self.router.note("start", (("arrival", self.router.next_arrival),), self.now())
@@ -207,8 +177,11 @@ class MessageRouter(TrioActor):
     async def _tick(self) -> None:
         while True:
             await trio.sleep(TICK_S)
-            self._tick_due = True
+            self._housekeeping.is_due = True
             self._work.set()
+
+    def _tidy(self, now: Now) -> None:
+        self.nursery.start_soon(self._logbook.tidy, now)
 
     async def _drain(self, done: trio.Event) -> None:
         self._is_draining = True
@@ -235,25 +208,19 @@ class MessageRouter(TrioActor):
             await self._cycle()
             cycled, self._cycled = self._cycled, trio.Event()
             cycled.set()
-            goes_on = self._told or self._jobs or self.router.clears or self._tick_due or self.router.has_more_to_fetch
-            if not goes_on:
+            keeps_house = self._housekeeping.is_due or self.router.clears
+            if not (self._told or self._jobs or keeps_house or self.router.has_more_to_fetch):
                 self._work = trio.Event()
 
     async def _cycle(self) -> None:
         now = self.now()
-        if damaged := self.store.take_damaged():
-            self._lose(damaged, now)
-        elif self.router.clears:  # what reads queues from the store comes before what changes them,
-            self._clear(now)  # and only one of the two in a cycle
-        elif self._tick_due:
-            self._on_tick(now)
+        self._housekeeping.begin_cycle(now)
         told, self._told = self._told, []
         for one in told:
             self._feed(one, now)
         self._decide(self._take_jobs(), now)
         decision = self.router.take(now)
-        if decision.changes or self._has_dead_rows:
-            self._has_dead_rows = False
+        if self._housekeeping.take_dead_rows() or decision.changes:
             await self._commit(decision, now)
         self._carry_out(decision.effects, now)
         self.counts.add(decision.changes.events)
@@ -308,82 +275,13 @@ class MessageRouter(TrioActor):
         on_disk = self.store.known(fresh) if fresh else set()
         if jobs:
             size = sum(job.arrived.size for job in jobs)
-            self.router.set_disk_full(self._is_disk_full or not self.store.has_room_for(size))
+            self.router.set_disk_full(self._housekeeping.is_disk_full or not self.store.has_room_for(size))
             self.router.decide(jobs, on_disk, now)
-
-    def _clear(self, now: Now) -> None:
-        """Read what is owed to those who left, a bounded part at a time."""
-        budget = DROP_MESSAGES_MAX
-        while budget > 0 and (clear := self.router.clears.next()):
-            recipient, group, before = clear
-            owed, more = self.store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group, before)
-            self.router.drop(recipient, owed, now)
-            damaged = self.store.take_damaged()
-            self._lose(damaged, now)
-            budget -= sum(one.stop - one.start for one in owed)
-            if more:
-                return
-            self.router.clears.done(clear)
-            if owed or damaged:
-                return  # the same messages must not be read again before they are gone
-
-    def _lose(self, damaged: list[Damaged], now: Now) -> None:
-        """What reads found spoilt by the disk leaves the queues, and the operator hears of it."""
-        if damaged:
-            count = sum(stop - start for one in damaged for start, stop in one.runs)
-            recipients = len({one.recipient for one in damaged})
-            log.error(
-                "the disk has damaged what the store in %s holds (messages: %d, recipients: %d); they end as dropped, "
-                "store-damaged, and the rest goes on; see to that disk", self._disk, count, recipients,
-            )  # fmt: skip
-            self.router.lose(damaged, now)
-
-    def _on_tick(self, now: Now) -> None:
-        self._tick_due = False
-        self._look_at_clock(now)
-        if not self._wall.is_doubted:
-            self.router.expire(self.store.due(now.wall_s), now)
-            self._lose(self.store.take_damaged(), now)
-        self.router.tick(now)
-        if now.mono_s - self._lapsed_at_s > LAPSE_S:
-            self._lapsed_at_s = now.mono_s
-            self.router.lapse(now)
-        if now.mono_s - self._pinged_at_s > self._limits.ping_s:
-            self._pinged_at_s = now.mono_s
-            for outlet in self.outlets.values():
-                outlet.look(now.mono_ns)
-        if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
-            self._looked_at_s = now.mono_s
-            self._close_idle()
-        free = shutil.disk_usage(self._disk).free
-        self._is_disk_full = free < self._limits.disk_free_bytes_min
-        sealed = self._log.sealed(now)
-        if sealed:
-            self.store.log_is_sealed(sealed)
-        self._has_dead_rows = self.store.has_dead_rows(self._wall.seconds(now))
-        if self._log.is_due(now):
-            self.nursery.start_soon(self._log.tidy, now)
-
-    def _look_at_clock(self, now: Now) -> None:
-        step_s = self._wall.look(now, [one.offset_ns for one in self.measured.values()])
-        if step_s:
-            log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", step_s)
-            self.measured.clear()
-            self.router.clock_stepped(round(step_s), now)
-
-    def _close_idle(self) -> None:
-        """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""
-        for number, outlet in self.outlets.items():
-            link = self.router.links.get(number)
-            unneeded = link is not None and link.standing is Standing.PEER and not link.uplink
-            if unneeded and outlet.is_idle:
-                outlet.close(Reason.SHUTDOWN, "nothing to say for a while")
-            outlet.is_idle = True
 
     async def _commit(self, decision: Decision, now: Now) -> None:
         while True:
             try:
-                applied = self.store.apply(decision.changes, self._wall.seconds(now))
+                applied = self.store.apply(decision.changes, self._housekeeping.wall.seconds(now))
                 await trio.to_thread.run_sync(self.store.commit)
             except MapFull:
                 continue
@@ -392,7 +290,7 @@ class MessageRouter(TrioActor):
         self.router.released(applied.released_messages, applied.released_bytes)
         self.router.forgot(applied.forgotten)
         if applied.log_value:
-            self._log.committed(applied.log_value, now)
+            self._logbook.committed(applied.log_value, now)
 
     # -- effects -------------------------------------------------------------------------------------------
 
@@ -436,5 +334,5 @@ class MessageRouter(TrioActor):
 
     def _fetch(self, effect: Fetch, now: Now) -> None:
         owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-        self.router.fetched(effect.recipient, owed, more, now, self._wall.seconds(now))
+        self.router.fetched(effect.recipient, owed, more, now, self._housekeeping.wall.seconds(now))
         self._carry_out(self.router.take_effects(), now)

@@ -25,8 +25,10 @@ from router.core.acceptance import AcceptanceLimits
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import DeliveryLimits
 from router.core.effects import Now
+from router.core.index import IndexLimits
 from router.core.link import LogHead
 from router.core.membership import MembershipLimits
+from router.core.outcomes import OutcomeLimits
 from router.core.queues import QueueLimits
 from router.core.rights import Directory, Neighbour, Standing
 from router.core.session import Offer
@@ -35,6 +37,7 @@ from router.disk.eventlog import Segments
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import Beginning, StoreLimits
+from router.housekeeping import HousekeepingLimits
 from router.inquiries import Inquiries
 from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
 from router.pool import Pool, PoolLimits
@@ -96,14 +99,14 @@ def core_limits(config: Config) -> core.Limits:
     limits, queues, link = config.limits, config.queues, config.link
     return core.Limits(
         acceptance=AcceptanceLimits(
-            ttl_s_max=limits.ttl_s_max, lifetime_s_max=limits.lifetime_s_max, seen_index_max=limits.seen_index_max,
-            neighbour_messages_per_s=limits.messages_per_s_neighbour,
+            ttl_s_max=limits.ttl_s_max, neighbour_messages_per_s=limits.messages_per_s_neighbour,
             source_messages_per_s=limits.messages_per_s_source,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
-            outcomes_named=config.log.outcomes == "names",
         ),
+        index=IndexLimits(limits.seen_index_max, limits.lifetime_s_max),
+        outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
         membership=MembershipLimits(limits.groups_per_client_max, limits.groups_max),
         queues=QueueLimits(
             queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
@@ -160,8 +163,8 @@ class Node:
             )  # fmt: skip
             self._in_flight = InFlight(config.limits.in_flight_bytes_max)
             memory.settle_in()
-            async with actor_system() as nursery:
-                await self._run_actors(router, store, nursery, on_ready)
+            async with actor_system():
+                await self._run_actors(router, store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
         """The keys of our own services are local; those named public are open to strangers."""
@@ -172,9 +175,7 @@ class Node:
         self._directory.locals |= keys
         self._directory.public |= {bytes(self._service_keys[name].public) for name in config.node.services_public}
 
-    async def _run_actors(
-        self, router: core.Router, store: Store, nursery: trio.Nursery, on_ready: Callable[[Ready], None]
-    ) -> None:
+    async def _run_actors(self, router: core.Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
             pool = Pool(
@@ -184,12 +185,12 @@ class Node:
             self._pool = pool
             self._router_ref = MessageRouter.start(
                 router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
-                CycleLimits(
-                    config.store.commit_messages_max, _commit_bytes_max(config), config.store.disk_free_bytes_min,
-                    config.link.idle_close_s, config.limits.clock_step_s_max, config.link.goodbye_s,
+                CycleLimits(config.store.commit_messages_max, _commit_bytes_max(config), config.link.goodbye_s),
+                HousekeepingLimits(
+                    config.store.disk_free_bytes_min, config.link.idle_close_s, config.limits.clock_step_s_max,
                     config.link.ping_s,
                 ),
-                pool.want, self._home.store_path,
+                pool.want,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),
             )  # fmt: skip
             await self._start_services(connections)

@@ -19,7 +19,7 @@ from router.core.lifetime import EPOCH_S
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.router import Backlog, Recovered
+from router.core.recovered import Backlog, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
 from router.disk.store_terms import Applied, Beginning, StoreLimits

@@ -17,7 +17,7 @@ from router.core.lifetime import EPOCH_S, expiry_min, expiry_s
 from router.core.message import MULTICAST, UNICAST, message_id
 from router.core.owed import Due, Owed
 from router.core.parcel import U32, Parcel
-from router.core.router import Recovered
+from router.core.recovered import Recovered
 from router.core.routes import Route
 from router.disk.store import Store
 

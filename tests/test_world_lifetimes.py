@@ -9,7 +9,7 @@ from world_app import Habits
 from world_node import Settings
 from world_readers import STALLS, away, back, ends, outward, reader_at
 
-from router.core.acceptance import AcceptanceLimits
+from router.core.index import IndexLimits
 from router.core.reasons import Reason
 from router.core.router import Limits
 from router.disk.store_terms import StoreLimits
@@ -91,7 +91,7 @@ def test_ttl_0_reaches_those_who_are_there_and_nobody_else() -> None:
 
 def test_times_out_of_bounds_are_refused() -> None:
     with World(5) as world:
-        node = world.node("node", Settings(limits=Limits(acceptance=AcceptanceLimits(lifetime_s_max=3600))))
+        node = world.node("node", Settings(limits=Limits(index=IndexLimits(lifetime_s_max=3600))))
         reader_at(world, node)
         writer = world.app(node)
         world.run_until_quiet()
@@ -106,7 +106,7 @@ def test_times_out_of_bounds_are_refused() -> None:
 
 def test_the_horizon_shrinks_as_the_index_fills() -> None:
     """R-C5: with 100 ids of room; full, nothing is accepted, not even with ttl 0; then ids age out."""
-    limits = Limits(acceptance=AcceptanceLimits(lifetime_s_max=6000, seen_index_max=100))
+    limits = Limits(index=IndexLimits(entries_max=100, lifetime_s_max=6000))
     with World(6) as world:
         node = world.node("node", Settings(limits=limits))
         reader_at(world, node)
@@ -125,7 +125,7 @@ def test_the_horizon_shrinks_as_the_index_fills() -> None:
         assert tried(1, 3700) is Reason.EXPIRY_TOO_FAR, "70 of 100: 60 % of it"
         assert tried(30, 60) is None
         assert tried(1, 30) is tried(1, 30, ttl_s=0) is Reason.INDEX_FULL
-        assert len(writer.diary.settled) == 100 == node.router._acceptance.index_entries
+        assert len(writer.diary.settled) == 100 == node.router.index.entries
         world.run(800)
         assert tried(1, 60) is None, "thirty ids have died ten minutes after their expiry"
 
@@ -143,4 +143,4 @@ def test_kept_bytes_go_and_ids_stay() -> None:
         assert not node.disk.parcels and len(node.disk.ids) == 20
         assert again in writer.diary.settled and reader.diary.handled[again] == 1
         world.run(1300)
-        assert not node.disk.ids and not node.router._acceptance.index_entries, "nobody said a word since"
+        assert not node.disk.ids and not node.router.index.entries, "nobody said a word since"

@@ -19,8 +19,9 @@ from router.core.job import Job
 from router.core.machine import RemoteProtocolError
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
+from router.core.recovered import Recovered
 from router.core.rights import Directory, Neighbour
-from router.core.router import Limits, Recovered, Router
+from router.core.router import Limits, Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.disk.store_terms import Applied, StoreLimits
 from router.verifier import verdicts
@@ -361,7 +362,7 @@ class Node:
         found = self.store.recover(self.address)
         queues = self.router.queues
         assert (queues.node.messages, queues.node.bytes) == (found.held_messages, found.held_bytes), self.name
-        assert self.router._acceptance.index_entries == found.index_entries, self.name
+        assert self.router.index.entries == found.index_entries, self.name
         assert self.router._acceptance.next_arrival >= found.next_arrival, self.name
         owed: dict[bytes, tuple[int, int]] = {}
         shares: dict[tuple[bytes, bytes], int] = {}

@@ -19,9 +19,6 @@ from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.crypto import SigningKey
 
-START_S = 30
-CLIENT_S = 300
-
 
 class BenchFailed(Exception):
     """The bench could not measure; the text says what went wrong."""

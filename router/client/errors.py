@@ -27,7 +27,6 @@ class Refused(ClientError):
         said = f" ({text})" if text else ""
         super().__init__(f"{whom}, {reason.word}: {reason.sentence.rstrip('.')}{said}")
         self.reason = reason
-        self.detail = text
         self.message = message
 
     @property

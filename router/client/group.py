@@ -189,6 +189,7 @@ class Publisher:
         return f"<publisher: {self.settled} settled, {self.in_flight} of at most {self._most} in flight>"
 
     async def publish(self, body: bytes) -> MessageId:
+        """Hand in the next message, as soon as there is room; its id. Raises what an earlier one failed with."""
         while self.in_flight >= self._most and self._error is None:
             await self._lot.park()
         self._raise()

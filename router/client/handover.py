@@ -1,96 +1,30 @@
 """What the node has handed over: which loop gets it, and up to where everything is settled (pure).
 
 Messages wait here until a loop asks for them; nothing is parsed before that. What waits is bounded by the window
-that the app announced: the node sends no more than that before something is settled. What nobody reads goes back to the
-node's queue before it holds up the rest. Of a message that comes a
-second time after a lost connection, the app sees one copy as long as its process lives: the copy takes the place
-of the first, and settling the first settles it.
+that the app announced: the node sends no more than that before something is settled. What nobody reads goes back to
+the node's queue before it holds up the rest. Of a message that comes a second time after a lost connection, the app
+sees one copy as long as its process lives: the copy takes the place of the first, and settling the first settles it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Collection, Sequence
 
 from router.client import aside
+from router.client.arrivals import UNICASTS, Arrival, Batch, Span, Waiting, arrivals_of
 from router.client.aside import Aside
 from router.client.errors import ClientError
 from router.core.codec import Malformed
-from router.core.crypto import MessageId, PublicKey, digest
+from router.core.crypto import MessageId, PublicKey
 from router.core.custody import CONTROL_SLACK_MESSAGES, Incoming
 from router.core.intake import Refusal
-from router.core.message import UNICAST, Header, read_header
+from router.core.message import UNICAST, read_header
 from router.core.reasons import Reason
 from router.core.session import Messages
 from router.core.text import key_text, short
 
-Span = tuple[int, int, int]
-UNICASTS = b""
-"""The address under which unicasts wait; multicasts wait under their group's key."""
-
 _SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """What one read brought, untouched: of each span, `data[start:end]` is a message (frame start, start, end).
-
-    Asking for the next batch settles this one, as `settle` does. `redelivered`: so many of the first may have been
-    handed over before.
-    """
-
-    data: bytes
-    spans: Sequence[Span]
-    runs: Sequence[tuple[int, int]]
-    at_s: float
-    redelivered: int
-    link: int
-    _done: Callable[[Batch], None] = field(repr=False)
-
-    @property
-    def count(self) -> int:
-        return len(self.spans)
-
-    def wires(self) -> Iterator[memoryview]:
-        """Each message without its frame; nothing is copied."""
-        view = memoryview(self.data)
-        return (view[start:end] for _, start, end in self.spans)
-
-    def ids(self) -> list[MessageId]:
-        """Their ids; `Malformed` if one of them is no message."""
-        data, view = self.data, memoryview(self.data)
-        ends = ((start, read_header(data, start, end).end) for _, start, end in self.spans)
-        return [MessageId(digest(view[start + 1 : end])) for start, end in ends]
-
-    def settle(self) -> None:
-        self._done(self)
-
-
-@dataclass(slots=True, eq=False)
-class Arrival:
-    """One message that a loop may ask for; the `k`-th of connection number `link`."""
-
-    link: int
-    k: int
-    data: bytes
-    start: int
-    end: int
-    header: Header
-    id: MessageId
-    at_s: float
-    redelivered: bool
-    done: bool = False
-    refused: tuple[Reason, str] | None = None
-
-    @property
-    def address(self) -> bytes:
-        return UNICASTS if self.header.kind == UNICAST else self.header.signer
-
-    @property
-    def wire(self) -> bytes:
-        return self.data[self.start : self.end]
 
 
 class Prefix:
@@ -110,42 +44,6 @@ class Prefix:
         while last:
             self.n = last
             last = self._later.pop(last + 1, 0)
-
-
-class Waiting:
-    """Arrivals in order, by address and all together."""
-
-    def __init__(self) -> None:
-        self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
-        self._by: dict[bytes, OrderedDict[MessageId, Arrival]] = {}
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __iter__(self) -> Iterator[Arrival]:
-        return iter(self._all.values())
-
-    def addresses(self) -> dict[bytes, int]:
-        """How many wait for each address."""
-        return {address: len(queue) for address, queue in self._by.items()}
-
-    def add(self, one: Arrival) -> None:
-        self._all[one.id] = one
-        self._by.setdefault(one.address, OrderedDict())[one.id] = one
-
-    def all_of(self, address: bytes) -> list[Arrival]:
-        return list(self._by.get(address, {}).values())
-
-    def first(self, address: bytes | None) -> Arrival | None:
-        queue = self._all if address is None else self._by.get(address)
-        return next(iter(queue.values())) if queue else None
-
-    def remove(self, one: Arrival) -> None:
-        del self._all[one.id]
-        queue = self._by[one.address]
-        del queue[one.id]
-        if not queue:
-            del self._by[one.address]
 
 
 class Handover:
@@ -355,7 +253,7 @@ class Handover:
     def _parse(self) -> None:
         """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
         while self._batches:
-            arrivals, nonsense = _arrivals(self._batches[0])
+            arrivals, nonsense = arrivals_of(self._batches[0])
             known = self._known([one.id for one in arrivals])
             link = self._batches.popleft().link
             for k, error in nonsense:
@@ -392,22 +290,6 @@ class Handover:
 def _unlimited() -> Incoming:
     """The node's session has judged the window; here is only counted."""
     return Incoming(1 << 62, 1 << 62)
-
-
-def _arrivals(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
-    """The messages of a read, and what is none."""
-    data, view, again = batch.data, memoryview(batch.data), batch.redelivered
-    found, nonsense = [], []
-    ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
-    for at, (k, (_, start, end)) in enumerate(zip(ks, batch.spans, strict=True)):
-        try:
-            header = read_header(data, start, end)
-        except Malformed as error:
-            nonsense.append((k, error))
-        else:
-            id = MessageId(digest(view[start + 1 : header.end]))
-            found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, at < again))
-    return found, nonsense
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

@@ -87,10 +87,6 @@ class Joins:
         granted = sum(wish.granted for wish in self._wishes.values())
         return f"<{len(self._wishes)} groups wanted, {granted} of them granted>"
 
-    def is_member(self, group: PublicKey) -> bool:
-        wish = self._wishes.get(group)
-        return wish is not None and wish.granted and not wish.leave
-
     # -- the app's side ------------------------------------------------------------------------------------
 
     async def join(self, group: PublicKey, local: bool, timeout_s: float) -> None:

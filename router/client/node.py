@@ -32,12 +32,13 @@ from typing import Literal, overload
 
 import trio
 
+from router.client.arrivals import UNICASTS
 from router.client.asking import Asking
 from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice, octets
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import Group
-from router.client.handover import UNICASTS, Handover
+from router.client.handover import Handover
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink, News
@@ -155,6 +156,7 @@ class Node:
 
     @property
     def is_up(self) -> bool:
+        """Whether the node is there now."""
         return self._link.is_up
 
     # -- signing on and off --------------------------------------------------------------------------------
@@ -195,8 +197,9 @@ class Node:
 
     def _end_loops(self, error: ClientError | None) -> None:
         self._readings.end(error)
-        for feed in (self.problems, self.missed, self.reports):
-            feed.end()
+        self.problems.end()
+        self.missed.end()
+        self.reports.end()
 
     # -- groups --------------------------------------------------------------------------------------------
 
@@ -335,6 +338,7 @@ class Node:
 
     @property
     def settled_count(self) -> int:
+        """How many of the frames handed in are in custody, or refused."""
         return self._publishing.bulk.settled
 
     def on_refused(self, tell: OnRefused | None) -> None:

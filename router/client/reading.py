@@ -8,9 +8,10 @@ from functools import partial
 
 import trio
 
+from router.client.arrivals import Arrival, Batch
 from router.client.composer import Causes
 from router.client.errors import ClientError
-from router.client.handover import Arrival, Batch, Handover
+from router.client.handover import Handover
 from router.client.journal import Journal
 from router.client.received import Received
 from router.client.unopened import UNSEALED, Unopened

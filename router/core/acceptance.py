@@ -1,8 +1,7 @@
 """Taking messages in: the inward half of deciding (specification, both routing algorithms; R-C1, R-C3, R-C4).
 
-The order is that of R-C1: size and shape (in `intake`), expiry, destination or group known, duplicate, the
-neighbour's rate, then the signature (outside, in batches), then the source's rate; only then is an id remembered. What
-is accepted leaves as parcels.
+What `examination` let pass has been verified meanwhile. The index on disk, the source's rate and room in the queues are
+left to judge; only then is an id remembered. What is accepted leaves as parcels.
 """
 
 from __future__ import annotations
@@ -14,42 +13,35 @@ from functools import partial
 from typing import NamedTuple
 
 from . import events as ev
-from .codec import Malformed
-from .crypto import MessageId
 from .delivery import Delivery
-from .effects import Desk, Now, Say, Settle
-from .intake import Arrived, Refusal, Row, carried
+from .effects import Desk, Now, Settle
+from .examination import is_source_routed, may_be_overtaken
+from .index import Index
+from .intake import Row
 from .job import Batch, Job
-from .lifetime import expiry_min, expiry_s
-from .link import Outcome
+from .lifetime import expiry_s
 from .links import Link, Links
-from .message import MULTICAST, UNICAST
+from .message import UNICAST
+from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .queues import UNLIMITED, Queues
 from .reasons import Reason
 from .rights import Standing
 from .routes import Route, Routes
-from .routing import ForUs, Plan, Routing
+from .routing import ForUs, Plans
 from .run import Run
 from .seen import Seen
 from .session import Allowance
 
-PLANS_MAX = 10_000
-OVERTAKEN = (
-    Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.INDEX_FULL,
-    Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE, Reason.BLOCKED,
-)  # fmt: skip
 PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceLimits:
-    """Lifetimes in seconds; rates in messages a second, 0 for none; the index in ids."""
+    """The longest ttl that counts, in seconds; rates in messages a second, 0 for none."""
 
     ttl_s_max: int = 7 * 86_400
-    lifetime_s_max: int = 7 * 86_400
-    seen_index_max: int = 10_000_000
     neighbour_messages_per_s: float = 0.0
     source_messages_per_s: float = 0.0
     sources_metered_max: int = 10_000
@@ -65,138 +57,38 @@ class Room(NamedTuple):
 
 
 class Acceptance:
-    """Owns the recent ids and the arrival numbers."""
+    """Owns the arrival numbers and the sources' rates.
+
+    `for_us` hears what is for this router itself, and answers why it is refused; `uplinks`: those configured.
+    """
 
     def __init__(
-        self, links: Links, queues: Queues, routing: Routing, routes: Routes, seen: Seen, delivery: Delivery,
-        desk: Desk, limits: AcceptanceLimits, for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
-        uplinks: Callable[[], tuple[bytes, ...]],
+        self, links: Links, queues: Queues, plans: Plans, routes: Routes, seen: Seen, index: Index, delivery: Delivery,
+        outcomes: Outcomes, desk: Desk, limits: AcceptanceLimits,
+        for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None], uplinks: Callable[[], tuple[bytes, ...]],
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
-        self._routing = routing
+        self._plans = plans
         self._routes = routes
         self._seen = seen
+        self._index = index
         self._delivery = delivery
+        self._outcomes = outcomes
         self._desk = desk
         self._limits = limits
         self._for_us = for_us
         self._uplinks = uplinks
-        self._plans: dict[tuple[int, bytes, bytes | None, bytes | None, int], Plan] = {}
-        self._plans_of: object = None
         self._sources: dict[bytes, Allowance] = {}
         self.next_arrival = 1
-        self.index_entries = 0
         self.disk_full = False
 
-    # -- before the signature --------------------------------------------------------------------------------
-
-    def examine(self, link: Link, arrived: Arrived, now: Now, revision: object) -> Job:
-        """Refuse what needs no cryptography to refuse, and set known messages apart."""
-        job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
-        if self._plans_of != revision:
-            self._plans, self._plans_of = {}, revision
-        wall_s = now.wall_s
-        earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._horizon_s())
-        seen, plans, fresh, positions = self._seen, self._plans, job.fresh, job.positions
-        number = link.id
-        for row in arrived.rows:
-            k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
-            if not earliest <= expiry <= latest and (refusal := self._out_of_time(k, expiry, wall_s)):
-                self._turn_away(job, row, refusal)
-                continue
-            which = (kind, signer, destination, via, number)
-            plan = plans.get(which)
-            if plan is None:
-                plan = self._plan(which, link, wall_s)
-            if plan.__class__ is Reason:
-                self._turn_away(job, row, (k, plan, ""))
-                continue
-            once = plan.__class__ is not ForUs and (via is None or not _is_source_routed(link, row))
-            if once and identity in seen:
-                job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
-            elif once and not seen.begin(identity):
-                job.copies.append(row)
-            elif not link.allowance.take(1, now.mono_s):
-                if once:
-                    seen.refuse(identity, Reason.RATE_LIMITED, "")
-                job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
-            else:
-                fresh.append(row)
-                positions.extend((start, end, signer_at))
-                if plan.__class__ is ForUs:
-                    self._unwrap(job, row, now)
-        arrived.join()
-        return job
-
-    def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
-        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone. What is not
-        in memory is looked up on disk."""
-        if not _may_be_overtaken(job.link, row, refusal):
-            job.refusals.append(refusal)
-        elif row.id in self._seen:
-            job.known.append(row)
-        else:
-            job.overtaken.append((row, refusal))
-
-    def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
-        """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).
-
-        It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused with what it
-        carries, and its own reason comes first.
-        """
-        try:
-            row = carried(job.arrived, outer)
-        except Malformed as error:
-            job.carried.append((outer, (outer.k, Reason.MALFORMED, str(error))))
-            return
-        if row is None:
-            return
-        refusal = self._out_of_time(row.k, row.expiry_min, now.wall_s)
-        plan = self._plan((row.kind, row.signer, None, None, job.link.id), job.link, now.wall_s)
-        if refusal is None and isinstance(plan, Reason):
-            refusal = row.k, plan, ""
-        if row.id in self._seen and (refusal is None or _may_be_overtaken(job.link, row, refusal)):
-            job.known.append(row)
-        elif refusal is not None:
-            job.carried.append((row, refusal))
-        elif not self._seen.begin(row.id):
-            job.copies.append(row)
-        else:
-            job.fresh.append(row)
-            job.positions.extend((row.start, row.end, row.signer_at))
-
-    def _horizon_s(self) -> int:
-        """From half full on, the index accepts ever shorter lives (R-C5)."""
-        left = 1 - self.index_entries / self._limits.seen_index_max
-        return int(self._limits.lifetime_s_max * min(1.0, max(0.0, 2 * left)))
-
-    def _out_of_time(self, k: int, expiry: int, wall_s: int) -> Refusal | None:
-        if expiry_s(expiry) <= wall_s:
-            return k, Reason.EXPIRY_PASSED, ""
-        if expiry_s(expiry) > wall_s + self._horizon_s() + 60:
-            if self.index_entries >= self._limits.seen_index_max:
-                return k, Reason.INDEX_FULL, ""
-            return k, Reason.EXPIRY_TOO_FAR, f"at most {self._horizon_s()} s ahead"
-        return None
-
-    def _plan(self, which: tuple[int, bytes, bytes | None, bytes | None, int], link: Link, wall_s: int) -> Plan:
-        kind, signer, destination, via, _ = which
-        plan = self._routing.plan(kind, signer, destination, via, link.key, link.standing, wall_s)
-        if len(self._plans) >= PLANS_MAX:
-            self._plans.clear()
-        self._plans[which] = plan
-        return plan
-
-    # -- after the signature ---------------------------------------------------------------------------------
-
-    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now, revision: object) -> None:
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
         """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
 
         Copies are judged last: the first copy may have come over any of the links.
         """
-        if self._plans_of != revision:
-            self._plans, self._plans_of = {}, revision
+        self._plans.current()
         by_link: dict[Link, list[Job]] = {}
         for job in jobs:
             job.look_up(on_disk)
@@ -224,7 +116,7 @@ class Acceptance:
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     refused = row.k
-                elif row.id in on_disk and not _is_source_routed(batch.link, row):
+                elif row.id in on_disk and not is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row.id)
                 elif source_rate and not self._may_send(row.signer, now):
@@ -249,7 +141,7 @@ class Acceptance:
                 elif row.k not in refused:
                     batch.refusals.append((row.k, *verdict))
             for row, refusal in job.carried:
-                if row.id in on_disk and _may_be_overtaken(batch.link, row, refusal):
+                if row.id in on_disk and may_be_overtaken(batch.link, row, refusal):
                     batch.known.append(row.id)
                 elif row.k not in refused:
                     batch.refusals.append(refusal)
@@ -265,7 +157,7 @@ class Acceptance:
         return allowance.take(1, now.mono_s)
 
     def _refuse(self, batch: Batch, row: Row, reason: Reason, text: str = "") -> None:
-        if not _is_source_routed(batch.link, row):
+        if not is_source_routed(batch.link, row):
             self._seen.refuse(row.id, reason, text)
         batch.refusals.append((row.k, reason, text))
 
@@ -274,7 +166,7 @@ class Acceptance:
             return
         link, row = batch.link, run.first
         which = (row.kind, row.signer, row.destination, row.via, link.id)
-        plan = self._plans.get(which) or self._plan(which, link, now.wall_s)
+        plan = self._plans.of(which, link, now.wall_s)
         if isinstance(plan, Reason):
             for row in run.rows():
                 self._refuse(batch, row, plan)
@@ -324,7 +216,7 @@ class Acceptance:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._desk.changes.parcels.append(parcel)
             self._note_accepted(batch.link, parcel, now, room.full)
-            self._delivery.offer(parcel, batch.link, now)
+            self._delivery.offer(parcel, now)
 
     def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
         """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
@@ -350,12 +242,12 @@ class Acceptance:
     def _node_is_full(self) -> Reason | None:
         if self.disk_full:
             return Reason.DISK_FULL
-        return Reason.INDEX_FULL if self.index_entries >= self._limits.seen_index_max else None
+        return Reason.INDEX_FULL if self._index.is_full else None
 
     def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         parcel = run.parcel(
             self.next_arrival, link.key, None if link.standing is Standing.LOCAL else link.key, recipients, now.wall_s,
-            self._limits.ttl_s_max, stored=stored, indexed=not _is_source_routed(link, run.first),
+            self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
         )  # fmt: skip
         self.next_arrival += parcel.count
         return parcel
@@ -366,7 +258,7 @@ class Acceptance:
         accept = self._seen.accept
         for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
             accept(parcel.ids[at : at + 32])
-        self.index_entries += parcel.count if parcel.indexed else 0
+        self._index.entries += parcel.count if parcel.indexed else 0
         if not parcel.stored:
             desk.changes.parcels.append(parcel)
         sizes = array(U32, [stop - start for start, stop in zip([0, *parcel.ends], parcel.ends, strict=False)])
@@ -382,13 +274,8 @@ class Acceptance:
             desk.changes.events.append(
                 ev.Outward(now.wall_ns, now.mono_ns, "refused", recipient, link.id, whole, reason, 0, 0, 0)
             )
-            self._delivery.miss(recipient, parcel, 0, parcel.count, reason)
-        if link.outcomes:
-            state = "queued" if parcel.stored else "unconfirmed"
-            what = self._delivery.outcome(parcel.recipients, state)
-            for one, reason in left_out:
-                what += self._delivery.outcome((one,), "refused", reason)
-            desk.effects += [Say(link.id, Outcome(MessageId(parcel.id(at)), what)) for at in range(parcel.count)]
+            self._outcomes.miss(recipient, parcel, 0, parcel.count, reason)
+        self._outcomes.accepted(parcel, link, left_out)
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:
         """Step 2 of the unicast algorithm, from fresh, verified messages only (R-C2)."""
@@ -416,16 +303,3 @@ class Acceptance:
             reasons.setdefault(reason, []).append(by_k.get(k, b""))
         for reason, ids in reasons.items():
             events.append(turned("refused", link.key, link.id, reason, b"".join(ids), len(ids), None))
-
-
-def _may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
-    """Whether a message that would be refused so may have been accepted before, and is settled then as a duplicate."""
-    return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not _is_source_routed(link, row)
-
-
-def _is_source_routed(link: Link, row: Row) -> bool:
-    """A multicast that a local service sends on through a router it names (step 2 of the multicast algorithm, R-C6).
-
-    It stops there, before the duplicate check: the same message goes to one router after the other.
-    """
-    return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL

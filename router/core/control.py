@@ -44,17 +44,23 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinAck:
+    """The answer to a JOIN: whether the source now is a subscriber (R-C15)."""
+
     group: PublicKey
     success: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
+    """The source no longer wants the group's messages."""
+
     group: PublicKey
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveAck:
+    """The answer to a LEAVE."""
+
     group: PublicKey
     success: bool
 

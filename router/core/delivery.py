@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from . import events as ev
 from . import link as words
 from .clears import Clears
-from .crypto import MessageId, PublicKey
 from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
 from .held import OF_THE_NODE, longer
 from .links import Flight, Link, Links
 from .message import UNICAST
+from .outcomes import Outcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .queues import Queue, Queues
@@ -27,24 +27,19 @@ from .rights import Standing
 @dataclass(frozen=True, slots=True)
 class DeliveryLimits:
     """Back-off after a refusal that says *later*, and how many streams of one queue may each have their own, beyond
-    which the whole queue backs off; how many parcels are followed to their end for their publishers; how
-    many recipients, with how many groups and reasons each, are remembered as having missed something."""
+    which the whole queue backs off."""
 
     retry_s_min: float = 1.0
     retry_s_max: float = 300.0
     streams_held_max: int = 1024
-    watched_max: int = 10_000
     in_flight_recheck_s: int = 30
-    outcomes_named: bool = True
-    missed_max: int = 10_000
-    missed_kinds_max: int = 64
 
 
 class Delivery:
     """Owns the queues' positions and the flights; shares the links with the other half."""
 
     def __init__(
-        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits, clears: Clears,
+        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits, clears: Clears, outcomes: Outcomes,
         gave_up: Callable[[Parcel, int, str, Reason, Now], None],
     ) -> None:  # fmt: skip
         self._links = links
@@ -52,19 +47,15 @@ class Delivery:
         self._desk = desk
         self._limits = limits
         self._clears = clears
+        self._outcomes = outcomes
         self._gave_up = gave_up
-        self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
-        self._missed: dict[bytes, dict[tuple[bytes | None, Reason], words.Missed]] = {}
-        self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
         self.is_passing_over = False  # a fetch brought nothing that could be handed over: fetch on at once
 
     # -- handing over ---------------------------------------------------------------------------------------
 
-    def offer(self, parcel: Parcel, origin: Link, now: Now) -> None:
+    def offer(self, parcel: Parcel, now: Now) -> None:
         """A parcel was just accepted: hand it to the recipients that are keeping up."""
-        if origin.outcomes and parcel.stored:
-            self._watch(parcel, origin)
         for recipient in parcel.recipients:
             link = self._links.to(recipient)
             queue = self._queues.of(recipient)
@@ -150,7 +141,7 @@ class Delivery:
     def _want(self, recipient: bytes) -> None:
         self._wanting[recipient] = None
 
-    def fetch_what_is_wanted(self, now: Now) -> None:
+    def fetch_what_is_wanted(self) -> None:
         """Turn the recipients that have room and a backlog into `Fetch` effects, one each."""
         for recipient in self._wanting:
             link = self._links.to(recipient)
@@ -162,11 +153,6 @@ class Delivery:
                 self._desk.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
         self._wanting.clear()
         self.is_passing_over = False
-        for recipient in self._to_tell:
-            link = self._links.to(recipient)
-            if link is not None:
-                self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient, {}).values()]
-        self._to_tell.clear()
 
     # -- links come and go ----------------------------------------------------------------------------------
 
@@ -181,7 +167,6 @@ class Delivery:
             self._desk.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
-        self._to_tell[link.key] = None
         queue = self._queues.by_recipient.get(link.key)
         if queue is not None and queue.total.messages:
             queue.behind, queue.position = True, 0
@@ -281,9 +266,9 @@ class Delivery:
             self._let_go(queue, parcel, state)
         self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
         self._outward(state, recipient, link, ((parcel.first + start, count),), reason, now, duration_ns)
-        self._follow(parcel, start, stop, recipient, state, reason)
+        self._outcomes.follow(parcel, start, stop, recipient, state, reason)
         if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
-            self.miss(recipient, parcel, start, stop, reason)
+            self._outcomes.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
             for index in range(start, stop):
                 self._gave_up(parcel, index, state, reason, now)
@@ -353,46 +338,6 @@ class Delivery:
                 ranges = tuple((first + start, stop - start) for start, stop in runs)
                 self._outward("dropped", recipient, 0, ranges, Reason.STORE_DAMAGED, now)
             self._queues.forget_if_empty(recipient)
-
-    def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
-        """Some of what was for this recipient it will never get; it is told when it is there. Beyond `missed_max`
-        recipients only the log knows."""
-        if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
-            return
-        self._to_tell[recipient] = None
-        group = None if parcel.kind == UNICAST else PublicKey(parcel.signer)
-        missed = self._missed.setdefault(recipient, {})
-        first, last = MessageId(parcel.id(start)), MessageId(parcel.id(stop - 1))
-        known = missed.get((group, reason))
-        if known is not None:
-            missed[group, reason] = words.Missed(group, known.count + stop - start, known.first, last, reason)
-        elif len(missed) < self._limits.missed_kinds_max:
-            missed[group, reason] = words.Missed(group, stop - start, first, last, reason)
-
-    # -- telling what became of messages ---------------------------------------------------------------------
-
-    def _watch(self, parcel: Parcel, origin: Link) -> None:
-        while len(self._watched) >= self._limits.watched_max:
-            del self._watched[next(iter(self._watched))]
-        self._watched[parcel.first] = origin
-
-    def outcome(
-        self, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
-    ) -> tuple[words.RecipientOutcome, ...]:
-        """For a publisher: by name, or only how many where the configuration says so."""
-        if self._limits.outcomes_named:
-            return tuple(words.RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
-        return (words.RecipientOutcome(len(recipients), state, reason),) if recipients else ()
-
-    def _follow(
-        self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
-    ) -> None:
-        origin = self._watched.get(parcel.first)
-        if origin is None or not origin.up:
-            return
-        what = self.outcome((recipient,), state, reason)
-        for index in range(start, stop):
-            self._desk.effects.append(Say(origin.id, words.Outcome(MessageId(parcel.id(index)), what)))
 
     def _outward(
         self, state: str, recipient: bytes, link: int, ranges: tuple[tuple[int, int], ...], reason: Reason | None,

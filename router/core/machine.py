@@ -72,11 +72,6 @@ class Machine:
         return self._table[self.state].agency
 
     @property
-    def may_speak(self) -> bool:
-        """Whether it is our turn now."""
-        return self.agency in (self._we, Agency.EITHER)
-
-    @property
     def done(self) -> bool:
         """Whether nobody may speak any more."""
         return self.agency is Agency.NOBODY
@@ -102,23 +97,11 @@ class Machine:
         self.state = state
         return state
 
-    def overdue(self) -> LocalProtocolError | RemoteProtocolError:
-        """The error to raise when the present state has lasted longer than `timeout_s`."""
-        silent = _other(self._we) if self.agency is Agency.EITHER else self.agency
-        text = f"{silent.value} was silent in {self.state.value} for {self.timeout_s} s"
-        return self._error(silent, text, Reason.CONNECT_TIMEOUT)
-
     def _saying(self, speaker: Agency, kind: type) -> str:
         return f"{speaker.value} sent {kind.__name__} in {self.state.value}"
 
-    def _error(
-        self, speaker: Agency, text: str, reason: Reason = Reason.MALFORMED
-    ) -> LocalProtocolError | RemoteProtocolError:
-        return LocalProtocolError(text) if speaker is self._we else RemoteProtocolError(reason, text)
-
-
-def _other(side: Agency) -> Agency:
-    return Agency.RESPONDER if side is Agency.INITIATOR else Agency.INITIATOR
+    def _error(self, speaker: Agency, text: str) -> LocalProtocolError | RemoteProtocolError:
+        return LocalProtocolError(text) if speaker is self._we else RemoteProtocolError(Reason.MALFORMED, text)
 
 
 def mermaid(table: Table) -> str:

@@ -28,6 +28,8 @@ JOIN_AGAIN_S = 5
 
 @dataclass(frozen=True, slots=True)
 class MembershipLimits:
+    """Groups of one subscriber, and of all together; a JOIN of a further one fails."""
+
     groups_per_client_max: int = 1000
     groups_max: int = 100_000
 

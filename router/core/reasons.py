@@ -54,9 +54,6 @@ class Reason(IntEnum):
     STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
 
 
-BY_WORD = {reason.word: reason for reason in Reason}
-
-
 def reason_from(number: int) -> Reason:
     """The reason of that number; an unknown one from a newer neighbour reads as `peer-refused`."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from . import events as ev
 from . import link as words
@@ -19,7 +18,9 @@ from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
 from .delivery import Delivery, DeliveryLimits
 from .effects import Close, Decision, Desk, Effect, Now
-from .groups import Groups, Subscription
+from .examination import Examination
+from .groups import Groups
+from .index import Index, IndexLimits
 from .inquiry import Answer
 from .intake import Arrived
 from .job import Job
@@ -28,13 +29,15 @@ from .links import Link, Links
 from .machine import RemoteProtocolError
 from .membership import Membership, MembershipLimits
 from .message import MULTICAST
+from .outcomes import OutcomeLimits, Outcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel
 from .queues import QueueLimits, Queues
 from .reasons import Reason
+from .recovered import Recovered
 from .rights import Directory, Standing
-from .routes import Route, Routes
-from .routing import Routing
+from .routes import Routes
+from .routing import Plans, Routing
 from .seen import Seen
 from .session import Allowance
 
@@ -47,7 +50,9 @@ class Limits:
 
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     delivery: DeliveryLimits = field(default_factory=DeliveryLimits)
+    index: IndexLimits = field(default_factory=IndexLimits)
     membership: MembershipLimits = field(default_factory=MembershipLimits)
+    outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)
     queues: QueueLimits = field(default_factory=QueueLimits)
     seen_recent_max: int = 200_000
     routes_max: int = 100_000
@@ -57,33 +62,6 @@ class Limits:
     locals_max: int = 1000
     away_s_max: int = 30 * 86_400
     pulls_per_s: float = 10.0
-
-
-class Backlog(NamedTuple):
-    """What the store still owes somebody from earlier: totals by signer and neighbour (first bytes of their keys)."""
-
-    recipient: bytes
-    signer_tag: bytes
-    neighbour_tag: bytes
-    messages: int
-    bytes: int
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What the store holds when the node starts."""
-
-    epoch: bytes = bytes(8)
-    next_arrival: int = 1
-    index_entries: int = 0
-    held_messages: int = 0
-    held_bytes: int = 0
-    subscriptions: list[Subscription] = field(default_factory=list)
-    routes: list[Route] = field(default_factory=list)
-    locals: list[bytes] = field(default_factory=list)
-    backlog: list[Backlog] = field(default_factory=list)
-    clears: list[Clear] = field(default_factory=list)
-    away: dict[bytes, int] = field(default_factory=dict)
 
 
 class Router:
@@ -103,11 +81,17 @@ class Router:
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
         )
-        self._delivery = Delivery(self.links, self.queues, self._desk, limits.delivery, self.clears, self._report)
+        self._outcomes = Outcomes(self.links, self._desk, limits.outcomes)
+        self._delivery = Delivery(
+            self.links, self.queues, self._desk, limits.delivery, self.clears, self._outcomes, self._report
+        )
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
+        plans = Plans(routing, lambda: self.revision)
+        self.index = Index(limits.index)
+        self._examination = Examination(plans, self.seen, self.index)
         self._acceptance = Acceptance(
-            self.links, self.queues, routing, self.routes, self.seen, self._delivery, self._desk, limits.acceptance,
-            self._membership.hear, lambda: directory.uplinks,
+            self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
+            self._desk, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
         )  # fmt: skip
         self._recover(recovered, now)
 
@@ -116,7 +100,7 @@ class Router:
 
     def _recover(self, recovered: Recovered, now: Now) -> None:
         self._acceptance.next_arrival = recovered.next_arrival
-        self._acceptance.index_entries = recovered.index_entries
+        self.index.entries = recovered.index_entries
         self.queues.node.add(recovered.held_messages, recovered.held_bytes)
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
@@ -205,6 +189,7 @@ class Router:
         self.routes.neighbour_up(key)
         self._membership.link_up(link, now)
         self._delivery.link_up(link)
+        self._outcomes.link_up(key)
         return link
 
     def _is_the_lesser(self, earlier: Link, dialled: bool, hello: words.Hello, now: Now) -> bool:
@@ -260,11 +245,11 @@ class Router:
     def examine(self, arrived: Arrived, now: Now) -> Job | None:
         """Everything that needs no signature. None: the link is gone, and with it what was unsettled."""
         link = self.links.get(arrived.link)
-        return None if link is None else self._acceptance.examine(link, arrived, now, self.revision)
+        return None if link is None else self._examination.examine(link, arrived, now)
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
         """Verified reads, in the order in which they came."""
-        self._acceptance.decide(jobs, on_disk, now, self.revision)
+        self._acceptance.decide(jobs, on_disk, now)
         for job in jobs:
             if job.link.uplink and job.refusals:
                 by_k = {row.k: row.signer for row in job.arrived.rows}
@@ -341,7 +326,7 @@ class Router:
 
     def forgot(self, entries: int) -> None:
         """The store swept so many ids out of the duplicate index."""
-        self._acceptance.index_entries -= entries
+        self.index.entries -= entries
 
     def tick(self, now: Now) -> None:
         """About once a second: back-offs, joins to repeat, routes that have aged."""
@@ -388,7 +373,8 @@ class Router:
 
     def take(self, now: Now) -> Decision:
         """What this cycle decided. A `Tell` takes its number among the link's messages here, in order."""
-        self._delivery.fetch_what_is_wanted(now)
+        self._delivery.fetch_what_is_wanted()
+        self._outcomes.tell_missed()
         return self._desk.take()
 
     def take_effects(self) -> list[Effect]:

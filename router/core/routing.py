@@ -5,10 +5,11 @@ Signatures, duplicates and expiry are judged before and around this; here is onl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from .groups import Groups
+from .links import Link
 from .message import MULTICAST
 from .reasons import Reason
 from .rights import JOIN, RELAY, STORE, Directory, Standing
@@ -21,6 +22,9 @@ class ForUs:
 
 FOR_US: Final = ForUs()
 Plan = tuple[bytes, ...] | Reason | ForUs
+Which = tuple[int, bytes, bytes | None, bytes | None, int]
+"""Kind, signer, destination, VIA, and the number of the link that brought it: all that a plan depends on."""
+PLANS_MAX = 10_000
 
 
 class Routing:
@@ -132,3 +136,29 @@ class Routing:
         directory = self._directory
         known = subscriber in directory.locals or STORE in directory.grants(subscriber)
         return (known or self._connected(subscriber) is not None) and not directory.is_blocked(subscriber)
+
+
+class Plans:
+    """The plans made since something changed that they depend on; beyond `PLANS_MAX` all are made anew."""
+
+    def __init__(self, routing: Routing, revision: Callable[[], object]) -> None:
+        self._routing = routing
+        self._revision = revision
+        self._made_at = revision()
+        self._plans: dict[Which, Plan] = {}
+
+    def current(self) -> Mapping[Which, Plan]:
+        """Those that still hold. To be asked before each read and each decision."""
+        if (revision := self._revision()) != self._made_at:
+            self._plans, self._made_at = {}, revision
+        return self._plans
+
+    def of(self, which: Which, link: Link, wall_s: int) -> Plan:
+        plan = self._plans.get(which)
+        if plan is None:
+            kind, signer, destination, via, _ = which
+            plan = self._routing.plan(kind, signer, destination, via, link.key, link.standing, wall_s)
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            self._plans[which] = plan
+        return plan

@@ -28,6 +28,8 @@ class Message:
 
 
 class St(Enum):
+    """The states of one direction of a link (`docs/link.md`)."""
+
     HELLO = "StHello"
     PROOF = "StProof"
     OPEN = "StOpen"
@@ -77,6 +79,8 @@ class SettledUpTo(NamedTuple):
 
 
 class RefusedAt(NamedTuple):
+    """The peer refused our `k`-th message."""
+
     k: int
     reason: Reason
     text: str

@@ -38,10 +38,11 @@ from router.core.events import encode_events, span
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.router import Backlog, Recovered
+from router.core.recovered import Backlog, Recovered
 from router.disk import tables
 from router.disk.damage import Damage
 from router.disk.id_index import IdIndex
+from router.disk.kept import Kept
 from router.disk.parcels import Parcels
 from router.disk.store_file import START_AFRESH, UNREADABLE, in_words, open_file, unusable
 from router.disk.store_rows import (
@@ -71,12 +72,12 @@ class Store:
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
         self._limits = limits
         self._boot = boot
-        self._path = path
+        self.path = path
         self._env, self._db = open_file(path, limits, _NAMES)
         self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
         self._damage = Damage()
         self._due_keys: dict[int, bytes] = {}
-        self._kept_bytes = 0
+        self._kept = Kept(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
         self._sealed_seq = 0
         self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
@@ -92,7 +93,7 @@ class Store:
         try:
             return self._recover(router_key, beginning)
         except (lmdb.Error, ValueError, *UNREADABLE) as error:
-            raise unusable(self._path, "cannot be read", error) from None
+            raise unusable(self.path, "cannot be read", error) from None
 
     def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
         epoch, *numbers = beginning or Beginning()
@@ -103,7 +104,7 @@ class Store:
                 version, owner, *rest = cbor2.loads(meta)
                 if version != VERSION:
                     raise StoreError(
-                        f"the store in {self._path} has format {version}, this program reads format {VERSION}: run the "
+                        f"the store in {self.path} has format {version}, this program reads format {VERSION}: run the "
                         f"version that wrote it, or {START_AFRESH}"
                     )
                 if owner != router_key:
@@ -115,7 +116,7 @@ class Store:
                 index_entries=self._ids.load(txn, self._state[0]),
                 backlog=self._backlog(txn), **tables.read(txn, self._db)._asdict(),
             )  # fmt: skip
-            self._kept_bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db["kept"]))
+            self._kept.load(txn)
         if meta is None:
             with self._env.begin(write=True) as txn:
                 txn.put(b"store", cbor2.dumps([VERSION, router_key, epoch]), db=self._db["meta"])
@@ -136,7 +137,7 @@ class Store:
     @in_words
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
-        before = list(self._state), self._kept_bytes, self._sealed_seq
+        before = list(self._state), self._kept.bytes, self._sealed_seq
         txn = self._txn = self._env.begin(write=True)
         try:
             for parcel in changes.parcels:
@@ -145,7 +146,8 @@ class Store:
             released = self._finish(txn, changes.finished, wall_s)
             tables.put(txn, self._db, changes)
             self._put_due(txn, changes.defer)
-            forgotten = self._sweep(txn, wall_s)
+            rows = self._limits.sweep_rows_max
+            forgotten = self._ids.sweep(txn, wall_s, rows - self._kept.sweep(txn, wall_s, rows))
             self._state[2] -= released[0]
             self._state[3] -= released[1]
             value = self._put_log(txn, changes)
@@ -153,7 +155,7 @@ class Store:
         except lmdb.MapFullError:
             txn.abort()
             self._ids.abort()
-            self._state, self._kept_bytes, self._sealed_seq = before
+            self._state, self._kept.bytes, self._sealed_seq = before
             self._grow()
             raise MapFull from None
         self._before = before
@@ -168,7 +170,7 @@ class Store:
             self._ids.committed()
         except lmdb.MapFullError:
             self._ids.abort()
-            self._state, self._kept_bytes, self._sealed_seq = self._before
+            self._state, self._kept.bytes, self._sealed_seq = self._before
             self._grow()
             raise MapFull from None
 
@@ -226,7 +228,7 @@ class Store:
         messages = size = 0
         for first, recipients in gone.items():
             if self._last_recipient(txn, first, recipients):
-                self._keep(txn, first, sizes[first][1], wall_s)
+                self._kept.add(txn, first, sizes[first][1], wall_s)
                 messages += sizes[first][0]
                 size += sizes[first][1]
         return messages, size
@@ -240,13 +242,6 @@ class Store:
         elif raw:
             txn.delete(key, db=self._db["pending"])
         return left <= 0
-
-    def _keep(self, txn: Any, first: int, size: int, wall_s: int) -> None:
-        if self._limits.keep_s and self._limits.keep_bytes_max:
-            txn.put(TIMED.pack(wall_s, first), WORD.pack(size), db=self._db["kept"])
-            self._kept_bytes += size
-        else:
-            self._parcels.delete(txn, first)
 
     def _put_due(self, txn: Any, defer: Iterable[tuple[int, int]]) -> None:
         for first, again_s in defer:
@@ -268,30 +263,11 @@ class Store:
             self._sealed_seq = 0
         return value
 
-    def _sweep(self, txn: Any, wall_s: int) -> int:
-        """Delete a bounded number of kept parcels and dead ids; returns how many ids."""
-        rows, kept = self._limits.sweep_rows_max, txn.cursor(self._db["kept"])
-        while rows and self._is_over(kept, wall_s):
-            _, first = TIMED.unpack(kept.key())
-            self._kept_bytes -= WORD.unpack(kept.value())[0]
-            kept.delete()
-            self._parcels.delete(txn, first)
-            rows -= 1
-        return self._ids.sweep(txn, wall_s, rows)
-
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:
         """Whether a transaction now, of no changes, would delete what has had its time."""
         with self._env.begin() as txn:
-            kept = txn.cursor(self._db["kept"])
-            return self._sealed_seq > 0 or self._is_over(kept, wall_s) or self._ids.has_dead(txn, wall_s)
-
-    def _is_over(self, kept: Any, wall_s: int) -> bool:
-        """Whether the oldest of the parcels that are kept must go; the cursor stands there."""
-        if not kept.first():
-            return False
-        since_s, _ = TIMED.unpack(kept.key())
-        return bool(self._kept_bytes > self._limits.keep_bytes_max or since_s + self._limits.keep_s <= wall_s)
+            return self._sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

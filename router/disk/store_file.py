@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 class Placed(Protocol):
     """A store, which knows where its file is."""
 
-    _path: Path
+    path: Path
 
 
 Kind = TypeVar("Kind", bound=Placed)
@@ -70,7 +70,7 @@ def in_words(
         try:
             return method(store, *args, **more)
         except (lmdb.Error, *UNREADABLE) as error:
-            raise unusable(store._path, "failed", error) from error
+            raise unusable(store.path, "failed", error) from error
 
     return attempt
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -33,8 +33,6 @@ Role = Literal["edge", "core"]
 Accept = Literal["known", "anyone"]
 Durability = Literal["synced", "unsynced"]
 Outcomes = Literal["names", "counts"]
-
-Options = TypeVar("Options", bound=Struct)
 
 
 def span(least: float, most: float, sentence: str) -> Meta:
@@ -205,7 +203,6 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = DAY_S
     expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = 1440
-    seen_ids: Annotated[int, span(0, 16, "Recent ids named in each multicast, 34 bytes each.")] = 4
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -294,16 +291,6 @@ def edit_peers(path: Path, change: PeerChange) -> None:
     except OSError as error:
         said = f"{path} cannot be changed: {error.strerror}; see that it and its directory may be written"
         raise ConfigError((said,)) from None
-
-
-def service_options(config: Config, name: str, kind: type[Options]) -> Options:
-    """The `[services.NAME]` section as the service's own Struct; `ConfigError` if it does not fit."""
-    schema = Schema(kind, _DOORS)
-    raw = config.services.get(name, {})
-    problems = schema.problems(raw, ("services", name))
-    if problems:
-        raise ConfigError(tuple(f"{FILE_NAME}: {one.text}" for one in problems))
-    return schema.value(raw)
 
 
 def by_role(config: Config) -> Config:

@@ -15,7 +15,7 @@ from ledger import ENDS, Ledger, check
 from router.core.crypto import PublicKey
 from router.core.line import Line, rows
 from router.core.parcel import Parcel
-from router.core.router import Recovered
+from router.core.recovered import Recovered
 from router.disk.logchain import read_segments
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits

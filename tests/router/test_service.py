@@ -9,6 +9,7 @@ import pytest
 import trio
 from failing_service import POISON, Failing
 from router_end import RouterEnd, later
+from serving import serving
 
 from router import service
 from router.actors.actor import actor_system
@@ -17,14 +18,11 @@ from router.client.node import connect
 from router.core.crypto import MessageId, SigningKey
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
-from router.node import Node, Ready
 from router.service import Attempts
 from router.settings import keyring
-from router.settings.config import load
-from router.settings.home import Home
 
 FIRST, SECOND, THIRD = (MessageId(bytes((n,)) * 32) for n in range(3))
-QUICKLY = {"node.service_restart_s_min": 0.01, "node.service_restart_s_max": 0.01, "verify.verifiers": 0}
+QUICKLY = {"node.service_restart_s_min": 0.01, "node.service_restart_s_max": 0.01}
 
 
 def test_attempts_are_counted_by_message_and_a_success_ends_the_count() -> None:
@@ -49,32 +47,20 @@ def test_so_many_failed_messages_are_remembered_and_the_oldest_gives_way() -> No
 async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_handled(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 3}
-    config, _ = load(home.config_path, settings)
-    node, is_ready = Node(home, config, lambda: config), trio.Event()
-
-    def on_ready(_: Ready) -> None:
-        is_ready.set()
-
     Failing.seen.clear()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(node.run, on_ready)
-            await is_ready.wait()
-            failing = keyring.load(home, "service-failing_service").public
-            async with connect(home=home, outcomes=True) as app:
-                poison = await app.send(failing, POISON, wait=True)
-                await app.send(failing, b"and me")
-                async for message in app.unicasts():
-                    assert message.body == b"AND ME"
-                    break
-                [ended] = [one async for one in poison if one.state == "refused"]
-                assert ended.reason == Reason.PEER_REFUSED
-                report = await anext(app.reports)
-                assert (report.destination, report.state, report.reason) == (failing, "refused", Reason.PEER_REFUSED)
-            node.stop()
+    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 3}
+    async with serving(tmp_path / "home", settings) as home:
+        failing = keyring.load(home, "service-failing_service").public
+        async with connect(home=home, outcomes=True) as app:
+            poison = await app.send(failing, POISON, wait=True)
+            await app.send(failing, b"and me")
+            async for message in app.unicasts():
+                assert message.body == b"AND ME"
+                break
+            [ended] = [one async for one in poison if one.state == "refused"]
+            assert ended.reason == Reason.PEER_REFUSED
+            report = await anext(app.reports)
+            assert (report.destination, report.state, report.reason) == (failing, "refused", Reason.PEER_REFUSED)
     assert Failing.seen == [POISON, POISON, POISON, b"and me"]
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service"]
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]

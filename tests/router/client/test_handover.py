@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.client.handover import UNICASTS, Arrival, Handover, Prefix
+from router.client.arrivals import UNICASTS, Arrival
+from router.client.handover import Handover, Prefix
 from router.client.journal import JournalError
 from router.core.codec import frame, split_frames
 from router.core.control import JoinAck, encode_control

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import trio
+from serving import serving
 
 from router.client.group import Group
 from router.client.node import connect
 from router.core.crypto import SigningKey
-from router.node import Node, Ready
-from router.settings.config import load
-from router.settings.home import Home
 
 READ, UNREAD = SigningKey(b"1" * 32), SigningKey(b"2" * 32)
 
@@ -27,26 +24,17 @@ async def read(group: Group, count: int) -> list[bytes]:
 
 
 async def test_a_group_that_nobody_reads_stalls_no_other_and_waits_in_its_order(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    fast = {"verify.verifiers": 0, "link.retry_backoff_s_min": 0.05, "link.retry_backoff_s_max": 0.2}
-    config, _ = load(home.config_path, fast)
-    node, is_ready = Node(home, config, lambda: config), trio.Event()
-
-    def on_ready(_: Ready) -> None:
-        is_ready.set()
-
-    with trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(node.run, on_ready)
-            await is_ready.wait()
-            async with connect(home=home, as_name="both", window_messages=8) as app, connect(home=home) as speaker:
-                mine, other = await app.join(READ, raw=True), await app.join(UNREAD, raw=True)
-                for number in range(40):
-                    for group in (UNREAD, READ):
-                        await speaker.group(group, raw=True).publish(b"%d" % number)
-                bodies = [b"%d" % number for number in range(40)]
-                assert await read(mine, len(bodies)) == bodies
-                assert app.problems.total == 1
-                assert await read(other, len(bodies)) == bodies
-            node.stop()
+    settings = {"link.retry_backoff_s_min": 0.05, "link.retry_backoff_s_max": 0.2}
+    async with (
+        serving(tmp_path / "home", settings) as home,
+        connect(home=home, as_name="both", window_messages=8) as app,
+        connect(home=home) as speaker,
+    ):
+        mine, other = await app.join(READ, raw=True), await app.join(UNREAD, raw=True)
+        for number in range(40):
+            for group in (UNREAD, READ):
+                await speaker.group(group, raw=True).publish(b"%d" % number)
+        bodies = [b"%d" % number for number in range(40)]
+        assert await read(mine, len(bodies)) == bodies
+        assert app.problems.total == 1
+        assert await read(other, len(bodies)) == bodies

@@ -78,13 +78,13 @@ def test_a_message_stands_for_its_class() -> None:
 
 def test_it_says_whose_turn_it_is() -> None:
     machine = Machine(SUBMISSION, we=Agency.RESPONDER)
-    assert (machine.agency, machine.may_speak, machine.timeout_s) == (Agency.INITIATOR, False, None)
+    assert (machine.agency, machine.timeout_s) == (Agency.INITIATOR, None)
     machine.step(Agency.INITIATOR, MsgSubmit)
-    assert (machine.agency, machine.may_speak, machine.timeout_s) == (Agency.RESPONDER, True, 20.0)
+    assert (machine.agency, machine.timeout_s) == (Agency.RESPONDER, 20.0)
     assert repr(machine) == "<Machine of the responder in StBusy: responder may speak>"
     machine.step(Agency.RESPONDER, MsgAccept)
     machine.step(Agency.INITIATOR, MsgDone)
-    assert machine.done and not machine.may_speak
+    assert machine.done
 
 
 def test_errors_name_the_state_and_what_was_allowed() -> None:
@@ -97,14 +97,6 @@ def test_errors_name_the_state_and_what_was_allowed() -> None:
         LocalProtocolError, match="responder sent MsgAccept in StIdle, where it is the turn of initiator"
     ):
         Machine(SUBMISSION, we=Agency.RESPONDER).step(Agency.RESPONDER, MsgAccept())
-
-
-def test_silence_is_the_fault_of_the_one_whose_turn_it_is() -> None:
-    late = Machine(SUBMISSION, St.BUSY).overdue()
-    assert isinstance(late, RemoteProtocolError)
-    assert str(late) == "connect-timeout: responder was silent in StBusy for 20.0 s"
-    assert isinstance(Machine(SUBMISSION, St.BUSY, we=Agency.RESPONDER).overdue(), LocalProtocolError)
-    assert isinstance(Machine(TALK, we=Agency.RESPONDER).overdue(), RemoteProtocolError)
 
 
 def test_mermaid_draws_the_table() -> None:

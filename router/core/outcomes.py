@@ -1,0 +1,105 @@
+"""Telling what became of messages: to publishers that asked, and to recipients that will never get them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .crypto import MessageId, PublicKey
+from .effects import Desk, Say
+from .link import Missed, Outcome, RecipientOutcome
+from .links import Link, Links
+from .message import UNICAST
+from .parcel import Parcel
+from .reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeLimits:
+    """How many parcels are followed to their end for their publishers, and whether these hear names or only numbers;
+    how many recipients, with how many groups and reasons each, are remembered as having missed something."""
+
+    watched_max: int = 10_000
+    named: bool = True
+    missed_max: int = 10_000
+    missed_kinds_max: int = 64
+
+
+class Outcomes:
+    """In memory only: of what was sent before a restart the log alone knows more.
+
+    Beyond `watched_max` parcels the oldest are followed no further.
+    """
+
+    def __init__(self, links: Links, desk: Desk, limits: OutcomeLimits) -> None:
+        self._links = links
+        self._desk = desk
+        self._limits = limits
+        self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
+        self._missed: dict[bytes, dict[tuple[bytes | None, Reason], Missed]] = {}
+        self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
+
+    def __repr__(self) -> str:
+        return f"<outcomes: {len(self._watched)} parcels followed, {len(self._missed)} recipients missed something>"
+
+    # -- to publishers --------------------------------------------------------------------------------------
+
+    def accepted(self, parcel: Parcel, origin: Link, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
+        """Tell an app that asked to whom each message is owed, and who was left out; what is stored is followed."""
+        if not origin.outcomes:
+            return
+        what = self._of(parcel.recipients, "queued" if parcel.stored else "unconfirmed")
+        for recipient, reason in left_out:
+            what += self._of((recipient,), "refused", reason)
+        self._tell(origin, parcel, 0, parcel.count, what)
+        if parcel.stored:
+            while len(self._watched) >= self._limits.watched_max:
+                del self._watched[next(iter(self._watched))]
+            self._watched[parcel.first] = origin
+
+    def follow(
+        self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
+    ) -> None:
+        """Messages start..stop-1 have come to their end for this recipient."""
+        origin = self._watched.get(parcel.first)
+        if origin is not None and origin.up:
+            self._tell(origin, parcel, start, stop, self._of((recipient,), state, reason))
+
+    def _of(
+        self, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
+    ) -> tuple[RecipientOutcome, ...]:
+        if self._limits.named:
+            return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
+        return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
+
+    def _tell(self, origin: Link, parcel: Parcel, start: int, stop: int, what: tuple[RecipientOutcome, ...]) -> None:
+        ids = (MessageId(parcel.id(index)) for index in range(start, stop))
+        self._desk.effects += [Say(origin.id, Outcome(one, what)) for one in ids]
+
+    # -- to recipients --------------------------------------------------------------------------------------
+
+    def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
+        """Some of what was for this recipient it will never get; it is told when it is there. Beyond `missed_max`
+        recipients only the log knows."""
+        if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
+            return
+        self._to_tell[recipient] = None
+        group = None if parcel.kind == UNICAST else PublicKey(parcel.signer)
+        missed = self._missed.setdefault(recipient, {})
+        first, last = MessageId(parcel.id(start)), MessageId(parcel.id(stop - 1))
+        known = missed.get((group, reason))
+        if known is not None:
+            missed[group, reason] = Missed(group, known.count + stop - start, known.first, last, reason)
+        elif len(missed) < self._limits.missed_kinds_max:
+            missed[group, reason] = Missed(group, stop - start, first, last, reason)
+
+    def link_up(self, recipient: bytes) -> None:
+        """It is here, and hears at the end of the cycle what it has missed."""
+        self._to_tell[recipient] = None
+
+    def tell_missed(self) -> None:
+        """The end of a cycle: those who are here hear what they have missed."""
+        for recipient in self._to_tell:
+            link = self._links.to(recipient)
+            if link is not None:
+                self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient, {}).values()]
+        self._to_tell.clear()

@@ -1,0 +1,37 @@
+"""What deciding needs from the store to go on where it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .clears import Clear
+from .groups import Subscription
+from .routes import Route
+
+
+class Backlog(NamedTuple):
+    """What the store still owes somebody from earlier: totals by signer and neighbour (first bytes of their keys)."""
+
+    recipient: bytes
+    signer_tag: bytes
+    neighbour_tag: bytes
+    messages: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the store holds when the node starts."""
+
+    epoch: bytes = bytes(8)
+    next_arrival: int = 1
+    index_entries: int = 0
+    held_messages: int = 0
+    held_bytes: int = 0
+    subscriptions: list[Subscription] = field(default_factory=list)
+    routes: list[Route] = field(default_factory=list)
+    locals: list[bytes] = field(default_factory=list)
+    backlog: list[Backlog] = field(default_factory=list)
+    clears: list[Clear] = field(default_factory=list)
+    away: dict[bytes, int] = field(default_factory=dict)
