@@ -111,7 +111,7 @@ def core_limits(config: Config) -> core.Limits:
         queues=QueueLimits(
             queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
             queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
-            queues.node_messages_max, queues.node_bytes_max, queues.share_percent,
+            queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
         ),
         seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
         routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,

@@ -229,7 +229,7 @@ class Acceptance:
         able, full = [], []
         uplinks = self._uplinks()
         for recipient in plan:
-            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.key, size)
+            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.charged, size)
             if its_messages < 1 or its_bytes < size:
                 if recipient in uplinks:
                     return Room((), 0, 0, ()), why
@@ -246,7 +246,7 @@ class Acceptance:
 
     def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         parcel = run.parcel(
-            self.next_arrival, link.key, None if link.standing is Standing.LOCAL else link.key, recipients, now.wall_s,
+            self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients, now.wall_s,
             self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
         )  # fmt: skip
         self.next_arrival += parcel.count

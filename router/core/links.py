@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .custody import Outgoing
 from .parcel import Parcel
 from .reasons import Reason
-from .rights import Standing
+from .rights import STRANGERS, Standing
 from .session import Allowance
 
 
@@ -43,6 +43,11 @@ class Link:
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Allowance = field(default_factory=lambda: Allowance(0, 0))
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
+
+    @property
+    def charged(self) -> bytes:
+        """The neighbour whose share of queues its messages take: strangers have one for all of them."""
+        return STRANGERS if self.standing is Standing.STRANGER else self.key
 
     def __repr__(self) -> str:
         state = "up" if self.up else "down"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .held import Held
 from .reasons import Reason
+from .rights import STRANGERS
 
 UNLIMITED = 1 << 62
 TAG_BYTES = 8
@@ -18,7 +19,8 @@ TAG_BYTES = 8
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
     """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
-    neighbour holds, but for a message that alone is more: it fits an empty share."""
+    neighbour holds, but for a message that alone is more: it fits an empty share. `strangers_percent` of what the node
+    holds is the most for all strangers together."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = 1 << 30
@@ -29,6 +31,7 @@ class QueueLimits:
     node_messages_max: int = 10_000_000
     node_bytes_max: int = 16 << 30
     share_percent: int = 25
+    strangers_percent: int = 1
 
 
 @dataclass(slots=True)
@@ -105,6 +108,9 @@ class Queues:
         by_group = limits.group_messages_max, limits.group_bytes_max
         by_neighbour = limits.neighbour_messages_max, limits.neighbour_bytes_max
         signer, neighbour = signer[:TAG_BYTES], neighbour[:TAG_BYTES]
+        if neighbour == STRANGERS[:TAG_BYTES]:
+            percent = limits.strangers_percent
+            by_neighbour = limits.node_messages_max * percent // 100, limits.node_bytes_max * percent // 100
         return (
             (queue.shares, b"s" + signer, share),
             (queue.shares, b"n" + neighbour, share),

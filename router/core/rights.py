@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 JOIN, STORE, RELAY = "join", "store", "relay"
+STRANGERS = bytes(32)  # no key: what strangers bring is charged to all of them together
 
 
 class Standing(Enum):

@@ -132,6 +132,8 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     share_percent: Annotated[int, span(1, 100,
         "Share of a recipient's queue that one source, group or neighbour may fill; one message alone may be more.",
         )] = 25
+    strangers_percent: Annotated[int, span(0, 100,
+        "Share of what this node may hold that all strangers together may fill.")] = 1
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,

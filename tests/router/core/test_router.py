@@ -9,10 +9,11 @@ from plain_store import Disk
 
 from router.core.crypto import SigningKey
 from router.core.effects import Close
-from router.core.events import State
+from router.core.events import State, Turned
 from router.core.groups import Subscription
 from router.core.lifetime import expiry_min
 from router.core.message import seal_multicast, seal_unicast
+from router.core.queues import QueueLimits
 from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.router import TOGETHER_S, Limits
@@ -83,6 +84,29 @@ def test_only_durable_apps_of_the_owner_are_recorded_and_not_too_many() -> None:
     one.link(HIGHER.public, durable=False)
     one.link(BOB.public)
     assert len(one.router.links) == 4, "a throwaway key, and one that is recorded, come in as ever"
+
+
+def test_all_strangers_together_fill_no_more_than_their_share() -> None:
+    limits = Limits(queues=QueueLimits(node_messages_max=300, strangers_percent=1))
+    disk = Disk()
+    one = OneRouter(strangers=True, limits=limits, locals={ALICE.public}, disk=disk)
+    one.router.directory.public = frozenset({ALICE.public})
+    asks = [seal_unicast(key, ALICE.public, b"", ttl_s=300, expiry_min=EXPIRY) for key in (LOWER, HIGHER, BOB)]
+    links = [one.link(key.public, role="router") for key in (LOWER, HIGHER, BOB)]
+    for number, ask in zip(links, asks, strict=True):
+        one.bring(number, ask)
+    one.cycle()
+    more = seal_unicast(BOB, ALICE.public, b"more", ttl_s=300, expiry_min=EXPIRY)
+    one.bring(links[2], more)
+    one.cycle()
+    assert one.settled()[links[2]] == (2, [(2, Reason.NOT_AUTHORISED, "")]), "what a stranger hears"
+    assert [event.reason for event in one.events if isinstance(event, Turned)] == [Reason.QUEUE_FULL_GROUP]
+
+    again = OneRouter(strangers=True, limits=limits, locals={ALICE.public}, disk=disk)
+    again.router.directory.public = frozenset({ALICE.public})
+    again.bring(again.link(BOB.public, role="router"), more)
+    again.cycle()
+    assert [len(refused) for _, refused in again.settled().values()] == [1], "a restart gives them no more"
 
 
 # -- restarts ----------------------------------------------------------------------------------------------------
