@@ -16,6 +16,7 @@ from router.core.effects import Changes
 from router.core.events import encode_events, span
 from router.core.groups import Subscription
 from router.core.lifetime import EPOCH_S
+from router.core.link import Missed
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
@@ -39,6 +40,7 @@ class Disk:
     locals: dict[bytes, None] = field(default_factory=dict)
     away: dict[bytes, int] = field(default_factory=dict)
     clears: dict[tuple[bytes, bytes | None], int] = field(default_factory=dict)
+    missed: dict[tuple[bytes, bytes | None, int], Missed] = field(default_factory=dict)
     log: dict[int, bytes] = field(default_factory=dict)
     next_arrival: int = 1
     next_seq: int = 1
@@ -140,6 +142,10 @@ class PlainStore:
             disk.clears.pop(ended, None)
             if before is not None:
                 disk.clears[ended] = before
+        for missed, item in changes.missed.items():
+            disk.missed.pop(missed, None)
+            if item is not None:
+                disk.missed[missed] = item
         for first, again_s in changes.defer:
             del disk.due[first]
             if again_s:
@@ -191,6 +197,7 @@ class PlainStore:
             held_bytes=sum(len(one.blob) for one in held), subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             clears=[Clear(*ended, before) for ended, before in disk.clears.items()],
+            missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()],
         )  # fmt: skip
 
     def _backlog(self) -> list[Backlog]:

@@ -11,12 +11,15 @@ from plain_store import PlainStore
 
 from router.core import events as ev
 from router.core.codec import frame
+from router.core.crypto import MessageId, PublicKey
 from router.core.effects import Changes, Finished
 from router.core.groups import Subscription
 from router.core.lifetime import EPOCH_S, expiry_min, expiry_s
+from router.core.link import Missed
 from router.core.message import MULTICAST, UNICAST, message_id
 from router.core.owed import Due, Owed
 from router.core.parcel import U32, Parcel
+from router.core.reasons import Reason
 from router.core.recovered import Recovered
 from router.core.routes import Route
 from router.disk.store import Store
@@ -100,6 +103,9 @@ def _small(random: Random, changes: Changes, plain: PlainStore) -> None:
         changes.away.append((random.choice(KEYS), random.choice((0, WALL_S))))
         ended = random.choice(KEYS), random.choice([None, *KEYS])
         changes.clears[ended] = random.choice([None, random.randrange(1, 99)])
+        missed_of, ends = random.choice([None, PublicKey(random.choice(KEYS))]), MessageId(random.randbytes(32))
+        item = Missed(missed_of, random.randrange(1, 9), ends, ends, Reason.TTL_EXPIRED)
+        changes.missed[random.choice(KEYS), missed_of, item.reason] = random.choice([None, item])
     if random.random() < 0.5:
         changes.events.append(ev.State(1, 1, "join", (("group", random.choice(KEYS)),)))
 
@@ -134,7 +140,7 @@ def recovered_shape(found: Recovered) -> tuple[Any, ...]:
     return (
         found.epoch, found.next_arrival, found.index_entries, found.held_messages, found.held_bytes,
         set(found.subscriptions), set(found.routes), set(found.locals), set(found.backlog), found.away,
-        set(found.clears),
+        set(found.clears), set(found.missed),
     )  # fmt: skip
 
 

@@ -246,8 +246,8 @@ class Acceptance:
 
     def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         parcel = run.parcel(
-            self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients, now.wall_s,
-            self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
+            self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients,
+            now.wall_s, self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
         )  # fmt: skip
         self.next_arrival += parcel.count
         return parcel

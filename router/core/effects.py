@@ -9,6 +9,7 @@ from . import events, link
 from .groups import Subscription
 from .inquiry import Inquiry
 from .intake import Refusal
+from .link import Missed
 from .parcel import Parcel
 from .reasons import Reason
 from .routes import Route
@@ -52,6 +53,7 @@ class Changes:
     locals_gone: list[bytes] = field(default_factory=list)
     away: list[tuple[bytes, int]] = field(default_factory=list)  # (key, since Unix second; 0: back)
     clears: dict[tuple[bytes, bytes | None], int | None] = field(default_factory=dict)  # see core/clears.py; None: done
+    missed: dict[tuple[bytes, bytes | None, int], Missed | None] = field(default_factory=dict)  # see core/outcomes.py
     defer: list[tuple[int, int]] = field(default_factory=list)  # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 

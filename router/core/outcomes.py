@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .crypto import MessageId, PublicKey
@@ -25,17 +26,20 @@ class OutcomeLimits:
 
 
 class Outcomes:
-    """In memory only: of what was sent before a restart the log alone knows more.
-
-    Beyond `watched_max` parcels the oldest are followed no further.
+    """What recipients have missed outlives a restart (`missed`, of each recipient); whom publishers follow does not: of
+    what was sent before it the log alone knows more. Beyond `watched_max` parcels the oldest are followed no further.
     """
 
-    def __init__(self, links: Links, desk: Desk, limits: OutcomeLimits) -> None:
+    def __init__(
+        self, links: Links, desk: Desk, limits: OutcomeLimits, missed: Iterable[tuple[bytes, Missed]] = ()
+    ) -> None:
         self._links = links
         self._desk = desk
         self._limits = limits
         self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
-        self._missed: dict[bytes, dict[tuple[bytes | None, Reason], Missed]] = {}
+        self._missed: dict[bytes, dict[tuple[bytes | None, int], Missed]] = {}
+        for recipient, one in missed:
+            self._missed.setdefault(recipient, {})[one.group, one.reason] = one
         self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
 
     def __repr__(self) -> str:
@@ -87,10 +91,11 @@ class Outcomes:
         missed = self._missed.setdefault(recipient, {})
         first, last = MessageId(parcel.id(start)), MessageId(parcel.id(stop - 1))
         known = missed.get((group, reason))
-        if known is not None:
-            missed[group, reason] = Missed(group, known.count + stop - start, known.first, last, reason)
-        elif len(missed) < self._limits.missed_kinds_max:
-            missed[group, reason] = Missed(group, stop - start, first, last, reason)
+        if known is None and len(missed) >= self._limits.missed_kinds_max:
+            return
+        count, first = (known.count, known.first) if known is not None else (0, first)
+        missed[group, reason] = one = Missed(group, count + stop - start, first, last, reason)
+        self._desk.changes.missed[recipient, group, reason] = one
 
     def link_up(self, recipient: bytes) -> None:
         """It is here, and hears at the end of the cycle what it has missed."""
@@ -101,5 +106,11 @@ class Outcomes:
         for recipient in self._to_tell:
             link = self._links.to(recipient)
             if link is not None:
-                self._desk.effects += [Say(link.id, item) for item in self._missed.pop(recipient, {}).values()]
+                self._desk.effects += [Say(link.id, item) for item in self.forget(recipient)]
         self._to_tell.clear()
+
+    def forget(self, recipient: bytes) -> Iterable[Missed]:
+        """It has been told, or will never be here again; what it had missed."""
+        gone = self._missed.pop(recipient, {})
+        self._desk.changes.missed |= {(recipient, *kind): None for kind in gone}
+        return gone.values()

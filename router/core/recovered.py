@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .clears import Clear
 from .groups import Subscription
+from .link import Missed
 from .routes import Route
 
 
@@ -35,3 +36,4 @@ class Recovered:
     backlog: list[Backlog] = field(default_factory=list)
     clears: list[Clear] = field(default_factory=list)
     away: dict[bytes, int] = field(default_factory=dict)
+    missed: list[tuple[bytes, Missed]] = field(default_factory=list)

@@ -81,7 +81,7 @@ class Router:
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
         )
-        self._outcomes = Outcomes(self.links, self._desk, limits.outcomes)
+        self._outcomes = Outcomes(self.links, self._desk, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
             self.links, self.queues, self._desk, limits.delivery, self.clears, self._outcomes, self._report
         )
@@ -366,6 +366,7 @@ class Router:
                 del self._away[key]
                 self._desk.changes.away.append((key, 0))
                 self._membership.leave_all(key, now)
+                self._outcomes.forget(key)
                 if self.directory.forget_local(key):
                     self._desk.changes.locals_gone.append(key)
 

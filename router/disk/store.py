@@ -20,6 +20,7 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     locals   key(32)                        -> empty
     away     key(32)                        -> unix second(4) since which a subscriber has been away
     clears   recipient(32) [group(32)]      -> arrival number(8) before which what is queued there is to be dropped
+    missed   recipient(32) reason(1) [group(32)] -> the link item that it will hear of what it has missed
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """

@@ -1,19 +1,21 @@
-"""The small tables of the store: subscriptions, routes, recorded keys, who is away, queues to clear."""
+"""The small tables of the store: subscriptions, routes, recorded keys, who is away, queues to clear,
+and what recipients have missed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import cbor2
 
 from router.core.clears import Clear
 from router.core.effects import Changes
 from router.core.groups import Subscription
+from router.core.link import Missed, decode_item, encode_item
 from router.core.routes import Route
 from router.disk.store_rows import NUMBER, WORD, read_subscription
 
-NAMES = ("groups", "routes", "locals", "away", "clears")
+NAMES = ("groups", "routes", "locals", "away", "clears", "missed")
 
 
 class Tables(NamedTuple):
@@ -24,16 +26,18 @@ class Tables(NamedTuple):
     locals: list[bytes]
     away: dict[bytes, int]
     clears: list[Clear]
+    missed: list[tuple[bytes, Missed]]
 
 
 def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
-    groups, routes, known, away, clears = (txn.cursor(databases[name]) for name in NAMES)
+    groups, routes, known, away, clears, missed = (txn.cursor(databases[name]) for name in NAMES)
     return Tables(
         [read_subscription(key, flags) for key, flags in groups],
         [Route(bytes(key), *cbor2.loads(value)) for key, value in routes],
         [bytes(key) for key, _ in known],
         {bytes(key): WORD.unpack(value)[0] for key, value in away},
         [Clear(bytes(key[:32]), bytes(key[32:]) or None, NUMBER.unpack(before)[0]) for key, before in clears],
+        [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
     )
 
 
@@ -60,3 +64,5 @@ def put(txn: Any, databases: Mapping[str, Any], changes: Changes) -> None:
         write("away", key, WORD.pack(since_s) if since_s else None)
     for (recipient, group_or_all), before in changes.clears.items():
         write("clears", recipient + (group_or_all or b""), NUMBER.pack(before) if before else None)
+    for (recipient, of, reason), item in changes.missed.items():
+        write("missed", recipient + bytes((reason,)) + (of or b""), encode_item(item) if item else None)

@@ -55,3 +55,27 @@ def missed(limits: OutcomeLimits) -> list[object]:
     back = one.link(BOB.public)
     one.cycle()
     return [(item.group, item.count, item.reason) for item in one.said(back) if isinstance(item, Missed)]
+
+
+def test_what_was_missed_is_told_after_a_restart_and_told_once() -> None:
+    one, alice, bob = publisher(OutcomeLimits())
+    one.router.link_down(bob, one.now())
+    publish(one, alice, *some(3, ttl_s=10))
+    one.pass_time(20)
+    told = []
+    for _ in range(2):
+        one = OneRouter(locals={ALICE.public, BOB.public}, disk=one.disk, seconds=one.seconds)
+        back = one.link(BOB.public)
+        told.append([(item.group, item.count) for item in one.said(back) if isinstance(item, Missed)])
+    assert told == [[(GROUP.public, 3)], []]
+
+
+def test_one_who_lapses_is_told_no_more() -> None:
+    one, alice, bob = publisher(OutcomeLimits())
+    one.router.link_down(bob, one.now())
+    publish(one, alice, *some(3, ttl_s=10))
+    one.pass_time(20)
+    one.seconds += 40 * 86_400
+    one.router.lapse(one.now())
+    one.cycle()
+    assert not one.disk.missed

@@ -211,7 +211,7 @@ def test_the_map_may_be_full_at_any_point_of_a_batch(tmp_path: Path) -> None:
         apply(store, changes, WALL_S + number)
     store.close()
     changes, wall_s = batch(random, plain, WALL_S + 40).changes, WALL_S + 40
-    changes.parcels.append(parcel(random, plain.disk.next_arrival + 40, wall_s, count=3, size=3000))
+    changes.parcels.append(parcel(random, plain.disk.next_arrival + 40, wall_s, count=3, size=20_000))
     defer(random, changes, plain.due(wall_s), wall_s)
     plain.log_is_sealed(plain.next_seq - 1)
     expected = plain.apply(changes, wall_s)

@@ -23,14 +23,19 @@ from router.core.parcel import U32, column_of, words
 from router.disk.store_rows import QueueRow, decode_parcel, encode_parcel, read_subscription, totals
 
 CDDL = Path(__file__).parents[3] / "cddl"
-CBOR = {"parcels": ("store", "parcel"), "routes": ("store", "route"), "log": ("event", "batch")}
+CBOR = {
+    "parcels": ("store", "parcel"),
+    "routes": ("store", "route"),
+    "log": ("event", "batch"),
+    "missed": ("store", "missed"),
+}
 BYTES = {
     "queues": "queue-row", "pending": "pending", "kept": "kept", "ids": "id-row", "late": "late-row", "due": "due",
     "groups": "subscription", "locals": "local", "away": "away", "clears": "clear",
 }  # fmt: skip
 KEY_BYTES = {
     "parcels": 8, "frames": 8, "queues": 40, "pending": 8, "kept": 12, "ids": 36, "late": 8, "due": 12, "groups": 64,
-    "routes": 32, "locals": 32, "away": 32, "clears": 64, "log": 8,
+    "routes": 32, "locals": 32, "away": 32, "clears": 64, "missed": 65, "log": 8,
 }  # fmt: skip
 
 
@@ -60,7 +65,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
         with env.begin() as txn:
             for name, size in KEY_BYTES.items():
                 for key, value in txn.cursor(databases[name]):
-                    assert len(key) == size or (name, len(key)) == ("clears", 32), name
+                    assert len(key) == size or (name, len(key)) in (("clears", 32), ("missed", 33)), name
                     seen[name] += 1
                     if name in CBOR:
                         check(value, *CBOR[name])
