@@ -22,7 +22,7 @@ def publish(group_name: str, lines: Iterable[str]) -> None:
             except router.Refused as refused:
                 print(f"{line.rstrip()}: {refused}", file=sys.stderr)
             else:
-                print(id.hex(), flush=True)
+                print(router.key_text("msg", id), flush=True)
 
 
 if __name__ == "__main__":
@@ -30,7 +30,7 @@ if __name__ == "__main__":
         sys.exit("usage: python examples/blocking_publisher.py GROUP < LINES")
     try:
         publish(sys.argv[1], sys.stdin)
-    except (router.ClientError, router.HomeError, router.KeyringError) as error:
+    except router.RouterError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         pass

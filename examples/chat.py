@@ -48,7 +48,7 @@ async def typed_lines() -> AsyncIterator[str]:
 def main(group_name: str, me: str) -> None:
     try:
         trio.run(chat, group_name, me)
-    except (router.ClientError, router.HomeError, router.KeyringError) as error:
+    except router.RouterError as error:
         sys.exit(str(error))
 
 

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import trio
 
+import router
 from router import service
-from router.client.received import Received
-from router.core.text import key_text
-from router.settings.home import Home
 
 
 class Shout(service.Service):
     """Answers to the sender. What is in capitals already needs no answer, so that two of these soon fall silent."""
 
     async def on_connected(self) -> None:
-        print(key_text("addr", self.node.key), flush=True)
+        print(router.key_text("addr", self.node.key), flush=True)
 
-    async def on_message(self, message: Received) -> None:
+    async def on_message(self, message: service.Received) -> None:
         answer = message.body.upper()
         if message.source is not None and answer != message.body:
             await self.node.send(message.source, answer)
@@ -32,6 +30,6 @@ class Shout(service.Service):
 
 if __name__ == "__main__":
     try:
-        trio.run(service.run, Shout, "shout", Home.chosen())
+        trio.run(service.run, Shout, "shout", router.Home.chosen())
     except* KeyboardInterrupt:
         pass

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from router.client.outcomes import Outcomes
     from router.client.received import Received
     from router.core.crypto import MessageId, PublicKey, SigningKey
+    from router.core.errors import RouterError
     from router.core.grouplink import GroupLink
     from router.core.reasons import Reason
-    from router.settings.home import HomeError
+    from router.core.text import BadText, key_text, parse_key
+    from router.settings.home import Home, HomeError
     from router.settings.keyring import KeyringError
     from router.settings.names import UnknownName
 
 __all__ = [
+    "BadText",
     "Batch",
     "BlockingGroup",
     "BlockingNode",
@@ -31,6 +34,7 @@ __all__ = [
     "ClientError",
     "Group",
     "GroupLink",
+    "Home",
     "HomeError",
     "JoinRefused",
     "JournalError",
@@ -45,10 +49,13 @@ __all__ = [
     "Reason",
     "Received",
     "Refused",
+    "RouterError",
     "SigningKey",
     "UnknownName",
     "connect",
     "connect_blocking",
+    "key_text",
+    "parse_key",
 ]
 
 _PLACES = {
@@ -57,10 +64,12 @@ _PLACES = {
     "client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
     "client.group": "Group Publisher",
     "core.crypto": "MessageId PublicKey SigningKey",
+    "core.errors": "RouterError",
     "core.grouplink": "GroupLink",
     "core.reasons": "Reason",
+    "core.text": "BadText key_text parse_key",
     "client.arrivals": "Batch",
-    "settings.home": "HomeError",
+    "settings.home": "Home HomeError",
     "client.journal": "JournalError",
     "settings.keyring": "KeyringError",
     "settings.names": "UnknownName",

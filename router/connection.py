@@ -30,6 +30,9 @@ PARTS_MAX = 65_536
 BUSY_S = 0.005
 SILENCES_MAX = 3
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
+DISPLACED = (
+    "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
+)
 
 
 class Clock(Protocol):
@@ -294,7 +297,7 @@ class Connection:
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
-                    self.turned_away = TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
+                    self.turned_away = self._why_turned_away(reason)
         if settled:
             self._tell(Settled(number, settled))
         self.outlet.flush_session()
@@ -310,6 +313,12 @@ class Connection:
             return self._session.receive(data, mono_ns / 1e9), None
         except RemoteProtocolError as error:
             return error.before, error
+
+    def _why_turned_away(self, reason: Reason) -> str:
+        both_dialled = self.outlet.closing is not None  # then this end gives one of the two connections up as well
+        if reason is Reason.REPLACED and self._dialled and not both_dialled:
+            return DISPLACED
+        return TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
 
     def _hear(self, item: link.Item, mono_ns: int) -> None:
         wall_ns = self._clock.wall_ns()

@@ -19,23 +19,29 @@ from router.core.rights import Standing
 from router.core.router import Router
 from router.disk.logbook import Logbook
 from router.disk.store import Store
-from router.wall_clock import WallClock
+from router.wall_clock import SECOND_NS, WallClock
 
 log = logging.getLogger(__name__)
 
+DAY_NS = 86_400 * SECOND_NS
 LAPSE_S = 60.0
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
+DISK_FREE_PART_MIN = 8
+"""Pages that are free again within the store count as free disk, while an eighth of what must be free is so outside it:
+large messages need pages side by side, and the log has none of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingLimits:
     """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a clock
-    that jumps further ahead expires nothing for now; a quiet link is pinged so often."""
+    that jumps further ahead, or starts so far ahead of the newest event, expires nothing for now; a quiet link is
+    pinged so often."""
 
     disk_free_bytes_min: int = 256 << 20
     idle_close_s: float = 300.0
     clock_step_s_max: float = 3600.0
+    clock_ahead_s_max: float = 604_800.0
     ping_s: float = 30.0
 
 
@@ -56,11 +62,22 @@ class Housekeeping:
         self._measured = measured
         self._limits = limits
         self._tidy = tidy
-        self.wall = WallClock(now, limits.clock_step_s_max)
+        self.wall = self._first_look(now)
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False
         self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
+
+    def _first_look(self, now: Now) -> WallClock:
+        newest_ns, most_s = self._logbook.newest_ns(), self._limits.clock_ahead_s_max
+        wall = WallClock(now, self._limits.clock_step_s_max, newest_ns, most_s)
+        if wall.is_doubted:
+            log.warning(
+                "the clock is %.1f days ahead of the newest event here, more than a message lives (%.1f days); nothing "
+                "expires until a neighbour's clock agrees, or the node is started again: if it is wrong, set it first",
+                (now.wall_ns - newest_ns) / DAY_NS, most_s * SECOND_NS / DAY_NS,
+            )  # fmt: skip
+        return wall
 
     def begin_cycle(self, now: Now) -> None:
         """The first of these duties that there is cause for."""
@@ -112,7 +129,7 @@ class Housekeeping:
         self._router.tick(now)
         if now.mono_s - self._lapsed_at_s > LAPSE_S:
             self._lapsed_at_s = now.mono_s
-            self._router.lapse(now)
+            self._router.lapse(self.wall.believed(now))
         self._look_at_links(now)
         self._look_at_disk(now)
 
@@ -126,21 +143,28 @@ class Housekeeping:
             self._close_idle()
 
     def _look_at_disk(self, now: Now) -> None:
-        free = shutil.disk_usage(self._store.path).free
-        self.is_disk_full = free < self._limits.disk_free_bytes_min
+        free, least = shutil.disk_usage(self._store.path).free, self._limits.disk_free_bytes_min
+        if free < least and free >= least // DISK_FREE_PART_MIN:
+            free += self._store.reusable_bytes()
+        self.is_disk_full = free < least
         sealed = self._logbook.sealed(now)
         if sealed:
             self._store.log_is_sealed(sealed)
         self._has_dead_rows = self._store.has_dead_rows(self.wall.seconds(now))
         if self._logbook.is_due(now):
-            self._tidy(now)
+            self._tidy(self.wall.believed(now))
 
     def _look_at_clock(self, now: Now) -> None:
-        step_s = self.wall.look(now, [one.offset_ns for one in self._measured.values()])
+        step_s = self.wall.look(now, [one.offset_ns for one in self._measured.values() if self._is_far(one.link)])
         if step_s:
             log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", step_s)
             self._measured.clear()
             self._router.clock_stepped(round(step_s), now)
+
+    def _is_far(self, number: int) -> bool:
+        """Whether a neighbour that we know is at the other end: an app of ours has our own clock."""
+        link = self._router.links.get(number)
+        return link is not None and link.standing in (Standing.PEER, Standing.CLIENT)
 
     def _close_idle(self) -> None:
         """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""

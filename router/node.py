@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import trio
 
-from router import memory, service, transport
+from router import descriptors, memory, service, transport, wall_clock
 from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
@@ -51,6 +51,11 @@ from router.transport import Stream
 log = logging.getLogger(__name__)
 
 INBOX_BUSY = 20_000
+STORE_IS_GONE = (
+    "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
+    "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
+    "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
+)
 
 
 class SystemClock:
@@ -142,6 +147,9 @@ class Node:
         with ExitStack() as held:
             held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
+            now = Now(self._clock.wall_ns(), self._clock.mono_ns())
+            wall_clock.check(now)
+            descriptors.make_room(config.limits.connections_max)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             boot = secrets.token_bytes(16)
             store = Store(self._home.store_path, _store_limits(config), boot)
@@ -149,13 +157,14 @@ class Node:
             log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
             segments = Segments(self._home.log_path, self._key, log_limits)
             sealed = segments.last_sealed()  # without its store a log goes on behind a gap, which it records
-            beginning = Beginning(secrets.token_bytes(8), time.time_ns() // 1000, sealed + 2 if sealed else 1)
+            beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
             recovered = store.recover(bytes(self._key.public), beginning)
+            if sealed and recovered.epoch == beginning.epoch:
+                log.warning(STORE_IS_GONE, self._home.store_path, sealed)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
-            now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             router = core.Router(self._key, self._directory, core_limits(config), recovered, now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
@@ -188,7 +197,7 @@ class Node:
                 CycleLimits(config.store.commit_messages_max, _commit_bytes_max(config), config.link.goodbye_s),
                 HousekeepingLimits(
                     config.store.disk_free_bytes_min, config.link.idle_close_s, config.limits.clock_step_s_max,
-                    config.link.ping_s,
+                    max(config.limits.clock_step_s_max, config.limits.lifetime_s_max), config.link.ping_s,
                 ),
                 pool.want,
                 Inquiries(self._facts, self.reload, lambda: pool.problems),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import pykka
@@ -45,6 +45,10 @@ __all__ = ["Attempts", "Received", "Service", "UnknownService", "key_of", "load_
 
 class UnknownService(Exception):
     """A service that is named cannot be loaded; the text says why and what to do."""
+
+
+class ServiceQuit(Exception):
+    """A service asked for the end of the process, which is not its own to end; the text says with what."""
 
 
 class Attempts:
@@ -88,16 +92,17 @@ class Service(TrioActor):
 
     async def _serve(self) -> None:
         async with connect(url=self._url, key=self._key, when_down="queue") as self.node:
-            await self.on_connected()
+            await _as_failure(self.on_connected())
             async for message in self.node:
                 if self._attempts.are_used_up(message.id):
                     await self._refuse(message)  # that this was said before may have been lost with its connection
                 else:
                     await self._attempt(message)
 
+    @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
     async def _attempt(self, message: Received) -> None:
         try:
-            await self.on_message(message)
+            await _as_failure(self.on_message(message))
         except Refused as refusal:  # what it sent in answer is refused: an outcome, and the next one's turn
             log.warning("%s: %s", self, refusal)
         except NodeUnavailable:
@@ -125,8 +130,22 @@ class Service(TrioActor):
         """A unicast to this service, or a message of a group it joined. It is settled when this returns.
 
         A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
-        service again, and the message comes again; the one that uses up its attempts ends the message instead.
+        service again, and the message comes again; the one that uses up its attempts ends the message instead. So do
+        `sys.exit()` and a `KeyboardInterrupt`: a service does not end the node.
         """
+
+
+async def _as_failure(own: Awaitable[None]) -> None:
+    """What the service does, where `sys.exit()` and `KeyboardInterrupt` fail it and end nothing else."""
+    try:
+        await own
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ServiceQuit(f"it asked for the end of the process: {error!r}") from error
+    except BaseExceptionGroup as group:  # of a nursery of the service
+        quits, rest = group.split((SystemExit, KeyboardInterrupt))
+        if quits is None or (rest is not None and not isinstance(rest, ExceptionGroup)):
+            raise
+        raise ServiceQuit(f"it asked for the end of the process: {quits.exceptions[0]!r}") from group
 
 
 def load_class(spec: str) -> type[Service]:
@@ -138,6 +157,9 @@ def load_class(spec: str) -> type[Service]:
         said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}: {error}"
         advice = "; install it into this environment, or name its folder in PYTHONPATH"
         raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
+    except SystemExit as error:
+        said = f"the service {spec} of node.services cannot be loaded: its module ends the program ({error!r})"
+        raise UnknownService(f"{said}; what is no definition belongs under `if __name__ == '__main__':`") from None
     if class_name:
         found = [getattr(module, class_name, None)]
     else:

@@ -21,6 +21,7 @@ from typing import Protocol, cast
 import trio
 
 from router.core.crypto import PublicKey, SigningKey
+from router.core.errors import RouterError
 from router.core.reasons import Reason
 
 CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
@@ -29,7 +30,7 @@ PORT_MAX = 65535
 Buffer = bytes | memoryview  # a memoryview must be of single bytes, so that len() counts bytes
 
 
-class InvalidUrl(ValueError):
+class InvalidUrl(RouterError, ValueError):
     """This is not the URL of a transport; the text says what is wrong with it and how it should look."""
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
+import trio
+
 from router.service import Received, Service
 
 POISON = b"poison"
+QUITS = {b"exit": SystemExit(3), b"interrupt": KeyboardInterrupt("as by Ctrl-C")}
 
 
 class Failing(Service):
-    """Answers everything but `POISON`, on which it fails. `seen`: what every instance was given."""
+    """Answers everything but `POISON` and `QUITS`, on which it fails. `seen`: what every instance was given."""
 
     seen: list[bytes] = []  # noqa: RUF012
 
@@ -16,5 +21,14 @@ class Failing(Service):
         Failing.seen.append(message.body)
         if message.body == POISON:
             raise ValueError("this is poison")
+        if message.body in QUITS:
+            raise QUITS[message.body]
+        if message.body == b"exit within":
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_exit)
         assert message.source is not None
         await self.node.send(message.source, message.body.upper())
+
+
+async def _exit() -> None:
+    sys.exit(4)

@@ -58,6 +58,7 @@ class RouterEnd:
         self.answers_pings = True
         self.hears_settled = True  # on the connections to come
         self.answers = True
+        self.greets = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
         self.hellos: list[link.Hello] = []
@@ -204,8 +205,8 @@ class RouterLink:
         queue = router.queues.get(app)
         if queue is not None:
             queue.again, queue.handed = queue.handed, 0
-            if queue.again:
-                self.say(link.Redelivered(queue.again))
+        if router.greets:
+            self.say(link.Redelivered(queue.again if queue is not None else 0))
         self.hand_over()
 
     def _go_down(self) -> None:

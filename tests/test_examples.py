@@ -80,7 +80,7 @@ def test_a_blocking_publisher(home: Path) -> None:
             printed, _ = publisher.communicate("one\ntwo\nthree\n", timeout=WAIT_S)
         received = [messages.next(WAIT_S) for _ in range(3)]
         assert [one and one.body for one in received] == [b"one", b"two", b"three"]
-        assert [one and one.id.hex() for one in received] == printed.split()
+        assert [one and router.key_text("msg", one.id) for one in received] == printed.split()
         assert publisher.returncode == 0
 
 

@@ -78,8 +78,14 @@ class Root(Group):
             return super().main(args, prog_name, standalone_mode=False, **extra)
         try:
             code = super().main(args, prog_name or "router", standalone_mode=False, **extra)
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except Exception as error:
             code = report(error)
+        except BaseExceptionGroup as group:
+            if group.subgroup(KeyboardInterrupt) is None:
+                raise
+            code = Exit.INTERRUPTED
         sys.exit(code if isinstance(code, int) else Exit.DONE)
 
 

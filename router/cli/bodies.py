@@ -23,6 +23,8 @@ async def bodies(
 ) -> AsyncGenerator[bytes, None]:
     """Each argument and each file as it is; with neither, or with the argument -, what standard input brings."""
     for path in files:
+        if path == "-":
+            _stdin()
         with click.open_file(path, "rb") as file:
             yield await _read_whole(file, "standard input" if path == "-" else path)
     if files:
@@ -31,7 +33,7 @@ async def bodies(
         for one in arguments:
             yield os.fsencode(one)
         return
-    stdin = sys.stdin.buffer
+    stdin = _stdin()
     if stdin.isatty():
         note("reading messages from the terminal, " + ("Ctrl-D ends" if whole else "one a line; Ctrl-D ends"))
     if whole:
@@ -40,6 +42,12 @@ async def bodies(
     async with aclosing(_read_lines(stdin)) as read:
         async for body in read:
             yield body
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:  # closed by whoever started us
+        raise Failure(Exit.USAGE, "standard input is closed; give messages as BODY or with --file PATH")
+    return sys.stdin.buffer
 
 
 async def _read_whole(file: IO[bytes], name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from enum import IntEnum
@@ -54,6 +55,9 @@ def _judged(error: Exception) -> tuple[Exit, str]:
         case BrokenPipeError():
             leave_output()
             return Exit.FAILED, ""
+        case OSError(errno=errno.ENOSPC, filename=None):
+            leave_output()
+            return Exit.FAILED, f"{error.strerror}: standard output, or a file of the home, could not be written"
         case click.exceptions.NoArgsIsHelpError():
             return Exit.USAGE, error.format_message()
         case click.UsageError():
@@ -69,6 +73,13 @@ def _judged(error: Exception) -> tuple[Exit, str]:
 def leave_output() -> None:
     """Whoever read our output has gone: what is still buffered goes nowhere, without a word."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def unwritten(error: OSError) -> str:
+    """Why standard output could not be written."""
+    if isinstance(error, BrokenPipeError):
+        return "standard output was closed"
+    return f"standard output cannot be written ({error.strerror})"
 
 
 def _known(error: Exception) -> tuple[Exit, str] | None:

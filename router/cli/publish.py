@@ -114,12 +114,20 @@ def pub(group: str, **given: Any) -> None:
 @click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
 @_options
 def send(address: str, **given: Any) -> None:
-    """Send to an ADDRESS: the name of a neighbour or kept key, addr1… text, or hex. As `router pub` otherwise."""
+    """Send to the ADDRESS of an app or service: addr1… text, hex, or a name that the home knows.
+
+    Names are those of kept keys, of services (service-NAME), and of neighbours that are apps: a router itself takes no
+    text. As `router pub` otherwise.
+    """
     posting = _posting(**given)
     home = invocation().home
-    to = Names.of(home).address(address)
+    settings = config.load(home.config_path)[0]
+    to = Names(home, settings).address(address)
     if to == keyring.load(home, keyring.NODE).public:
         raise Failure(Exit.USAGE, "this is the node's own address; messages go to apps, services and other nodes' apps")
+    if any(one.address == to and one.is_router for one in settings.peers):
+        said = "this neighbour is a router, which takes no messages itself; send to an app or service of that node"
+        raise Failure(Exit.USAGE, said)
     trio.run(_send, to, posting)
 
 

@@ -59,7 +59,10 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
         return configuration.load(home.config_path, flags, rules(home))[0]
 
     config = load()
-    trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
+    try:
+        trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
+    except* KeyboardInterrupt:
+        log.info("interrupted before it was ready")  # Ctrl-C is how it ends, also before signals are heard
 
 
 async def _serve(node: Node, home: Home, as_json: bool) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import iscoroutinefunction
 
 from router import service, transport
-from router.service import UnknownService
+from router.service import Service, UnknownService
 from router.settings import keyring
 from router.settings.config import OWNER_URL, Config, Rule
 from router.settings.config_text import Problem
@@ -57,9 +58,22 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
 def _unknown_services(config: Config) -> Iterator[Problem]:
     for spec in config.node.services:
         try:
-            service.load_class(spec)
+            found = service.load_class(spec)
         except UnknownService as error:
             yield Problem(("node", "services"), str(error))
+        else:
+            if why := _deaf(found):
+                yield Problem(("node", "services"), f"the service {spec} of node.services {why}")
+
+
+def _deaf(found: type[Service]) -> str:
+    """Why messages would not reach this service; "" if they do."""
+    if found.on_message is Service.on_message and found.on_connected is Service.on_connected:
+        return "has neither on_message nor on_connected; write `async def on_message(self, message)`"
+    for name in ("on_message", "on_connected"):
+        if not iscoroutinefunction(getattr(found, name)):
+            return f"has an {name} that is not async; write `async def {name}`"
+    return ""
 
 
 def _itself(home: Home, config: Config) -> Iterator[Problem]:

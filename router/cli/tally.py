@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from router.cli.exits import Exit, Failure, leave_output
+from router.cli.exits import Exit, Failure, leave_output, unwritten
 from router.cli.output import note, say, say_json
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.core.crypto import MessageId
 from router.core.events import reason_word
 from router.core.link import RecipientOutcome
+from router.core.reasons import Reason
 from router.core.text import key_text
 
 
@@ -20,9 +21,10 @@ class Tally:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._messages = self._refused = self._unfinished = 0
+        self._messages = self._refused = self._unfinished = self._turned_down = 0
+        self._is_malformed = False
         self._failure: ClientError | None = None
-        self._is_heard = True
+        self._unheard = ""
         self._rest = ""
 
     def __repr__(self) -> str:
@@ -30,8 +32,8 @@ class Tally:
 
     def is_unheard(self) -> bool:
         """Whether nobody reads standard output any more; then what would be sent next is not."""
-        self._rest = "" if self._is_heard else ", the rest was not sent"
-        return not self._is_heard
+        self._rest = ", the rest was not sent" if self._unheard else ""
+        return bool(self._unheard)
 
     def taken(self, id: MessageId) -> None:
         """The router has it in custody."""
@@ -42,6 +44,8 @@ class Tally:
         """It is in custody, and this is known of its recipients."""
         self._messages += 1
         self._unfinished += not complete
+        self._turned_down += any(one.state == "refused" for one in recipients)
+        self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
         self._say({"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(_followed, recipients))
 
@@ -56,15 +60,15 @@ class Tally:
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
     def _say(self, record: dict[str, Any], *lines: str) -> None:
-        """The record, or the lines for people. Whoever read them may have gone."""
+        """The record, or the lines for people. Whoever read them may have gone, or their disk be full."""
         try:
             if self._as_json:
                 say_json(record)
             for line in lines if not self._as_json else ():
                 say(line)
-        except BrokenPipeError:
+        except OSError as error:
             leave_output()
-            self._is_heard = False
+            self._unheard = unwritten(error)
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
@@ -89,14 +93,18 @@ class Tally:
 
     def finish(self) -> None:
         """Raises what the whole command ends with, if that is not success."""
-        if not self._is_heard:
-            said = f"standard output was closed: {self._taken} messages are in custody{self._rest}"
+        if self._unheard:
+            said = f"{self._unheard}: {self._taken} messages are in custody{self._rest}"
             raise Failure(Exit.FAILED, said)
         if self._failure is not None:
             raise self._failure
         if self._refused:
             many = self._messages > 1
             raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
+        if self._turned_down:
+            said = f"{self._turned_down} of {self._messages} messages were refused by a recipient or on their way"
+            said += "; a router itself takes no text, its apps and services do" if self._is_malformed else ""
+            raise Failure(Exit.REFUSED, said)
         if self._unfinished:
             said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
             raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")

@@ -147,6 +147,7 @@ class BlockingPublisher:
         self._portal.run(self._publisher.flush, timeout_s)
 
     def __enter__(self) -> BlockingPublisher:
+        self._publisher.enter()
         return self
 
     def __exit__(
@@ -217,18 +218,29 @@ class BlockingGroup:
 class BlockingNode:
     """As `Node`, for use in `with`, once."""
 
-    _node: Node
-    _portal: Portal
-
     def __init__(self, settings: Options) -> None:
         self._settings = settings
+        self._inside: tuple[Node, Portal] | None = None
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._live, name="router client", daemon=True)
         self._stop = trio.Event()
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
-        return repr(self._node) if self._started.done() else "<node, not yet connected>"
+        return "<node, not yet connected>" if self._inside is None else repr(self._node)
+
+    @property
+    def _node(self) -> Node:
+        return self._entered()[0]
+
+    @property
+    def _portal(self) -> Portal:
+        return self._entered()[1]
+
+    def _entered(self) -> tuple[Node, Portal]:
+        if self._inside is None:
+            raise ClientError("this connection has not begun: use `with router.connect_blocking() as node`")
+        return self._inside
 
     def _live(self) -> None:
         """The connection's thread, from beginning to end."""
@@ -240,13 +252,14 @@ class BlockingNode:
             self._failure = error
 
     async def _run(self) -> None:
-        self._node = connect(**self._settings)
-        async with self._node:
-            self._portal = Portal(trio.lowlevel.current_trio_token())
+        async with connect(**self._settings) as node:
+            self._inside = node, Portal(trio.lowlevel.current_trio_token())
             self._started.set_result(None)
             await self._stop.wait()
 
     def __enter__(self) -> BlockingNode:
+        if self._thread.ident is not None:
+            raise ClientError("a connection serves one `with`; call connect_blocking() again")
         self._thread.start()
         self._started.result()
         return self
@@ -297,7 +310,7 @@ class BlockingNode:
     def group(self, group: GroupName, *, raw: bool = False) -> BlockingGroup:
         return BlockingGroup(self._portal, self._portal.do(partial(self._node.group, group, raw=raw)))
 
-    def leave(self, group: BlockingGroup | PublicKey, *, timeout_s: float = ANSWER_S) -> None:
+    def leave(self, group: BlockingGroup | GroupName, *, timeout_s: float = ANSWER_S) -> None:
         key = group.key if isinstance(group, BlockingGroup) else group
         self._portal.run(partial(self._node.leave, key, timeout_s=timeout_s))
 

@@ -39,6 +39,11 @@ class Lifetime:
     ttl_s: int = TTL_S
     expiry_min: int = EXPIRY_MIN
 
+    def __post_init__(self) -> None:
+        for name, value in (("ttl_s", self.ttl_s), ("expiry_min", self.expiry_min)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{name} is a whole number, not {value!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Composed:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from router.core.crypto import MessageId, PublicKey
+from router.core.errors import RouterError
 from router.core.reasons import Reason
 from router.core.text import key_text, short
 
+NOT_BEGUN = "this connection has not begun: use `async with router.connect() as node`"
 
-class ClientError(Exception):
+
+class ClientError(RouterError):
     """Whatever goes wrong between an app and its node; `text` is a sentence for people."""
 
     def __init__(self, text: str) -> None:

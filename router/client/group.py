@@ -182,6 +182,7 @@ class Publisher:
         self._on_custody = on_custody
         self._lot = trio.lowlevel.ParkingLot()
         self._error: ClientError | None = None
+        self._is_entered = False
         self.in_flight = 0
         self.settled = 0
 
@@ -190,6 +191,8 @@ class Publisher:
 
     async def publish(self, body: bytes) -> MessageId:
         """Hand in the next message, as soon as there is room; its id. Raises what an earlier one failed with."""
+        if not self._is_entered:
+            raise ClientError("a publisher is used in a `with` block, whose end waits for what is still on its way")
         while self.in_flight >= self._most and self._error is None:
             await self._lot.park()
         self._raise()
@@ -226,7 +229,12 @@ class Publisher:
             await self._lot.park()
         self._raise()
 
+    def enter(self) -> None:
+        """What the beginning of its block does."""
+        self._is_entered = True
+
     async def __aenter__(self) -> Publisher:
+        self.enter()
         return self
 
     async def __aexit__(

@@ -119,7 +119,7 @@ class ClientLink:
         self._wake.set()
 
     async def first_try(self) -> None:
-        """Returns when the first connection is up, or has failed."""
+        """Returns when the node knows this app on the first connection, or that has failed."""
         await self._tried.wait()
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class ClientLink:
             self._joins.end(error)
         elif away_s >= self._dialling.patience_s:
             said = f"the node has been away for {away_s:.0f} s ({self.end.text})"
-            error = NodeUnavailable(f"{said}; whether it took what was under way is not known: `router why` tells")
+            error = NodeUnavailable(f"{said}; whether it took what was under way is not known: its event log tells")
         else:
             return
         self._outbox.fail(error)
@@ -280,7 +280,8 @@ class ClientLink:
             elif data is not None:
                 return None
             elif not self.is_up:
-                return End(f"no handshake within {self._dialling.hello_s:g} s")
+                said = f"what listens there did not answer within {self._dialling.hello_s:g} s"
+                return End(f"{said}: the node is stopped or overloaded, or it is no router (`router status` tells)")
             elif unanswered >= PINGS_UNANSWERED:
                 return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")
             else:
@@ -329,7 +330,6 @@ class ClientLink:
         self._handover.begin(router)
         self._joins.restart()
         self.ask()
-        self._tried.set()
         self._changed()
 
     def _hear_item(self, session: Session, item: link.Item) -> None:
@@ -337,8 +337,9 @@ class ClientLink:
             case link.Ping(t0):
                 now_ns = int(self._wall_s() * 1e9)
                 session.send(link.Pong(t0, now_ns, now_ns))
-            case link.Redelivered(n):
+            case link.Redelivered(n):  # the first that a node says once it knows this app
                 self._handover.redelivered(n)
+                self._tried.set()
             case link.Outcome() | link.Missed():
                 self._hear(item)
 

@@ -62,6 +62,7 @@ from router.settings.names import Names
 log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
+NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
 
 GroupName = str | GroupLink | PublicKey | SigningKey
 Address = PublicKey | str
@@ -163,9 +164,12 @@ class Node:
 
     async def __aenter__(self) -> Node:
         settings = self._sign_on.settings
+        if not trio.lowlevel.in_trio_run():
+            raise ClientError(NEEDS_TRIO)
         if self._is_used:
             raise ClientError("a connection serves one `async with`; call connect() again")
-        self._is_used = True
+        self._is_used = self._publishing.is_entered = True
+        self._readings.begin()
         if settings.journal is not None:
             journal = await trio.to_thread.run_sync(partial(Journal, settings.journal, settings.wall_s()))
             self._stack.callback(journal.close)
@@ -224,9 +228,9 @@ class Node:
         self._groups.setdefault(found.key, found)
         return found
 
-    async def leave(self, group: Group | PublicKey, *, timeout_s: float = ANSWER_S) -> None:
-        """Leave a group, also one that an earlier run of this app has joined."""
-        key = group.key if isinstance(group, Group) else group
+    async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
+        """Leave a group, named as for `join`, also one that an earlier run of this app has joined."""
+        key = group.key if isinstance(group, Group) else self._voice(group)[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
 
@@ -237,7 +241,9 @@ class Node:
             return Voice.of_link(group, self._causes(group.group)), group.name
         if isinstance(group, SigningKey):
             return Voice(group.public, group, None, self._causes(group.public)), None
-        return Voice(group, None, None, self._causes(group)), None
+        if isinstance(group, PublicKey):
+            return Voice(group, None, None, self._causes(group)), None
+        raise TypeError(f"a group is given as its name, link or key, not as {type(group).__name__}")
 
     def _voice_of_text(self, text: str) -> tuple[Voice, str | None]:
         if text.strip()[: len(SCHEME)].lower() == SCHEME:

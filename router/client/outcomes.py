@@ -22,7 +22,7 @@ class Outcomes:
     """`async for` gives every word about the message until all its recipients have come to an end.
 
     The words also end when the connection is lost after the message was taken: what became of it from then on is in
-    the node's event log (`router why ID`), and `complete` says False.
+    the node's event log, in the folder `log` of its home, and `complete` says False.
     """
 
     def __init__(self, id: MessageId) -> None:

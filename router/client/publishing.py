@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from router.client.composer import Composed
-from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.client.errors import NOT_BEGUN, ClientError, NodeUnavailable, Refused
 from router.client.link import ClientLink
 from router.client.outbox import Outbox, Run
 from router.client.outcomes import Followed, Outcomes
@@ -100,6 +100,7 @@ class Publishing:
         self.bulk = Bulk()
         self.followed = Followed()
         self.link: ClientLink  # given by the node, which wires both
+        self.is_entered = False
 
     def wake(self) -> None:
         self._lot.unpark_all()
@@ -107,6 +108,8 @@ class Publishing:
     def check(self) -> None:
         """Raises `NodeUnavailable` if nothing can be handed in, now or ever."""
         link = self.link
+        if not self.is_entered:
+            raise ClientError(NOT_BEGUN)
         if link.is_closed:
             raise NodeUnavailable("this connection to the node has been left; connect again")
         if link.end.final:

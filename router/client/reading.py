@@ -10,7 +10,7 @@ import trio
 
 from router.client.arrivals import Arrival, Batch
 from router.client.composer import Causes
-from router.client.errors import ClientError
+from router.client.errors import NOT_BEGUN, ClientError
 from router.client.handover import Handover
 from router.client.journal import Journal
 from router.client.received import Received
@@ -49,13 +49,17 @@ class Readings:
         self._wall_s = wall_s
         self._verify = verify
         self._lot = trio.lowlevel.ParkingLot()
-        self._ended: ClientError | None = None
+        self._ended: ClientError | None = ClientError(NOT_BEGUN)
         self._is_over = False
         self.journal: Journal | None = None
         self.handover: Handover  # given by the node, which wires both
 
     def wake(self) -> None:
         self._lot.unpark_all()
+
+    def begin(self) -> None:
+        """From now on something may come."""
+        self._ended = None
 
     def end(self, error: ClientError | None) -> None:
         """No more will come: all loops end, with the error if there is one."""

@@ -103,9 +103,6 @@ class Delivery:
         queue = self._queues.of(recipient)
         if link is None:
             return
-        if queue.again and link.app and owed:
-            most = min(queue.again, queue.total.messages, link.outgoing.window_messages)
-            self._desk.effects.append(Say(link.id, words.Redelivered(most)))
         queue.again = 0
         sent = link.outgoing.sent
         flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
@@ -167,7 +164,11 @@ class Delivery:
             self._desk.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
+        """An app hears first of all how many may come again, and by that, that it is known here."""
         queue = self._queues.by_recipient.get(link.key)
+        if link.app:
+            most = min(queue.again, queue.total.messages, link.outgoing.window_messages) if queue is not None else 0
+            self._desk.effects.append(Say(link.id, words.Redelivered(most)))
         if queue is not None and queue.total.messages:
             queue.behind, queue.position = True, 0
             queue.retry_at = queue.backoff_s = 0.0

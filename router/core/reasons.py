@@ -29,7 +29,7 @@ class Reason(IntEnum):
     BAD_SIGNATURE = 4, "bad-signature", "The signature does not fit the key that the message names."
     DUPLICATE = 5, "duplicate", "This router has already accepted that message."
     NO_ROUTE = 6, "no-route", "No route to the destination is known."
-    NO_SUBSCRIBERS = 7, "no-subscribers", "Nobody here has joined the group."
+    NO_SUBSCRIBERS = 7, "no-subscribers", "Nobody has joined the group who is here or has messages kept."
     NOT_LOCAL_SOURCE = 8, "not-local-source", "The message claims a local source but came from outside."
     NOT_AUTHORISED = 9, "not-authorised", "The sender has no right to do this here."
     BLOCKED = 10, "blocked", "The operator has blocked this key."

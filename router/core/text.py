@@ -12,6 +12,7 @@ from typing import Literal, get_args, overload
 from unicodedata import category
 
 from .crypto import KEY_BYTES, InvalidKey, MessageId, PublicKey
+from .errors import RouterError
 
 Kind = Literal["addr", "group", "msg"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -28,7 +29,7 @@ _CHECKSUM = 6
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
-class BadText(ValueError):
+class BadText(RouterError, ValueError):
     """This text is not what it should be; the message says which, why, and what to do."""
 
 

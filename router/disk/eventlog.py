@@ -20,6 +20,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EMFILE, ENFILE
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,6 +101,10 @@ class Segments:
         """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes at first."""
         head = self._head
         return (head.last_seq, bytes.fromhex(head.sha256 or "")) if head else (0, bytes(32))
+
+    def newest_ns(self) -> int:
+        """The latest wall time in the last segment; 0: there is none."""
+        return self._head.max_t if self._head else 0
 
     def predecessor(self) -> str | None:
         """The digest that the next segment names; None: it is the first."""
@@ -379,5 +384,8 @@ def _last_line(path: Path) -> bytes:
 
 
 def _not_written(directory: Path, error: OSError) -> LogNotWritten:
+    remedy = "mend the disk, or free it"
+    if error.errno in (EMFILE, ENFILE):
+        remedy = "raise the limit of open file descriptors (LimitNOFILE), or lower limits.connections_max"
     text = f"The event log in {directory} failed: {error.strerror or error}."
-    return LogNotWritten(f"{text} The events stay in the store; mend the disk, or free it, and they follow.")
+    return LogNotWritten(f"{text} The events stay in the store; {remedy}, and they follow.")

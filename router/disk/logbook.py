@@ -39,6 +39,10 @@ class Logbook:
         seq, digest = self._segments.head()
         return LogHead(seq, digest) if seq else None
 
+    def newest_ns(self) -> int:
+        """The wall time of the newest event there is, sealed or not; 0: there is none."""
+        return max(self._segments.newest_ns(), self._store.newest_ns())
+
     def committed(self, value: bytes, now: Now) -> None:
         """A transaction with this value has been committed."""
         if self._behind:

@@ -35,28 +35,19 @@ import cbor2
 import lmdb
 
 from router.core.effects import Changes, Finished
-from router.core.events import encode_events, span
+from router.core.events import decode_events, encode_events, span
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.recovered import Backlog, Recovered
+from router.core.recovered import Recovered
 from router.disk import tables
 from router.disk.damage import Damage
 from router.disk.id_index import IdIndex
 from router.disk.kept import Kept
 from router.disk.parcels import Parcels
-from router.disk.store_file import START_AFRESH, UNREADABLE, in_words, open_file, unusable
-from router.disk.store_rows import (
-    NUMBER,
-    TIMED,
-    VERSION,
-    WORD,
-    QueueRow,
-    owing,
-    rows_from,
-    totals,
-)  # fmt: skip
-from router.disk.store_terms import Applied, Beginning, MapFull, StoreError, StoreLimits
+from router.disk.store_file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
+from router.disk.store_rows import NUMBER, TIMED, VERSION, WORD, QueueRow, backlog, owing, rows_from
+from router.disk.store_terms import Applied, Beginning, MapFull, StoreLimits
 
 LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
 _NAMES = (
@@ -102,20 +93,12 @@ class Store:
         with self._env.begin() as txn:
             meta = txn.get(b"store", db=self._db["meta"])
             if meta is not None:
-                version, owner, *rest = cbor2.loads(meta)
-                if version != VERSION:
-                    raise StoreError(
-                        f"the store in {self.path} has format {version}, this program reads format {VERSION}: run the "
-                        f"version that wrote it, or {START_AFRESH}"
-                    )
-                if owner != router_key:
-                    raise StoreError(f"the store belongs to the router {owner.hex()}, this node is {router_key.hex()}")
-                [epoch] = rest
+                epoch = epoch_of(self.path, cbor2.loads(meta), router_key)
                 self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
             recovered = Recovered(
                 epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
                 index_entries=self._ids.load(txn, self._state[0]),
-                backlog=self._backlog(txn), **tables.read(txn, self._db)._asdict(),
+                backlog=backlog(txn.cursor(self._db["queues"])), **tables.read(txn, self._db)._asdict(),
             )  # fmt: skip
             self._kept.load(txn)
         if meta is None:
@@ -123,15 +106,6 @@ class Store:
                 txn.put(b"store", cbor2.dumps([VERSION, router_key, epoch]), db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
-
-    def _backlog(self, txn: Any) -> list[Backlog]:
-        sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
-        for key, raw in txn.cursor(self._db["queues"]):
-            count, size, signer, neighbour = totals(raw)
-            total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
-            total[0] += count
-            total[1] += size
-        return [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
 
     # -- one transaction -------------------------------------------------------------------------------------
 
@@ -190,10 +164,16 @@ class Store:
         most = self._limits.map_bytes_max
         if not most:
             return True
+        return self._used_bytes() + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX)
+
+    @in_words
+    def reusable_bytes(self) -> int:
+        """What the file holds in pages that are free again: so much more comes in without more of the disk."""
+        return max(0, allocated_bytes(self._env, self.path) - self._used_bytes())
+
+    def _used_bytes(self) -> int:
         with self._env.begin() as txn:
-            stats = [txn.stat(database) for database in self._db.values()]
-        pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
-        return bool(pages * stats[0]["psize"] + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX))
+            return used_bytes(txn, self._db.values())
 
     def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
         self._state[0] = parcel.first + parcel.count
@@ -375,6 +355,13 @@ class Store:
                     if len(found) >= most:
                         break
         return found
+
+    @in_words
+    def newest_ns(self) -> int:
+        """The wall time of the newest event that is not yet sealed; 0: there is none."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["log"])
+            return max((one.at_ns for one in decode_events(cursor.value())[2]), default=0) if cursor.last() else 0
 
     def log_is_sealed(self, seq: int) -> None:
         """Segments hold the events up to `seq`: the next transaction deletes them here."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
-from collections.abc import Callable, Sequence
-from errno import ENOSPC
+from collections.abc import Callable, Iterable, Sequence
+from errno import EIO, ENOSPC
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -13,10 +14,15 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import cbor2
 import lmdb
 
+from router.core.text import key_text
+from router.disk.store_rows import VERSION
 from router.disk.store_terms import StoreError, StoreLimits
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
 UNREADABLE = cbor2.CBORError, struct.error  # what becomes of reading a row that is none of ours
+DATA = "data.mdb"
+BLOCK_BYTES = 512  # what st_blocks counts in
+FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
 START_AFRESH = (
     "move store/ and log/ away together and start: the node keeps its address and begins empty, and what it held is in "
     "the folders you moved"
@@ -51,13 +57,53 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
 
 def unusable(path: Path, what: str, error: Exception) -> StoreError:
     """The sentence for the operator: what could not be done, why, and what to do."""
-    if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC:
+    if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC or _was_cut_short(path, error):
         cause, remedy = "its disk is full", "make room and start again: nothing that was settled is lost"
+    elif isinstance(error, struct.error) and "format requires" in str(error):
+        cause, remedy = "a time does not fit into it", "set this machine's clock, which is wrong, and start again"
     elif isinstance(error, (ValueError, *DAMAGED, *UNREADABLE)):
         cause, remedy = "it is damaged", f"see to its disk, then {START_AFRESH}"
     else:
         cause, remedy = "its disk or its file fails", f"see to its disk; if the file is damaged, {START_AFRESH}"
     return StoreError(f"the store in {path} {what}: {cause} ({' '.join(str(error).split())}). To go on, {remedy}")
+
+
+def _was_cut_short(path: Path, error: Exception) -> bool:
+    """A write of which a full disk took only a part is to LMDB a disk that fails."""
+    try:
+        return os.strerror(EIO) in str(error) and shutil.disk_usage(path).free < FREE_BYTES_MIN
+    except OSError:  # it does fail
+        return False
+
+
+def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
+    """What a store of our format and this router says of itself: its epoch."""
+    version, owner, *rest = meta
+    if version != VERSION:
+        raise StoreError(
+            f"the store in {path} has format {version}, this program reads format {VERSION}: run the "
+            f"version that wrote it, or {START_AFRESH}"
+        )
+    if owner != router_key:
+        said = f"the store belongs to the router {key_text('addr', owner)}, this node is {key_text('addr', router_key)}"
+        raise StoreError(f"{said}: restore keys/node.key of that router, or {START_AFRESH}")
+    [epoch] = rest
+    return bytes(epoch)
+
+
+def owner(path: Path) -> bytes | None:
+    """The key of the router whose store lies in the folder `path`; None: there is no store yet."""
+    try:
+        if not (path / DATA).exists() or not (path / DATA).stat().st_size:
+            return None
+        with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment, environment.begin() as txn:
+            meta = environment.open_db(b"meta", txn, create=False)
+            said = txn.get(b"store", db=meta)
+            return bytes(cbor2.loads(said)[1]) if said else None
+    except lmdb.NotFoundError:
+        return None
+    except (lmdb.Error, OSError, ValueError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be opened", error) from None
 
 
 def in_words(
@@ -76,7 +122,7 @@ def in_words(
 
 
 def _map_bytes(path: Path, limits: StoreLimits) -> int:
-    data = path / "data.mdb"
+    data = path / DATA
     used = data.stat().st_size if data.exists() else 0
     wanted, most = max(limits.map_bytes_initial, used + (16 << 20)), limits.map_bytes_max
     return max(used, min(wanted, most)) if most else wanted
@@ -84,7 +130,20 @@ def _map_bytes(path: Path, limits: StoreLimits) -> int:
 
 def _make_readable(environment: Any, path: Path) -> None:
     """A file that was cut short gets empty pages, which are an error to read; beyond its end would be a bus error."""
-    data = path / "data.mdb"
+    data = path / DATA
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     if data.stat().st_size < needed:
         os.truncate(data, needed)
+
+
+def used_bytes(txn: Any, databases: Iterable[Any]) -> int:
+    """What the pages that hold something take."""
+    stats = [txn.stat(database) for database in databases]
+    pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
+    return int(pages * stats[0]["psize"])
+
+
+def allocated_bytes(environment: Any, path: Path) -> int:
+    """What the pages that were ever used have of the disk; less than the file's length where it has holes."""
+    pages = environment.info()["last_pgno"] + 1
+    return int(min((path / DATA).stat().st_blocks * BLOCK_BYTES, pages * environment.stat()["psize"]))

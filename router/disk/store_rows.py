@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import cbor2
 
 from router.core.groups import Subscription
 from router.core.parcel import Parcel, column_of, words
+from router.core.recovered import Backlog
 
 VERSION = 2
 WORD = struct.Struct(">I")
@@ -115,6 +116,17 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
     while found and cursor.key()[:32] == recipient:
         yield NUMBER.unpack(cursor.key()[32:])[0], QueueRow.decode(cursor.value())
         found = cursor.next()
+
+
+def backlog(queues: Iterable[tuple[bytes, bytes]]) -> list[Backlog]:
+    """The sums of all queue rows."""
+    sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+    for key, raw in queues:
+        count, size, signer, neighbour = totals(raw)
+        total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
+        total[0] += count
+        total[1] += size
+    return [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
 
 
 def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:

@@ -51,6 +51,11 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "What it may do here: join groups; have messages stored while it is away; relay through us.")] = ()
     uplink: Annotated[bool, about("Whether we join our groups there and publish through it.")] = False
     blocked: Annotated[bool, about("Whether it is shut out; what else stands here then waits.")] = False
+
+    @property
+    def is_router(self) -> bool:
+        """Whether it is surely another router: it is dialled, or has no rights of a client."""
+        return bool(self.urls) or self.uplink or not self.grant
 # fmt: on
 
 

@@ -19,6 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, inspect
 
+from router.core.errors import RouterError
 from router.settings.toml_lines import Path as Place
 from router.settings.toml_lines import line_of
 
@@ -27,7 +28,7 @@ FILE_BYTES_MAX = 16 << 20
 T = TypeVar("T", bound=Struct)
 
 
-class ConfigError(Exception):
+class ConfigError(RouterError):
     """The configuration cannot be used; `problems` are sentences, each with its line where there is one."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -93,7 +94,14 @@ def parse(text: str, file: str) -> dict[str, Any]:
             said, place = str(error), f"{file} line {text.count(chr(10)) + 1}"
         else:
             said, place = f"{found[1]}, column {found[3]}", f"{file} line {found[2]}"
+            said += _quoted(text.split("\n")[int(found[2]) - 1], int(found[3]) - 1)
         raise ConfigError((f"{place}: {said}",)) from None
+
+
+def _quoted(line: str, at: int) -> str:
+    """The remedy where a word without quotes stands at that column; "" elsewhere."""
+    word = re.match(r"[A-Za-z][^\s,#\]}\"']*", line[at:])
+    return f'; text stands in quotes: "{word[0][:60]}"' if word and "=" in line[:at] else ""
 
 
 def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from router.core.crypto import digest
+from router.core.errors import RouterError
+from router.core.text import key_text
 from router.settings import config, keyring, private_file
 
 APPLICATION = "key-addressed-router"
@@ -27,7 +29,7 @@ SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
 _ELSEWHERE = f"choose another with --home DIR or {VARIABLE}"
 
 
-class HomeError(Exception):
+class HomeError(RouterError):
     """The home cannot be used; the text says why and what to do."""
 
 
@@ -95,6 +97,7 @@ class Home:
         """Make what is missing, with a commented `router.toml`; whether that file is new."""
         try:
             self._take()
+            self._check_key()
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
                 private_file.make_directory(directory)
             if not self.config_path.exists():
@@ -175,6 +178,12 @@ class Home:
                 raise HomeError(f"{said}; a home holds secret keys: chmod 700 {self.path}, or {_ELSEWHERE}")
             self.path.chmod(private_file.DIRECTORY_MODE)
 
+    def _check_key(self) -> None:
+        """A store has its router's key beside it; a new one would be another router's."""
+        if not self.holds_node and (owner := _load_owner(self.store_path)):
+            said = f"the store in {self.store_path} belongs to {key_text('addr', owner)}; its key is missing"
+            raise HomeError(f"{said}: restore {self.key_path}, or move store/ and log/ away to begin anew")
+
     def _locked(self) -> int:
         try:
             descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CREAT, private_file.FILE_MODE)
@@ -202,6 +211,12 @@ class Home:
         if Path(runtime).is_absolute() and _fits(path):
             return path
         return Path("/tmp") / f"router-{os.geteuid()}-{name}" / SOCKET_NAME
+
+
+def _load_owner(store: Path) -> bytes | None:
+    from router.disk.store_file import owner
+
+    return owner(store)
 
 
 def _note(descriptor: int, text: str) -> None:

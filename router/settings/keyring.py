@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from router.core.crypto import KEY_BYTES, SigningKey
+from router.core.errors import RouterError
 from router.core.grouplink import LINK_CHARACTERS_MAX, GroupLink, parse_link
 from router.core.text import KINDS, BadText, key_text, parse_key
 from router.settings import private_file
@@ -30,7 +31,7 @@ _SEED_LINE = re.compile(rb"([0-9a-fA-F]{64})\s*")
 Home = os.PathLike[str] | str
 
 
-class KeyringError(Exception):
+class KeyringError(RouterError):
     """A key or group cannot be read, made or found; the text says which and what to do."""
 
 

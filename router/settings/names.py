@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from router.core.crypto import PublicKey
+from router.core.errors import RouterError
 from router.core.text import KINDS, BadText, clean, parse_key
 from router.settings import config, keyring
 from router.settings.home import Home
@@ -13,7 +14,7 @@ OWN_MAX = 1000  # kept keys that are looked through for a name
 SHOWN_MAX = 12
 
 
-class UnknownName(Exception):
+class UnknownName(RouterError):
     """No key goes by that name here; the text says which do."""
 
 

@@ -18,7 +18,7 @@ from rig import NodeProcess, Rig, new_key, rig
 from router.core.control import Carried, Control, Join, Leave, Pull
 from router.core.crypto import SigningKey
 from router.core.inquiry import Inquiry, encode_inquiry
-from router.core.link import Goodbye
+from router.core.link import Goodbye, Redelivered
 from router.core.message import message_id, with_via
 from router.core.reasons import Reason
 
@@ -118,7 +118,9 @@ async def test_a_stranger_changes_nothing(tmp_path: Path) -> None:
                 assert await stranger.publish(stranger.says(control)) == [None], control
             inquiry = encode_inquiry(Inquiry("status"))
             assert await stranger.publish(stranger.unicast(found.core.address, inquiry)) == [Reason.NOT_AUTHORISED]
-            assert (stranger.control, stranger.got, stranger.items) == ([], [], [])
+            assert (stranger.control, stranger.got, stranger.items) == ([], [], [Redelivered(0)]), (
+                "greeted, and no more"
+            )
         assert await found.state() == before
 
 

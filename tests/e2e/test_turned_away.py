@@ -9,7 +9,7 @@ from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
-from router.connection import TURNED_AWAY
+from router.connection import DISPLACED, TURNED_AWAY
 from router.message_router import REFUSES_US
 
 JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
@@ -50,3 +50,21 @@ async def test_an_uplink_that_grants_nothing_and_one_that_blocks_us(tmp_path: Pa
         assert TURNED_AWAY in (await edge.run("peer", "list")).stdout
         said = edge.stderr.read_text()
         assert said.count(f"core: {TURNED_AWAY}") == 1, said
+
+
+async def test_two_nodes_with_one_key_are_told_so(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        core, edge, copy = found.node("core", "core"), found.node("edge"), found.node("copy")
+        core.serves(edge)
+        await core.start()
+        await edge.start()
+        await core.until_connected(edge.address)
+        copy.home.config_path.write_bytes(edge.home.config_path.read_bytes())
+        key = next(edge.home.path.glob("**/node.key"))
+        (copy.home.path / key.relative_to(edge.home.path)).write_bytes(key.read_bytes())
+        await copy.start()
+
+        async def is_said() -> bool:
+            return any(f"core: {DISPLACED}" in node.stderr.read_text() for node in (edge, copy))
+
+        await until("one of the two has heard of the other", is_said)

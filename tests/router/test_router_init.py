@@ -25,3 +25,8 @@ def test_importing_it_loads_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not loaded & {"trio", "nacl", "cbor2", "msgspec", "router.client.node", "click"}
+
+
+@pytest.mark.parametrize("name", ["BadText", "ClientError", "HomeError", "JournalError", "KeyringError", "UnknownName"])
+def test_one_class_catches_all(name: str) -> None:
+    assert issubclass(getattr(router, name), router.RouterError)

@@ -66,6 +66,33 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
 
 
+@pytest.mark.parametrize("body", [b"exit", b"interrupt", b"exit within"])
+async def test_a_service_that_would_end_the_process_fails_on_its_message_only(
+    body: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Failing.seen.clear()
+    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 2}
+    async with serving(tmp_path / "home", settings) as home:
+        failing = keyring.load(home, "service-failing_service").public
+        async with connect(home=home, outcomes=True) as app:
+            poison = await app.send(failing, body, wait=True)
+            [ended] = [one async for one in poison if one.state == "refused"]
+            assert ended.reason == Reason.PEER_REFUSED
+            await app.send(failing, b"and me")
+            async for message in app.unicasts():
+                assert message.body == b"AND ME"
+                break
+    assert Failing.seen == [body, body, b"and me"]
+    assert "it asked for the end of the process" in caplog.text
+
+
+def test_a_module_that_ends_the_program_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quitting_service.py").write_text("import sys\nsys.exit(2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(service.UnknownService, match=r"quitting_service of .* ends the program \(SystemExit\(2\)\); "):
+        service.load_class("quitting_service")
+
+
 async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
     nursery: trio.Nursery, autojump_clock: object
 ) -> None:

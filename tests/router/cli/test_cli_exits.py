@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from conftest import ROUTER
 
-from router.cli import COMMANDS
+from router.cli import COMMANDS, Root
 from router.cli.exits import Exit, Failure, report
 from router.core.text import BadText
 from router.disk.store_terms import StoreError
@@ -59,3 +61,21 @@ def test_every_command_has_help() -> None:
     ran = subprocess.run([*ROUTER, "sub", "--help"], capture_output=True, text=True, check=True)
     assert "--home DIR" in ran.stdout
     assert all(entry.about.endswith(".") for entry in COMMANDS.values())
+
+
+def test_an_interrupt_in_a_group_is_code_130() -> None:
+    @click.command(cls=Root, invoke_without_command=True)
+    def command() -> None:
+        raise BaseExceptionGroup("", [KeyboardInterrupt()])
+
+    assert CliRunner().invoke(command, []).exit_code == 130
+
+
+@pytest.mark.parametrize("args", [("--help",), ("init",)])
+def test_output_that_cannot_be_written_is_a_sentence(args: tuple[str, ...], tmp_path: Path) -> None:
+    command = [*ROUTER, "--home", str(tmp_path / "home"), *args]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (
+        1, "No space left on device: standard output, or a file of the home, could not be written",
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import signal
 import subprocess
 import time
@@ -332,6 +333,30 @@ def test_wrong_usage(at_node: Run, args: tuple[str, ...], said: str) -> None:
     assert result.exit_code == 2, result.stderr
     assert said in result.stderr
     assert len(result.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("more", ["", " --file -"])
+def test_without_standard_input_pub_says_so(node: RunningNode, party: Party, more: str) -> None:
+    command = f"{shlex.join(ROUTER)} --home {node.home} pub {party.group}{more} <&-"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    said = "standard input is closed; give messages as BODY or with --file PATH\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+
+
+def test_pub_counts_what_it_could_not_print(node: RunningNode, party: Party) -> None:
+    command = [*ROUTER, "--home", str(node.home), "pub", party.group, "one"]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "standard output cannot be written (No space left on device): 1 messages are in custody\n"
+    assert (ran.returncode, ran.stderr) == (1, said)
+
+
+def test_a_router_takes_no_text(router: Run) -> None:
+    core = SigningKey(b"c" * 32).public.hex()
+    router("peer", "add", core, "--name", "core")
+    result = router("send", "core", "hi")
+    assert result.exit_code == 2
+    assert "this neighbour is a router" in result.stderr
 
 
 def test_a_read_only_member_cannot_publish(at_node: Run, party: Party) -> None:

@@ -97,3 +97,14 @@ def test_a_damaged_store_is_named(router: Run, home: Path) -> None:
     result = router("serve", "--verifiers", "0")
     assert result.exit_code == 1
     assert f"the store in {home / 'store'} cannot be opened" in result.stderr
+
+
+def test_ctrl_c_while_it_starts_ends_it_quietly(home: Path, router: Run) -> None:
+    router("init")
+    command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (home / "lock").exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=15)[1]
+    assert (process.returncode, said) == (0, "")

@@ -12,6 +12,16 @@ from conftest import Run
 from router.cli.settings import overrides
 from router.core.crypto import SigningKey
 
+DEAF = """
+from router.service import Service
+
+class Plain(Service):
+    def on_message(self, message): pass
+
+class Idle(Service):
+    pass
+"""
+
 
 def test_a_new_home_is_in_order(router: Run) -> None:
     router("init")
@@ -41,6 +51,9 @@ def test_every_mistake_is_found(router: Run, home: Path) -> None:
         (f'[node]\nlisten = ["unix:{"s" * 120}"]\n', "name a shorter one"),
         ('[node]\nservices = ["services.ehco"]\n', "line 2: the service services.ehco of node.services cannot"),
         ('[node]\nservices = ["broken_service"]\n', "ZeroDivisionError"),
+        ('[node]\nservices = ["deaf_service:Plain"]\n', "has an on_message that is not async"),
+        ('[node]\nservices = ["deaf_service:Idle"]\n', "has neither on_message nor on_connected"),
+        ("[node]\nrole = core\n", 'line 2: Invalid value, column 8; text stands in quotes: "core"'),
         ('[[peers]]\naddress = "ADDRESS"\nurls = ["tls://host"]\n', "line 3: peers[0].urls: 'tls://host' lacks"),
         ('[[peers]]\naddress = "OWN"\n', "line 2: peers[0].address: this is the node's own address"),
     ],
@@ -52,6 +65,7 @@ def test_serve_and_check_find_the_same(
     other = SigningKey(b"o" * 32).public.hex()
     (home / "router.toml").write_text(text.replace("OWN", own).replace("ADDRESS", other))
     (tmp_path / "broken_service.py").write_text("1 / 0\n")
+    (tmp_path / "deaf_service.py").write_text(DEAF)
     monkeypatch.syspath_prepend(tmp_path)
     checked, served = router("config", "check"), router("serve", "--verifiers", "0")
     assert (checked.exit_code, served.exit_code) == (2, 2)

@@ -12,7 +12,7 @@ from app_samples import FAMILY, OPEN, raw_wires
 from router_end import RouterEnd
 
 import router
-from router import BlockingNode, NodeUnavailable, Refused
+from router import BlockingNode, ClientError, NodeUnavailable, Refused
 from router.core import link
 from router.core.codec import frame
 from router.core.control import Report
@@ -161,3 +161,16 @@ def test_after_the_block(node_end: ThreadedEnd) -> None:
     with pytest.raises(NodeUnavailable, match="left"):
         group.publish(b"x")
     assert repr(router.connect_blocking()) == "<node, not yet connected>"
+
+
+def test_a_connection_is_one_with_block(node_end: ThreadedEnd) -> None:
+    made = router.connect_blocking(url=node_end.end.url)
+    with pytest.raises(ClientError, match="has not begun"):
+        made.join(OPEN)
+    with made:
+        made.join(FAMILY)
+        made.leave(FAMILY.text())
+        with pytest.raises(ClientError, match="call connect_blocking"):
+            made.__enter__()
+        with pytest.raises(ClientError, match="publisher is used in a `with` block"):
+            made.group(OPEN).publisher().publish(b"x")

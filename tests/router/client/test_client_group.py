@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import trio
 from app_samples import FAMILY, OPEN, sign_on, take
@@ -9,7 +11,7 @@ from router_end import RouterEnd
 from trio.testing import wait_all_tasks_blocked
 
 import router
-from router import Refused
+from router import ClientError, Refused
 from router.core.crypto import SigningKey
 from router.core.grouplink import GroupLink
 from router.core.reasons import Reason
@@ -74,6 +76,49 @@ async def test_leave(end: RouterEnd) -> None:
         end.cut()
         await node.send(node.key, b"up again")
         assert end.bodies(-1) == [b"up again"] and end.members[OPEN.public] == {}
+
+
+@pytest.mark.parametrize("group", [FAMILY, FAMILY.text(), FAMILY.group.hex()])
+async def test_leave_takes_the_names_of_a_group(end: RouterEnd, group: GroupLink | str) -> None:
+    async with sign_on(end) as node:
+        await node.join(FAMILY)
+        await node.leave(group)
+        assert end.members[FAMILY.group] == {}
+
+
+async def test_what_names_no_group_disturbs_nothing(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        with pytest.raises(router.KeyringError, match='no group "nobody'):
+            await node.leave("nobody")
+        with pytest.raises(TypeError, match="name, link or key, not as bytes"):
+            await node.leave(bytes(32))  # type: ignore[arg-type]
+        await node.join(OPEN)
+
+
+@pytest.mark.parametrize("span", [{"ttl_s": 1.5}, {"ttl_s": "5"}, {"expiry_min": True}])
+async def test_lifetimes_are_whole_numbers(end: RouterEnd, span: dict[str, object]) -> None:
+    async with sign_on(end) as node:
+        with pytest.raises(TypeError, match=f"{next(iter(span))} is a whole number, not "):
+            await node.group(OPEN).publish(b"x", **span)  # type: ignore[call-overload]
+
+
+async def test_nothing_works_before_its_block(end: RouterEnd) -> None:
+    with pytest.raises(ClientError, match="async with"):
+        await sign_on(end).join(OPEN)
+    with pytest.raises(ClientError, match="async with"):
+        await take(sign_on(end), 1)
+    async with sign_on(end) as node:
+        with pytest.raises(ClientError, match="publisher is used in a `with` block"):
+            await node.group(OPEN).publisher().publish(b"x")
+
+
+def test_asyncio_is_told_about_trio() -> None:
+    async def app() -> None:
+        async with router.connect(url="memory://nowhere"):
+            raise AssertionError
+
+    with pytest.raises(ClientError, match="needs trio"):
+        asyncio.run(app())
 
 
 async def test_a_publisher_keeps_a_bounded_number_in_flight(end: RouterEnd) -> None:

@@ -186,6 +186,17 @@ async def test_a_join_survives_a_lost_connection(end: RouterEnd, autojump_clock:
         end.cut()
 
 
+async def test_connecting_is_done_when_the_node_knows_the_app(end: RouterEnd, autojump_clock: MockClock) -> None:
+    end.greets = False
+    with trio.move_on_after(60) as patience:
+        async with sign_on(end):
+            raise AssertionError("connected before the node had greeted the app")
+    assert patience.cancelled_caught and end.hellos
+    end.greets = True
+    async with sign_on(end) as node:
+        assert node.key in end.links
+
+
 async def test_no_node() -> None:
     with pytest.raises(NodeUnavailable, match="nobody in this process is listening"):
         async with router.connect(url="memory://nobody"):
@@ -301,7 +312,7 @@ async def test_a_node_that_never_answers(nursery: trio.Nursery, autojump_clock: 
         await trio.sleep_forever()
 
     await nursery.start(partial(memory.listen, "memory://mute", SigningKey(b"x" * 32), mute))
-    with pytest.raises(NodeUnavailable, match="no handshake within 10 s"):
+    with pytest.raises(NodeUnavailable, match="did not answer within 10 s"):
         async with router.connect(url="memory://mute"):
             raise AssertionError
 

@@ -138,7 +138,9 @@ class OneRouter:
         return [one.wire for one in self._gone(Tell) if isinstance(one, Tell) and one.link == number]
 
     def said(self, number: int) -> list[words.Item]:
-        return [one.item for one in self._gone(Say) if isinstance(one, Say) and one.link == number]
+        """But for the greeting of an app of which nothing comes again."""
+        found = [one.item for one in self._gone(Say) if isinstance(one, Say) and one.link == number]
+        return [item for item in found if item != words.Redelivered(0)]
 
     def closed(self) -> list[tuple[int, str]]:
         return [(one.link, one.reason.word) for one in self._gone(Close) if isinstance(one, Close)]

@@ -10,6 +10,7 @@ from router.core.clears import Clear
 from router.core.control import Join, Report, decode_control, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import DeliveryLimits
+from router.core.effects import Say
 from router.core.events import Outward
 from router.core.lifetime import expiry_min
 from router.core.link import Missed, Redelivered
@@ -216,6 +217,13 @@ def test_what_was_handed_to_an_earlier_link_comes_again_first_and_marked() -> No
     assert one.said(bob) == [Redelivered(4)] and one.handed(bob) == wires[1:5]
     settle(one, bob, 4)
     assert one.said(bob) == [] and one.handed(bob) == [wires[5], news(9)]
+
+
+def test_an_app_hears_first_that_it_is_known() -> None:
+    one = OneRouter(Neighbour(BOB.public))
+    app = one.link(ALICE.public)
+    one.link(BOB.public, role="router")
+    assert [(effect.link, effect.item) for effect in one.done if isinstance(effect, Say)] == [(app, Redelivered(0))]
 
 
 def test_after_a_restart_one_window_may_come_again() -> None:

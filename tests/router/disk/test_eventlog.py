@@ -1,5 +1,6 @@
 """Sealing on a real directory, and opening what is there."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,14 @@ def test_a_directory_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"")
     with pytest.raises(LogNotWritten, match="log failed: File exists"):
         open_log(tmp_path / "log")
+
+
+def test_too_few_file_descriptors_are_not_called_a_failing_disk(tmp_path: Path) -> None:
+    _, sealer = open_log(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(LogNotWritten, match=r"Too many open files\. .* raise the limit of open file descriptors"):
+            sealer.add(Store().commit(outward(1)), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

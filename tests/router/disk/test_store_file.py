@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -13,13 +14,18 @@ from store_samples import KEYS, WALL_S, parcel
 from test_store import apply, opened
 
 from router.core.effects import Changes
+from router.core.text import key_text
+from router.disk.store_file import FREE_BYTES_MIN, owner, unusable
 from router.disk.store_rows import VERSION
 from router.disk.store_terms import StoreError
 
 
 def test_another_routers_store_is_refused(tmp_path: Path) -> None:
+    assert owner(tmp_path) is None
     opened(tmp_path).close()
-    with pytest.raises(StoreError, match=f"belongs to the router {KEYS[0].hex()}, this node is {KEYS[1].hex()}"):
+    mine, other = (key_text("addr", key) for key in KEYS[:2])
+    assert owner(tmp_path) == KEYS[0]
+    with pytest.raises(StoreError, match=f"belongs to the router {mine}, this node is {other}: restore"):
         opened(tmp_path, owner=KEYS[1])
 
 
@@ -82,3 +88,20 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     opened(tmp_path / "store").close()
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "store" / "data.mdb").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("free", "said"), [(FREE_BYTES_MIN - 1, "its disk is full"), (FREE_BYTES_MIN, "its file fails")]
+)
+def test_a_write_cut_short_by_a_full_disk_is_not_called_a_failing_disk(
+    free: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, (1 << 30) - free, free))
+    text = str(unusable(tmp_path, "failed", lmdb.Error("mdb_txn_commit: Input/output error")))
+    assert said in text and ("move store/" in text) == (said != "its disk is full")
+
+
+def test_a_time_that_does_not_fit_is_a_wrong_clock_not_a_damaged_store(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with closing(store), pytest.raises(StoreError, match=r"set this machine's clock, which is wrong, and start again"):
+        apply(store, Changes(away=[(KEYS[0], 1 << 32)]))

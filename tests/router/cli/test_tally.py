@@ -1,0 +1,40 @@
+"""What a sending command ends with: the codes of refusals, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.cli.exits import Exit, Failure
+from router.cli.tally import Tally
+from router.core.crypto import MessageId, SigningKey
+from router.core.link import RecipientOutcome
+from router.core.reasons import Reason
+
+ID = MessageId(b"i" * 32)
+ALICE, BOB = (SigningKey(bytes([n]) * 32).public for n in range(2))
+
+
+def end_of(*recipients: RecipientOutcome) -> Failure:
+    tally = Tally(as_json=True)
+    tally.followed(ID, recipients, complete=True)
+    with pytest.raises(Failure) as caught:
+        tally.finish()
+    return caught.value
+
+
+def test_refused_by_a_recipient_is_code_4() -> None:
+    failure = end_of(RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "refused", Reason.PEER_REFUSED))
+    assert failure.code is Exit.REFUSED
+    assert str(failure) == "1 of 1 messages were refused by a recipient or on their way"
+
+
+def test_refused_by_a_router_says_so() -> None:
+    failure = end_of(RecipientOutcome(ALICE, "refused", Reason.MALFORMED))
+    assert failure.code is Exit.REFUSED
+    assert "a router itself takes no text" in str(failure)
+
+
+def test_delivered_is_code_0() -> None:
+    tally = Tally(as_json=True)
+    tally.followed(ID, [RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "acked")], complete=True)
+    tally.finish()

@@ -1,0 +1,131 @@
+"""What the node does by the clock: when its disk counts as full, and whose clock may confirm its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from log_samples import KEY, outward
+from store_samples import WALL_S, parcel
+
+from router.connection import Measured
+from router.core.effects import Changes, Finished, Now
+from router.core.link import Hello
+from router.core.recovered import Recovered
+from router.core.rights import Directory, Neighbour
+from router.core.router import Limits as CoreLimits
+from router.core.router import Router
+from router.disk.eventlog import Limits, Segments
+from router.disk.logbook import Logbook
+from router.disk.store import Store
+from router.disk.store_terms import StoreLimits
+from router.housekeeping import Housekeeping, HousekeepingLimits
+from router.wall_clock import SECOND_NS
+
+MIB = 1 << 20
+DAY_S = 86_400
+FAR = bytes(range(32))
+
+
+class House:
+    """Everything that housekeeping looks at, on a disk."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.store = store
+        self.seconds = 0
+        directory = Directory(KEY.public)
+        directory.replace_neighbours([Neighbour(FAR, "far")])
+        self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
+        self.logbook = Logbook(Segments(path / "log", KEY, Limits()), self.store, 1e9, 1 << 40)
+        self.measured: dict[int, Measured] = {}
+        self.limits = HousekeepingLimits(disk_free_bytes_min=64 * MIB)
+
+    def begin(self) -> Housekeeping:
+        nobody: dict[int, Any] = {}
+        return Housekeeping(
+            self.router, self.store, self.logbook, nobody, self.measured, self.limits, self.now(), print
+        )
+
+    def now(self) -> Now:
+        return Now((WALL_S + self.seconds) * SECOND_NS, (1 + self.seconds) * SECOND_NS)
+
+    def tick(self, housekeeping: Housekeeping) -> None:
+        self.seconds += 1
+        housekeeping.is_due = True
+        housekeeping.begin_cycle(self.now())
+
+    def apply(self, changes: Changes, wall_s: int = WALL_S) -> None:
+        self.store.apply(changes, wall_s)
+        self.store.commit()
+
+    def link(self, number: int, key: bytes, role: str) -> None:
+        hello = Hello((1,), role, bytes(8), True, 1 << 20, 8, 4096, (), bytes(16))
+        self.router.link_up(number, key, role == "app", hello, self.now())
+
+
+@contextmanager
+def house(path: Path) -> Iterator[House]:
+    store = Store(path / "store", StoreLimits(synced=False, keep_s=100), b"b" * 16)
+    store.recover(KEY.public)
+    found = House(path, store)
+    yield found
+    found.logbook.close()
+    store.close()
+
+
+def free_disk(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, (1 << 40) - free, free))
+
+
+def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with house(tmp_path) as found:
+        housekeeping = found.begin()
+        free_disk(monkeypatch, 60 * MIB)
+        parcels = [parcel(Random(n), 1 + n, WALL_S, count=1, size=MIB, recipients=1) for n in range(10)]
+        found.apply(Changes(parcels=parcels))
+        found.tick(housekeeping)
+        assert housekeeping.is_disk_full
+        ends = [Finished(one.recipients[0], one.first, 0, 1, one.size(0, 1)) for one in parcels]
+        found.apply(Changes(finished=ends))
+        found.apply(Changes(), WALL_S + 1000)
+        found.tick(housekeeping)
+        assert not housekeeping.is_disk_full and found.store.reusable_bytes() >= 8 * MIB
+        free_disk(monkeypatch, 8 * MIB - 1)
+        found.tick(housekeeping)
+        assert housekeeping.is_disk_full, "but an eighth must be free outside the store"
+
+
+def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with house(tmp_path) as found:
+        one = parcel(Random(1), 1, WALL_S - 8 * DAY_S, count=1, recipients=1)
+        found.apply(Changes(parcels=[one], events=[outward(WALL_S - 8 * DAY_S)]))
+        housekeeping = found.begin()
+        [said] = [record.getMessage() for record in caplog.records]
+        assert "8.0 days ahead of the newest event" in said and "or the node is started again" in said
+        app, far = 1, 2
+        found.link(app, bytes((9,)) * 32, "app")
+        found.link(far, FAR, "core")
+        found.measured[app] = Measured(app, 1, 0, None)
+        for _ in range(2):
+            found.tick(housekeeping)
+        assert housekeeping.wall.is_doubted, "an app here has the same clock"
+        assert not found.router.take(found.now()).changes.finished
+        found.measured[far] = Measured(far, 1, SECOND_NS, None)
+        for _ in range(2):
+            found.tick(housekeeping)
+        assert not housekeeping.wall.is_doubted
+        assert found.router.take(found.now()).changes.defer, "what is due is looked at"
+
+
+def test_a_start_soon_after_the_newest_event_is_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with house(tmp_path) as found:
+        found.apply(Changes(events=[outward(WALL_S - 6 * DAY_S)]))
+        assert found.logbook.newest_ns() == (WALL_S - 6 * DAY_S) * SECOND_NS
+        assert not found.begin().wall.is_doubted and not caplog.records

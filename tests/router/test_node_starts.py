@@ -1,0 +1,63 @@
+"""Starts of a node on a home where something is missing or wrong: the key, the store, the clock."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from log_samples import seal_each
+from serving import serving
+
+from router.core.text import key_text
+from router.disk.store_terms import StoreError
+from router.node import SystemClock
+from router.settings import keyring, private_file
+from router.settings.home import Home, HomeError
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+async def test_an_empty_store_beside_a_log_cannot_be_missed(
+    has_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    if has_file:
+        (home.store_path / "data.mdb").write_bytes(b"")
+    private_file.create(home.key_path, (b"r" * 32).hex().encode())  # that of `log_samples`
+    seal_each(home.log_path, 1, 2, 3)
+    async with serving(home.path, {}):
+        [said] = [one.getMessage() for one in caplog.records if "is new and empty" in one.getMessage()]
+        assert "the log beside it counts 3 events" in said and "restore store/ and log/" in said
+        assert "move log/ away as well" in said
+    caplog.clear()
+    async with serving(home.path, {}):
+        assert "is new and empty" not in caplog.text, "the store goes on where the log was"
+
+
+async def test_a_first_start_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(tmp_path / "home", {"limits.connections_max": 10}):
+        assert not caplog.records
+
+
+async def test_a_store_without_its_key_gets_no_other_key(tmp_path: Path) -> None:
+    async with serving(tmp_path / "home", {}) as home:
+        address = key_text("addr", keyring.load(home, keyring.NODE).public)
+    home.key_path.unlink()
+    with pytest.raises(
+        HomeError, match=rf"belongs to {address}; its key is missing: restore .*node\.key, or move store"
+    ):
+        home.create()
+    assert not home.key_path.exists()
+    shutil.rmtree(home.store_path)
+    home.create()
+
+
+async def test_a_clock_after_all_times_is_named_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "wall_ns", staticmethod(lambda: (1 << 32) * 1_000_000_000))
+    with pytest.RaisesGroup(pytest.RaisesExc(StoreError, match="the clock of this machine is wrong")):
+        async with serving(tmp_path / "home", {}):
+            raise AssertionError("it started")
+    assert not list((tmp_path / "home" / "store").iterdir())
