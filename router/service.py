@@ -90,6 +90,7 @@ class Service(TrioActor):
     def on_start(self) -> None:
         self.nursery.start_soon(self._serve)
 
+    @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
     async def _serve(self) -> None:
         async with connect(url=self._url, key=self._key, when_down="queue") as self.node:
             await _as_failure(self.on_connected())
@@ -99,7 +100,6 @@ class Service(TrioActor):
                 else:
                     await self._attempt(message)
 
-    @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
     async def _attempt(self, message: Received) -> None:
         try:
             await _as_failure(self.on_message(message))
