@@ -164,8 +164,10 @@ class Node:
 
     async def __aenter__(self) -> Node:
         settings = self._sign_on.settings
-        if not trio.lowlevel.in_trio_run():
-            raise ClientError(NEEDS_TRIO)
+        try:
+            trio.lowlevel.current_task()
+        except RuntimeError:
+            raise ClientError(NEEDS_TRIO) from None
         if self._is_used:
             raise ClientError("a connection serves one `async with`; call connect() again")
         self._is_used = self._publishing.is_entered = True
