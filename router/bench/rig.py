@@ -24,6 +24,11 @@ class BenchFailed(Exception):
     """The bench could not measure; the text says what went wrong."""
 
 
+def apart(command: list[str], **more: Any) -> subprocess.Popen[Any]:
+    """A child whose output we read, and which a Ctrl-C on the terminal does not reach: the bench itself ends it."""
+    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, **more)
+
+
 @dataclass
 class Client:
     """A client process: ready when made, begins at `go`, ends with `result`."""
@@ -33,8 +38,7 @@ class Client:
     @classmethod
     def start(cls, order: Order) -> Client:
         command = [sys.executable, "-m", "router.bench.clients", json.dumps(asdict(order))]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return cls(process)
+        return cls(apart(command, stdin=subprocess.PIPE, text=True))
 
     def ready(self) -> None:
         self._line()
@@ -89,13 +93,15 @@ class Rig:
         command = [sys.executable, "-m", "router", "--home", str(self.home), "serve", "--json", *listen, *flags]
         if not (self.home / "router.toml").exists():
             self._prepare()
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = apart(command, text=True)
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            code = self.process.wait()
+        try:
+            line = self.process.stdout.readline()
+            if not line:
+                raise BenchFailed(f"the node did not start; its exit code is {self.process.wait()}")
+        except BaseException:
             self.stop()
-            raise BenchFailed(f"the node did not start; its exit code is {code}")
+            raise
         ready = json.loads(line)
         self.address = ready["address"]
         self.url = next(url for url in ready["listeners"] if url.startswith(self.transport))
@@ -104,7 +110,7 @@ class Rig:
         """Clients on TLS are other machines: they need the right to join and to have messages stored."""
         subprocess.run(
             [sys.executable, "-m", "router", "--home", str(self.home), "init", "--role", "core"],
-            check=True, stdout=subprocess.DEVNULL,
+            check=True, stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         blocks = [f'\n[[peers]]\naddress = "{key.hex()}"\ngrant = ["join", "store"]\n' for key in self.grants]
         with (self.home / "router.toml").open("a") as file:
@@ -142,7 +148,7 @@ class Rig:
     def commits(self) -> int:
         """How many transactions the node has committed since its start."""
         command = [sys.executable, "-m", "router", "--home", str(self.home), "status", "--json"]
-        status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
         return int(json.loads(status.stdout)["counters"]["commits"])
 
     @contextmanager

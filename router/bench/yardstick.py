@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from nacl.signing import VerifyKey
 
+from router.bench.rig import apart
 from router.bench.traffic import Traffic
 from router.core.crypto import SigningKey
 
@@ -52,8 +52,13 @@ def run(signed: Traffic, seconds: float) -> Yardstick:
 def _processes(count: int, signed: Traffic, seconds: float) -> list[tuple[float, float]]:
     words = (str(signed.path), signed.group_seed.hex(), str(signed.frame_bytes), str(seconds))
     command = [sys.executable, "-m", "router.bench.yardstick", *words]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(count)]
-    return [tuple(json.loads(process.communicate()[0])) for process in running]
+    running = [apart(command) for _ in range(count)]
+    try:
+        return [tuple(json.loads(process.communicate()[0])) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 if __name__ == "__main__":

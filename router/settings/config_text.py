@@ -101,7 +101,10 @@ def parse(text: str, file: str) -> dict[str, Any]:
 def _quoted(line: str, at: int) -> str:
     """The remedy where a word without quotes stands at that column; "" elsewhere."""
     word = re.match(r"[A-Za-z][^\s,#\]}\"']*", line[at:])
-    return f'; text stands in quotes: "{word[0][:60]}"' if word and "=" in line[:at] else ""
+    if word is None or "=" not in line[:at]:
+        return ""
+    lower = word[0].lower()
+    return f"; write {lower}" if lower in ("true", "false") else f'; text stands in quotes: "{word[0][:60]}"'
 
 
 def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:
