@@ -56,6 +56,11 @@ STORE_IS_GONE = (
     "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
     "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
 )
+LOG_IS_SHORT = (
+    "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
+    "messages can no longer be told, and the log will name the gap. If you have them, stop the node and restore the "
+    "segments of log/"
+)
 
 
 class SystemClock:
@@ -161,6 +166,8 @@ class Node:
             recovered = store.recover(bytes(self._key.public), beginning)
             if sealed and recovered.epoch == beginning.epoch:
                 log.warning(STORE_IS_GONE, self._home.store_path, sealed)
+            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # one: the gap behind a store that went
+                log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
@@ -329,6 +336,12 @@ def _store_limits(config: Config) -> StoreLimits:
         synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
         map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
     )  # fmt: skip
+
+
+def _first_unsealed(store: Store, sealed: int) -> int:
+    """The sequence number at which the store's own events begin, behind those in segments."""
+    values = store.log_values(sealed, 1)
+    return values[0][0] if values else store.next_seq
 
 
 def _commit_bytes_max(config: Config) -> int:

@@ -34,6 +34,7 @@ class Invocation:
         home = self.chosen_home
         if home.holds_node:
             return home
+        home.check_key()  # a store without its key needs another remedy
         option = f"--home {shlex.quote(self.home_option)} " if self.home_option else ""
         raise Failure(Exit.NO_NODE, f"no node at {home.path}: `router {option}init` makes one")
 

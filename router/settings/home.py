@@ -97,7 +97,7 @@ class Home:
         """Make what is missing, with a commented `router.toml`; whether that file is new."""
         try:
             self._take()
-            self._check_key()
+            self.check_key()
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
                 private_file.make_directory(directory)
             if not self.config_path.exists():
@@ -178,7 +178,7 @@ class Home:
                 raise HomeError(f"{said}; a home holds secret keys: chmod 700 {self.path}, or {_ELSEWHERE}")
             self.path.chmod(private_file.DIRECTORY_MODE)
 
-    def _check_key(self) -> None:
+    def check_key(self) -> None:
         """A store has its router's key beside it; a new one would be another router's."""
         if not self.holds_node and (owner := _load_owner(self.store_path)):
             said = f"the store in {self.store_path} belongs to {key_text('addr', owner)}; its key is missing"

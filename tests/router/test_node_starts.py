@@ -9,6 +9,7 @@ import pytest
 from log_samples import seal_each
 from serving import serving
 
+from router.cli.command import Invocation
 from router.core.text import key_text
 from router.disk.store_terms import StoreError
 from router.node import SystemClock
@@ -32,7 +33,11 @@ async def test_an_empty_store_beside_a_log_cannot_be_missed(
         assert "move log/ away as well" in said
     caplog.clear()
     async with serving(home.path, {}):
-        assert "is new and empty" not in caplog.text, "the store goes on where the log was"
+        assert not caplog.records, "the store goes on where the log was"
+    shutil.rmtree(home.log_path)
+    async with serving(home.path, {}):
+        [said] = [one.getMessage() for one in caplog.records]
+        assert f"the log in {home.log_path} lacks 4 events after the first 0" in said and "restore the segments" in said
 
 
 async def test_a_first_start_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -48,6 +53,8 @@ async def test_a_store_without_its_key_gets_no_other_key(tmp_path: Path) -> None
         HomeError, match=rf"belongs to {address}; its key is missing: restore .*node\.key, or move store"
     ):
         home.create()
+    with pytest.raises(HomeError, match="its key is missing: restore"):
+        _ = Invocation(str(home.path)).home  # no advice to `init`, which would refuse
     assert not home.key_path.exists()
     shutil.rmtree(home.store_path)
     home.create()

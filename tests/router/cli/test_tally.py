@@ -38,3 +38,4 @@ def test_delivered_is_code_0() -> None:
     tally = Tally(as_json=True)
     tally.followed(ID, [RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "acked")], complete=True)
     tally.finish()
+    assert repr(tally) == "<1 messages, 0 refused>"

@@ -64,6 +64,7 @@ async def test_two_tasks_join_one_group(end: RouterEnd) -> None:
     async with sign_on(end) as node, trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(node.join, OPEN)
+    assert len(end.heard[0]) == 1, "one JOIN is enough for all three"
 
 
 async def test_leave(end: RouterEnd) -> None:

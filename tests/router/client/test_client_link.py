@@ -182,8 +182,11 @@ async def test_a_join_survives_a_lost_connection(end: RouterEnd, autojump_clock:
     async with sign_on(end) as node, trio.open_nursery() as nursery:
         nursery.start_soon(node.join, OPEN)
         await wait_all_tasks_blocked()
+        assert OPEN.public not in end.members or node.key not in end.members[OPEN.public]
         end.join_answer = True
         end.cut()
+        await node.send(node.key, b"up again")
+        assert node.key in end.members[OPEN.public]
 
 
 async def test_connecting_is_done_when_the_node_knows_the_app(end: RouterEnd, autojump_clock: MockClock) -> None:
