@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS := true
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
 
 INSTALL := $(UV) pip install -q --no-deps --no-build-isolation
-SYNC := $(UV) pip sync -q --require-hashes --compile-bytecode
+SYNC := $(UV) pip sync -q --require-hashes --compile-bytecode --build-constraints
 LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
@@ -59,11 +59,12 @@ trio-typing: .venv-trio-typing/stamp
 	@.venv-trio-typing/bin/mypy --config-file= --strict --follow-imports=silent --python-version 3.11 \
 		--cache-dir .mypy_cache/trio-typing $(wildcard $(PUBLIC))
 
-# Spark is an extra of its own and is locked on its own, in requirements/spark.txt.
+# Each lock file constrains the next, so the versions are the same in all. spark.txt is for those who install the extra alone.
 lock: $(UV)
 	@mkdir -p requirements
 	@$(LOCK) --group build -o requirements/run.txt > /dev/null
-	@$(LOCK) --group build --group dev -c requirements/run.txt -o requirements/dev.txt > /dev/null
+	@$(LOCK) --group build --group build-spark --extra spark -c requirements/run.txt -o requirements/spark.txt > /dev/null
+	@$(LOCK) --group build --group build-spark --group dev --extra spark -c requirements/spark.txt -o requirements/dev.txt > /dev/null
 	@$(LOCK) --group trio-typing-compat -c requirements/run.txt -o requirements/trio-typing.txt > /dev/null
 	@grep -n '://' requirements/*.txt && { echo "a lock file must not name a place: see the lines above" >&2; exit 1; } || true
 
@@ -84,12 +85,12 @@ $(UV):
 
 # A stamp is the lock file that was installed: only a changed lock fetches anything. dev.txt contains run.txt, same versions.
 .venv/run.stamp: requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@cmp -s $< $@ || { echo "installing $< into .venv"; rm -f .venv/dev.stamp; $(SYNC) --python $(VENV)/python $<; }
+	@cmp -s $< $@ || { echo "installing $< into .venv"; rm -f .venv/dev.stamp; $(SYNC) $< --python $(VENV)/python $<; }
 	@$(INSTALL) --python $(VENV)/python -e .
 	@cp $< $@
 
 .venv/dev.stamp: requirements/dev.txt requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@cmp -s $< $@ || { echo "installing $< into .venv"; $(SYNC) --python $(VENV)/python $<; }
+	@cmp -s $< $@ || { echo "installing $< into .venv"; $(SYNC) $< --python $(VENV)/python $<; }
 	@$(INSTALL) --python $(VENV)/python -e .
 	@cp requirements/run.txt .venv/run.stamp
 	@cp $< $@
@@ -97,5 +98,5 @@ $(UV):
 .venv-trio-typing/stamp: requirements/trio-typing.txt | $(UV)
 	@echo "installing requirements/trio-typing.txt into .venv-trio-typing"
 	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv-trio-typing
-	@$(SYNC) --python .venv-trio-typing/bin/python requirements/trio-typing.txt
+	@$(SYNC) $< --python .venv-trio-typing/bin/python $<
 	@touch $@

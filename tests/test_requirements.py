@@ -14,17 +14,23 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS: dict[str, list[str | dict[str, str]]] = PROJECT["dependency-groups"]
+SPARK = PROJECT["project"]["optional-dependencies"]["spark"]
 LOCKS = {  # as `make lock` makes them
     "run": ["build"],
-    "dev": ["build", "dev"],
+    "spark": ["build", "build-spark"],
+    "dev": ["build", "build-spark", "dev"],
     "trio-typing": ["trio-typing-compat"],
 }
 
 
-def pins(lock: str) -> dict[str, str]:
-    """Name: version, of each package that is pinned with at least one hash."""
+def pinned_lines(lock: str) -> list[tuple[str, str]]:
+    """Name and version of each line with at least one hash; a package may have a line for each range of Pythons."""
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
-    return dict(re.findall(r"^([\w.-]+)==(\S+)[^\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE))
+    return re.findall(r"^([\w.-]+)==(\S+)[^\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(pinned_lines(lock))
 
 
 def wanted(group: str) -> list[str]:
@@ -37,21 +43,23 @@ def wanted(group: str) -> list[str]:
 def test_a_lock_pins_with_hashes_and_names_no_place(lock: str) -> None:
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
     assert "://" not in text and "index" not in text
-    assert len(pins(lock)) == len(re.findall(r"^[\w.-]+", text, re.MULTILINE))
+    assert len(pinned_lines(lock)) == len(re.findall(r"^[\w.-]+", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("lock", "groups"), LOCKS.items())
 def test_a_lock_holds_what_the_project_asks_for(lock: str, groups: list[str]) -> None:
     pinned = pins(lock)
-    for line in [*PROJECT["project"]["dependencies"], *(each for group in groups for each in wanted(group))]:
+    extra = SPARK if "build-spark" in groups else []
+    for line in [*PROJECT["project"]["dependencies"], *extra, *(each for group in groups for each in wanted(group))]:
         requirement = Requirement(line)
         version = pinned.get(canonicalize_name(requirement.name), "nothing")
         assert requirement.specifier.contains(version), f"{lock}.txt has {version} for {line}: run `make lock`"
 
 
 def test_the_product_is_the_same_with_and_without_the_tools() -> None:
-    run, dev = pins("run"), pins("dev")
-    assert {name: dev.get(name) for name in run} == run
+    run, spark, dev = pins("run"), pins("spark"), pins("dev")
+    assert {name: spark.get(name) for name in run} == run
+    assert {name: dev.get(name) for name in spark} == spark
 
 
 def test_the_build_group_is_what_the_build_system_asks_for() -> None:
