@@ -29,6 +29,7 @@ READ_BYTES_MAX = 256 * 1024
 PARTS_MAX = 65_536
 BUSY_S = 0.005
 SILENCES_MAX = 3
+PING_NS = 60_000_000_000
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 DISPLACED = (
     "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
@@ -124,6 +125,7 @@ class Outlet:
         self.is_idle = False  # no message since the message router last looked
         self.problem = ""  # that it refuses what we send, for the operator
         self.silences = 0  # so often it looked in vain for any sign of life
+        self._pinged_ns = 0
         self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
         self._session = session
@@ -173,11 +175,13 @@ class Outlet:
             self.scope.deadline = trio.current_time() + self._goodbye_s
 
     def look(self, mono_ns: int) -> None:
-        """Called every `ping_s` seconds: ping whoever has been silent since; silent three times, it is gone."""
+        """Called every `ping_s` seconds: ping whoever has been silent since, and once a minute whoever has not, for the
+        clock and the log head in its pong; silent three times, it is gone."""
         if self.silences >= SILENCES_MAX:
             self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
             self.scope.cancel()
-        elif self.silences:
+        elif self.silences or mono_ns - self._pinged_ns >= PING_NS:
+            self._pinged_ns = mono_ns
             self.say(link.Ping(mono_ns))
         self.silences += 1
 

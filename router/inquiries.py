@@ -12,6 +12,8 @@ from router.core.crypto import PublicKey
 from router.core.effects import Now
 from router.core.events import Counts
 from router.core.inquiry import Inquiry
+from router.core.line import encode_line, rows
+from router.core.rights import OF_CLIENTS
 from router.core.router import Router
 from router.disk.store import Store
 
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 900_000
 ROWS_MAX = 4_000
+LOG_BYTES_MAX = 700_000
+LOG_VALUES = 64
 
 
 class Asked(Protocol):
@@ -40,9 +44,11 @@ class Inquiries:
     """`facts` are those that do not change while the node runs; `reload` reads the neighbours again."""
 
     def __init__(
-        self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]]
-    ) -> None:
+        self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]],
+        sealed_seq: Callable[[], int],
+    ) -> None:  # fmt: skip
         self._facts = facts
+        self._sealed_seq = sealed_seq
         self._reload = reload
         self._problems = problems
         self._asked: Asked | None = None
@@ -54,7 +60,7 @@ class Inquiries:
         """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
         words: dict[str, Callable[[str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
-            "drop": self._drop, "reload": self._reloaded,
+            "drop": self._drop, "reload": self._reloaded, "log": self._log,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -105,7 +111,8 @@ class Inquiries:
             if key not in found:
                 found[key] = {
                     "address": key.hex(), "name": known.name, "state": "blocked" if known.blocked else "away",
-                    "standing": "client" if known.grants else "peer", "where": ", ".join(known.urls), "in_flight": 0,
+                    "standing": "client" if known.grants & OF_CLIENTS else "peer",
+                    "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
                     "problem": problems.get(key) or None,
                 }  # fmt: skip
@@ -132,6 +139,32 @@ class Inquiries:
             }
             for one in waiting[:ROWS_MAX]
         ]  # fmt: skip
+
+    def _log(self, after: str) -> dict[str, Any]:
+        """The events that no segment holds yet, as lines, from behind the sequence number `after` on; a part of them.
+
+        `next_seq`: the one behind the last line told; `sealed_seq`: up to there segments hold the log. What is sealed
+        between two questions is in a segment by then, and is not told here.
+        """
+        if not after.isdecimal():
+            return {"error": f"{after!r} is not a sequence number"}
+        actor, sealed = self._actor, self._sealed_seq()
+        me = bytes(actor.router.directory.me)
+        done, size, told = max(int(after), sealed), 0, list[str]()
+        while values := actor.store.log_values(done, LOG_VALUES, within=True):
+            began = done
+            for row in (row for _, value in values for row in rows(value, me)):
+                if row.seq + row.n - 1 <= done:
+                    continue
+                line = encode_line(row).decode()
+                size += len(json.dumps(line))
+                if size > LOG_BYTES_MAX and told:
+                    return {"lines": told, "next_seq": done + 1, "sealed_seq": sealed, "more": True}
+                told.append(line)
+                done = row.seq + row.n - 1
+            if done == began:
+                break
+        return {"lines": told, "next_seq": done + 1, "sealed_seq": sealed, "more": False}
 
     def _groups(self, _: str) -> list[dict[str, Any]]:
         rows = [(one.group.hex(), one.subscriber.hex(), one.local) for one in self._actor.router.groups]

@@ -24,6 +24,7 @@ from router.core.effects import (
     Effect,
     Fetch,
     Hand,
+    Heard,
     Inquire,
     Now,
     Pulled,
@@ -34,10 +35,12 @@ from router.core.effects import (
 from router.core.intake import Arrived
 from router.core.job import Job
 from router.core.reasons import Reason
+from router.core.rights import WHY
 from router.core.router import Router
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import MapFull
+from router.fates import Fates
 from router.housekeeping import Housekeeping, HousekeepingLimits
 from router.inquiries import Inquiries
 from router.verify import Verifiers
@@ -59,6 +62,13 @@ class ClearQueue:
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
     """The directory of neighbours has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """To be done between two transactions, when store and router agree and may be looked at."""
+
+    act: Callable[[Now], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,7 @@ class MessageRouter(TrioActor):
     def __init__(
         self, router: Router, store: Store, logbook: Logbook, in_flight: InFlight, clock: Clock, verifiers: int,
         limits: CycleLimits, housekeeping: HousekeepingLimits, dial: Callable[[bytes], None], inquiries: Inquiries,
+        fates: Fates,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(router.directory.me)
@@ -104,6 +115,8 @@ class MessageRouter(TrioActor):
         self._dial = dial
         self._inquiries = inquiries
         inquiries.attach(self)
+        self._fates = fates
+        fates.attach(self)
         self._verifiers = Verifiers(verifiers, self._verified)
         self.outlets: dict[int, Outlet] = {}
         self.measured: dict[int, Measured] = {}
@@ -120,7 +133,7 @@ class MessageRouter(TrioActor):
         )
 
     def on_start(self) -> None:
-        self.router.note("start", (("arrival", self.router.next_arrival),), self.now())
+        self.router.begin(self.now())
         self.nursery.start_soon(self._verifiers.run)
         self.nursery.start_soon(self._run_cycles)
         self.nursery.start_soon(self._tick)
@@ -137,6 +150,9 @@ class MessageRouter(TrioActor):
                 return queue is not None and queue.total.messages > 0
             case Measured():
                 self.measured[message.link] = message
+                self.router.witness.heard(
+                    message.link, message.rtt_ns, message.offset_ns, message.head, self.now()
+                )  # commits with whatever comes next
             case _:
                 self._told.append(message)
                 self._work.set()
@@ -153,6 +169,12 @@ class MessageRouter(TrioActor):
         """The directory of neighbours is new."""
         self._told.append(Reconfigured())
         self._work.set()
+
+    def between(self, act: Callable[[Now], None]) -> None:
+        """Do it in the next cycle."""
+        self._told.append(Between(act))
+        self._work.set()
+        self._urgent.set()
 
     def now(self) -> Now:
         return Now(self._clock.wall_ns(), self._clock.mono_ns())
@@ -248,6 +270,8 @@ class MessageRouter(TrioActor):
                 self.router.clear_queue(recipient)
             case Reconfigured():
                 self.router.neighbours_changed(now)
+            case Between(act):
+                act(now)
             case _:
                 log.error("the message router was told %r, which it does not know", type(message).__name__)
 
@@ -315,12 +339,23 @@ class MessageRouter(TrioActor):
                     self.router.pulled(effect.link, effect.group, *found, now)
                     self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Inquire):
-                self.router.answer(effect.link, self._inquiries.answer(effect.inquiry), now)
-                self._carry_out(self.router.take_effects(), now)
+                self._inquire(effect, now)
+            elif isinstance(effect, Heard):
+                self._fates.answered(effect.neighbour, effect.text)
             else:
                 outlet = outlets.get(effect.link)
                 if outlet is not None:
                     self._speak(outlet, effect)
+
+    def _inquire(self, effect: Inquire, now: Now) -> None:
+        inquiry = effect.inquiry
+        if effect.neighbour is not None:
+            self._fates.asked(effect.link, effect.neighbour, inquiry.argument)
+        elif inquiry.ask == WHY:
+            self._fates.ask(effect.link, inquiry.argument)
+        else:
+            self.router.answer(effect.link, self._inquiries.answer(inquiry), now)
+            self._carry_out(self.router.take_effects(), now)
 
     def _speak(self, outlet: Outlet, effect: Tell | Say | Close) -> None:
         if isinstance(effect, Tell):

@@ -37,6 +37,7 @@ from router.disk.eventlog import Segments
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import Beginning, StoreLimits
+from router.fates import Fates
 from router.housekeeping import HousekeepingLimits
 from router.inquiries import Inquiries
 from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
@@ -207,7 +208,8 @@ class Node:
                     max(config.limits.clock_step_s_max, config.limits.lifetime_s_max), config.link.ping_s,
                 ),
                 pool.want,
-                Inquiries(self._facts, self.reload, lambda: pool.problems),
+                Inquiries(self._facts, self.reload, lambda: pool.problems, self._logbook.sealed_seq),
+                Fates(self._logbook, lambda: pool.problems, config.limits.ttl_s_max),
             )  # fmt: skip
             await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]

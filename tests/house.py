@@ -20,6 +20,7 @@ _PURE = """
 PURE = _PURE.split()
 LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
+    ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core\..*|streams\..*|transport)", []),
     ("services/", r"router(\.(core\..*|actors\..*|client(\..*)?|service|transport))?|services\.OWN(\..*)?", []),

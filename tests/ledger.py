@@ -17,6 +17,7 @@ class Ledger:
     """One node's log, read. A pair is (arrival number, recipient)."""
 
     ids: dict[int, bytes] = field(default_factory=dict)  # arrival -> id
+    parcels: dict[int, int] = field(default_factory=dict)  # arrival -> the first of its accepted event
     destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> of a unicast
     ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
     handed: dict[tuple[int, bytes], int] = field(default_factory=lambda: defaultdict(int))
@@ -45,7 +46,8 @@ class Ledger:
 
 
 def read(log: Iterable[tuple[int, bytes, list[Event]]]) -> Ledger:
-    """Sequence numbers are gapless, arrivals and ids are accepted once, nothing ends that was not accepted."""
+    """Sequence numbers are gapless, arrivals and ids are accepted once, nothing ends that was not accepted, and what
+    happens outward names the accepted event that it is about."""
     ledger = Ledger()
     following = 1
     for first_seq, _, events in log:
@@ -63,14 +65,17 @@ def _enter(ledger: Ledger, event: Event) -> None:
             for at in range(span(event)):
                 assert event.first + at not in ledger.ids, "an arrival number was given twice"
                 ledger.ids[event.first + at] = event.ids[at * 32 : at * 32 + 32]
+                ledger.parcels[event.first + at] = event.first
                 ledger.destinations[event.ids[at * 32 : at * 32 + 32]] = event.destination
                 for recipient in event.recipients:
                     ledger.ends[event.first + at, recipient] = []
-        case Outward(event="pulled"):
-            pass  # answers a question, and is owed to nobody
         case Outward():
+            arrivals = [at for first, count in event.ranges for at in range(first, first + count)]
+            assert {ledger.parcels[at] for at in arrivals} == {event.parcel}, f"{event.event}: another parcel's"
+            if event.event == "pulled":
+                return  # answers a question, and is owed to nobody
             ledger.ranges += len(event.ranges)
-            for pair in ((at, event.recipient) for first, count in event.ranges for at in range(first, first + count)):
+            for pair in ((at, event.recipient) for at in arrivals):
                 assert pair in ledger.ends, f"{event.event}: was never owed"
                 if event.event == "forwarded":
                     ledger.handed[pair] += 1

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+from log_facts import read_log
+
 from router.core.crypto import SigningKey
 from router.core.events import Event, Outward, encode_events, span
 from router.core.line import Line, decode_line
-from router.disk.eventlog import Limits, Sealer, Segments
-from router.disk.logchain import read_segments
+from router.disk.eventlog import Limits, Segments
+from router.disk.log_index import INDEX
+from router.disk.sealer import Sealer
 
 KEY, OTHER = SigningKey(b"r" * 32), SigningKey(b"x" * 32)
 BOOT = bytes(range(16))
@@ -51,7 +54,8 @@ def seal_each(directory: Path, *times_s: int) -> Segments:
 
 
 def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
+    """But for the indexes beside segments."""
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith(INDEX))
 
 
 def file_lines(path: Path) -> list[Line]:
@@ -59,5 +63,5 @@ def file_lines(path: Path) -> list[Line]:
 
 
 def problems(directory: Path) -> list[str]:
-    found = read_segments(directory, KEY.public)
-    return [str(one).removeprefix(f"{directory}/") for segment in found for one in segment.problems]
+    """All that is wrong with the log of `KEY` in this directory."""
+    return read_log(directory, KEY.public).problems

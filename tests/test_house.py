@@ -24,6 +24,8 @@ FORBIDDEN = [
     ("layers", "router/core/clock.py", "from ..store import Store"),
     ("layers", "router/core/clock.py", "def load():\n    import os"),
     ("layers", "router/node.py", "from transports.tls import dial"),
+    ("layers", "router/node.py", "from spark_analytics import evidence"),
+    ("layers", "router/audit/local.py", "from services.dmq import pool"),
     ("layers", "transports/tls.py", "from router.node import Node"),
     ("layers", "transports/tls.py", "from transports import unix"),
     ("layers", "services/web.py", "from router.store import Store"),
@@ -55,6 +57,7 @@ ALLOWED = [
         "router/node.py",
         "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store",
     ),
+    ("router/audit/local.py", "import duckdb\nfrom router.core import line\nfrom spark_analytics import evidence"),
     ("router/cli.py", "def bench():\n    import rich"),
     (
         "transports/tls.py",

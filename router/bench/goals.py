@@ -13,6 +13,7 @@ from router.bench import scenarios, traffic, yardstick
 from router.bench.scenarios import Bench, Shape
 
 TIMES = 3
+LOG_TIMES = 5  # two nearly equal rates are compared
 BACKLOG_MESSAGES = 1_000_000
 CROWD = 100
 
@@ -73,6 +74,17 @@ def _stalled(bench: Bench) -> Row:
     return pairs[-1][1] | {"slower": median(slower), "slower_each": [round(one, 3) for one in slower]}
 
 
+def _logged(bench: Bench) -> Row:
+    """What the event log takes of the rate: each run beside one of a node that writes none."""
+    unlogged = replace(bench, program="router.bench.unlogged")
+    pairs = [(_fresh(unlogged, "unix", Shape()), _fresh(bench, "unix", Shape())) for _ in range(LOG_TIMES)]
+    costs = [1 - row["messages_per_s"] / bare["messages_per_s"] for bare, row in pairs]
+    cpu_us = median(row["cpu_us_per_message"] - bare["cpu_us_per_message"] for bare, row in pairs)
+    return pairs[-1][1] | {
+        "log_cost": median(costs), "log_cost_each": [round(one, 3) for one in costs], "log_cpu_us_per_message": cpu_us,
+    }  # fmt: skip
+
+
 def _backlog(bench: Bench) -> Row:
     bench.traffic = traffic.make(bench.base / "backlog", BACKLOG_MESSAGES, bench.body_bytes)
     bench.yardstick = yardstick.run(bench.traffic, 1.0)
@@ -108,6 +120,7 @@ GOALS: tuple[tuple[Callable[[Bench], Row], tuple[Goal, ...]], ...] = (
         Goal("Each message 20 times: multiple of the one-core yardstick", "ratio_one_core", 5.0),
     )),
     (_stalled, (Goal("A stalled subscriber among 100: how much the others slow down", "slower", 0.10, False),)),
+    (_logged, (Goal("The event log: share of the rate that it costs", "log_cost", 0.10, False),)),
     (_backlog, (
         Goal(f"Draining {BACKLOG_MESSAGES:,} messages: multiple of the one-core yardstick", "ratio_one_core", 6.0),
         Goal("Memory with all of them queued, as a multiple of that with a fifth", "memory_growth", 1.1, False),

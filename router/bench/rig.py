@@ -77,12 +77,13 @@ class Client:
 
 @dataclass
 class Rig:
-    """The node under test. `verifiers` and `settings` are flags of `router serve`."""
+    """The node under test. `settings` are flags of `router serve`; `program` is the module that is run."""
 
     home: Path
     transport: str
     settings: dict[str, str] = field(default_factory=dict)
     grants: list[bytes] = field(default_factory=list)
+    program: str = "router"
     address: str = ""
     url: str = ""
     process: subprocess.Popen[str] | None = None
@@ -90,7 +91,7 @@ class Rig:
     def start(self) -> None:
         flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = ["--listen", "tls://127.0.0.1:0"] if self.transport == "tls" else []
-        command = [sys.executable, "-m", "router", "--home", str(self.home), "serve", "--json", *listen, *flags]
+        command = [sys.executable, "-m", self.program, "--home", str(self.home), "serve", "--json", *listen, *flags]
         if not (self.home / "router.toml").exists():
             self._prepare()
         self.process = apart(command, text=True)

@@ -32,6 +32,7 @@ class Bench:
     synced: bool = True
     verifiers: int | None = None
     body_bytes: int = 1024
+    program: str = "router"
 
     def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
         flags = dict(settings)
@@ -41,7 +42,7 @@ class Bench:
             flags["verify.verifiers"] = str(self.verifiers)
         grants = [bytes(key.public) for key in keys] if transport == "tls" else []
         home = Path(tempfile.mkdtemp(prefix="home", dir=self.base))
-        rig = Rig(home, transport, flags, grants)
+        rig = Rig(home, transport, flags, grants, self.program)
         rig.start()
         return rig
 

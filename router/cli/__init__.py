@@ -38,7 +38,9 @@ COMMANDS: dict[str, Entry] = {
     "peers": Entry("router.cli.views:peers", "Who is connected."),
     "queue": Entry("router.cli.views:queue", "What waits for whom; drop it."),
     "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
+    "why": Entry("router.cli.why:why", "What became of a message."),
     "config": Entry("router.cli.settings:config", "Check and show the configuration."),
+    "audit-sample": Entry("router.cli.audit_sample:audit_sample", "Logs of a made-up fleet, and the truth about them."),
     "bench": Entry("router.bench.command:bench", "Measure this machine."),
     "demo": Entry("router.demo.command:demo", "A core and two edges on this machine: killed, restarted, counted."),
 }

@@ -8,25 +8,25 @@ from typing import Any
 import trio
 
 from router.cli.exits import Exit, Failure
-from router.client.node import connect
+from router.client.node import ANSWER_S, connect
 from router.core.crypto import PublicKey
 from router.settings.home import Home
 
 
-def ask(home: Home, word: str, argument: str = "") -> Any:
+def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
     """The node's answer, decoded JSON. `Failure` if it is an error; errors of the client otherwise."""
-    return trio.run(_asked, home, word, argument)[0]
+    return trio.run(_asked, home, word, argument, timeout_s)[0]
 
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:
     """The node's neighbours and apps, without the one that asks."""
-    found, asker = trio.run(_asked, home, "peers", "")
+    found, asker = trio.run(_asked, home, "peers", "", ANSWER_S)
     return [one for one in found if one["address"] != asker.hex()]
 
 
-async def _asked(home: Home, word: str, argument: str) -> tuple[Any, PublicKey]:
+async def _asked(home: Home, word: str, argument: str, timeout_s: float) -> tuple[Any, PublicKey]:
     async with connect(home=home) as node:
-        answer = json.loads(await node.ask(word, argument))
+        answer = json.loads(await node.ask(word, argument, timeout_s=timeout_s))
         asker = node.key
     if isinstance(answer, dict) and "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))

@@ -95,7 +95,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.client.journal import JournalError
     from router.core.application import SealError
     from router.core.text import BadText
-    from router.disk.eventlog import LogNotWritten
+    from router.disk.log_file import LogNotWritten
     from router.disk.store_terms import StoreError
     from router.service import UnknownService
     from router.settings.config_text import ConfigError

@@ -20,7 +20,7 @@ from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerCh
 from router.settings.home import Home
 from router.settings.names import Names
 
-GRANTS = ("join", "store", "relay")
+GRANTS = ("join", "store", "relay", "why")
 
 
 @click.group(cls=Group)
@@ -32,7 +32,7 @@ def peer() -> None:
 @click.argument("address")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--name", help="What to call it here.")
-@click.option("--grant", metavar="RIGHTS", help="What it may do here: any of join,store,relay.")
+@click.option("--grant", metavar="RIGHTS", help="What it may do here: any of join,store,relay,why.")
 @click.option("--uplink", is_flag=True, help="Join our groups there and publish through it.")
 @json_option
 def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None, uplink: bool, as_json: bool) -> None:

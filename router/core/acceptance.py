@@ -272,7 +272,9 @@ class Acceptance:
         whole = ((parcel.first, parcel.count),)
         for recipient, reason in left_out:
             desk.changes.events.append(
-                ev.Outward(now.wall_ns, now.mono_ns, "refused", recipient, link.id, whole, reason, 0, 0, 0)
+                ev.Outward(
+                    now.wall_ns, now.mono_ns, "refused", recipient, link.id, whole, reason, 0, 0, 0, parcel.first
+                )
             )
             self._outcomes.miss(recipient, parcel, 0, parcel.count, reason)
         self._outcomes.accepted(parcel, link, left_out)

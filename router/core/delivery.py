@@ -79,7 +79,7 @@ class Delivery:
             link = self._links.to(recipient)
             assert link is not None
             self._hand(link, parcel, 0, parcel.count, now)
-            self._outward("unconfirmed", recipient, link.id, ((parcel.first, parcel.count),), None, now)
+            self._outward("unconfirmed", recipient, link.id, parcel.first, ((parcel.first, parcel.count),), None, now)
 
     def can_take_now(self, recipient: bytes, parcel: Parcel) -> bool:
         link = self._links.to(recipient)
@@ -91,7 +91,7 @@ class Delivery:
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
         link.flights.append(Flight(n, parcel, start, stop, now.mono_ns))
         self._desk.effects.append(Hand(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
-        self._outward("forwarded", link.key, link.id, ((parcel.first + start, stop - start),), None, now)
+        self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
 
     def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now, wall_s: int) -> None:
         """What the store read for a `Fetch`: hand over what fits; not `more`: that was all.
@@ -228,7 +228,7 @@ class Delivery:
         queue = self._queues.of(link.key)
         pause_s = self._limits.retry_s_min, self._limits.retry_s_max
         arrival = parcel.first + index
-        self._outward("deferred", link.key, link.id, ((arrival, 1),), reason, now)
+        self._outward("deferred", link.key, link.id, parcel.first, ((arrival, 1),), reason, now)
         if reason not in OF_THE_NODE and queue.held.refuse(
             parcel.stream, arrival, now.mono_s, pause_s, self._limits.streams_held_max
         ):
@@ -266,7 +266,8 @@ class Delivery:
         if queue.held:
             self._let_go(queue, parcel, state)
         self._desk.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
-        self._outward(state, recipient, link, ((parcel.first + start, count),), reason, now, duration_ns)
+        ranges = ((parcel.first + start, count),)
+        self._outward(state, recipient, link, parcel.first, ranges, reason, now, duration_ns)
         self._outcomes.follow(parcel, start, stop, recipient, state, reason)
         if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
             self._outcomes.miss(recipient, parcel, start, stop, reason)
@@ -337,17 +338,17 @@ class Delivery:
                 for at, (start, stop) in enumerate(runs):
                     self._desk.changes.finished.append(Finished(recipient, first, start, stop, 0 if at else size))
                 ranges = tuple((first + start, stop - start) for start, stop in runs)
-                self._outward("dropped", recipient, 0, ranges, Reason.STORE_DAMAGED, now)
+                self._outward("dropped", recipient, 0, first, ranges, Reason.STORE_DAMAGED, now)
             self._queues.forget_if_empty(recipient)
 
     def _outward(
-        self, state: str, recipient: bytes, link: int, ranges: tuple[tuple[int, int], ...], reason: Reason | None,
-        now: Now, duration_ns: int = 0,
+        self, state: str, recipient: bytes, link: int, parcel: int, ranges: tuple[tuple[int, int], ...],
+        reason: Reason | None, now: Now, duration_ns: int = 0,
     ) -> None:  # fmt: skip
         queue = self._queues.by_recipient.get(recipient)
         depth = queue.total.messages if queue is not None else 0
         self._desk.changes.events.append(
-            ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns)
+            ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns, parcel)
         )
 
 

@@ -118,10 +118,18 @@ class Pulled(NamedTuple):
 
 
 class Inquire(NamedTuple):
-    """An operator's command asks; the answer goes back through `Router.answer`."""
+    """An operator's command asks, or a `neighbour` does; the answer goes back through `Router.answer`."""
 
     link: int
     inquiry: Inquiry
+    neighbour: bytes | None = None
+
+
+class Heard(NamedTuple):
+    """A neighbour's router answers what it was asked through `Router.ask`."""
+
+    neighbour: bytes
+    text: bytes
 
 
 class Close(NamedTuple):
@@ -132,7 +140,7 @@ class Close(NamedTuple):
     text: str
 
 
-Effect = Settle | Hand | Tell | Say | Fetch | Dial | Pulled | Inquire | Close
+Effect = Settle | Hand | Tell | Say | Fetch | Dial | Pulled | Inquire | Heard | Close
 
 
 @dataclass(slots=True)

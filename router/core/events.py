@@ -81,7 +81,8 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
     """What happened, for one recipient, to the messages of these `(first arrival number, count)` ranges.
 
     `forwarded` is a write, an attempt; `delivered` a local recipient's settling, `acked` the next router's.
-    `depth` is the recipient's queue in messages; `duration_ns` is how long what has ended took.
+    `depth` is the recipient's queue in messages; `duration_ns` is how long what has ended took. `parcel` is the
+    arrival number of the first message of the `Accepted` that all the ranges lie in; older routers left it out.
     """
 
     at_ns: Natural
@@ -94,6 +95,7 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
     attempt: Natural
     depth: Natural
     duration_ns: Natural
+    parcel: Natural | None = None
 
 
 class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):

@@ -44,6 +44,11 @@ class Held:
         hold = self._holds.get(stream)
         return hold is not None and hold.retry_at > 0
 
+    def retry_at(self, stream: Stream) -> float:
+        """The monotonic second from which the stream is tried again; 0: it is not held back."""
+        hold = self._holds.get(stream)
+        return hold.retry_at if hold is not None else 0.0
+
     def passes_over(self, stream: Stream, arrival: int) -> bool:
         """The same for a message that comes from the queue: if it stays there, it is not forgotten."""
         if not self.holds_back(stream):

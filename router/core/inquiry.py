@@ -1,8 +1,9 @@
-"""What an operator's command asks its node over the owner's socket, inside the body of a unicast to the router.
+"""What an operator's command asks its node over the owner's socket, inside the body of a unicast to the router; and
+what one router asks the next, `why`, where that one's operator grants it.
 
     [7 {"ask": word, "arg": text}]     answered, on that link only, by     [8 bstr]     JSON
 
-Only local links are answered; the words are the node's (`router/inquiries.py`).
+The words are the node's (`router/inquiries.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Answer:
 
 
 def is_inquiry(body: bytes) -> bool:
-    return body[:2] == _ASK
+    """Or an answer to one."""
+    return body[:2] in (_ASK, _ANSWER)
 
 
 def encode_inquiry(value: Inquiry | Answer) -> bytes:
@@ -47,7 +49,7 @@ def decode_inquiry(body: bytes) -> Inquiry | Answer:
     if body[:2] == _ANSWER:
         _, text = shape.array(decode(body), "an answer", 2, 2)
         return Answer(shape.octets(text, "the text of an answer", 0, 1 << 20))
-    if len(body) > ASK_BYTES_MAX or not is_inquiry(body):
+    if len(body) > ASK_BYTES_MAX or body[:2] != _ASK:
         raise Malformed("not an inquiry")
     fields = shape.array(decode(body), "an inquiry", 2, 2)[1]
     if not isinstance(fields, dict) or set(fields) != {"ask", "arg"}:

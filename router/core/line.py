@@ -47,6 +47,7 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     recipients: Sequence[str] | None = None
     recipient: str | None = None
     ranges: Sequence[tuple[int, int]] | None = None
+    parcel: int | None = None
     reason: str | None = None
     attempt: int | None = None
     depth: int | None = None
@@ -82,6 +83,11 @@ def encode_lines(rows: Sequence[Line]) -> bytes:
     return _ENCODER.encode_lines(rows)
 
 
+def encode_line(row: Line) -> bytes:
+    """One line's bytes, without its newline."""
+    return _ENCODER.encode(row)
+
+
 def decode_line(line: bytes) -> Line:
     """The line that these bytes are; `ValueError` with a text for people if they are none."""
     try:
@@ -95,7 +101,11 @@ def decode_line(line: bytes) -> Line:
 
 def rows(value: bytes, router: bytes) -> list[Line]:
     """The lines of one value of the store; `Malformed` if it is none."""
-    seq, boot, events = decode_events(value)
+    return event_rows(*decode_events(value), router)
+
+
+def event_rows(seq: int, boot: bytes, events: Sequence[Event], router: bytes) -> list[Line]:
+    """The same of events of which the first has the sequence number `seq`."""
     out: list[Line] = []
     names = router.hex(), boot.hex()
     for event in events:
@@ -118,7 +128,7 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
             return Line(
                 VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
                 recipient=event.recipient.hex(), link=event.link, count=stands_for(event),
-                ranges=event.ranges,
+                ranges=event.ranges, parcel=event.parcel,
                 reason=None if event.reason is None else reason_word(event.reason),
                 attempt=event.attempt, depth=event.depth, duration_ns=event.duration_ns,
             )  # fmt: skip

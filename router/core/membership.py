@@ -12,7 +12,7 @@ from . import events as ev
 from .codec import Malformed
 from .control import Control, Join, JoinAck, Leave, LeaveAck, Pull, UnknownControl, decode_control, encode_control
 from .crypto import PublicKey, SigningKey
-from .effects import Desk, Inquire, Now, Pulled, Tell
+from .effects import Desk, Heard, Inquire, Now, Pulled, Tell
 from .groups import Groups, Subscription
 from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from .intake import CARRIED, Row
@@ -20,7 +20,7 @@ from .lifetime import expiry_min
 from .links import Flight, Link, Links
 from .message import open_message, seal_unicast
 from .reasons import Reason
-from .rights import JOIN, Directory, Standing
+from .rights import JOIN, WHY, Directory, Standing
 
 CONTROL_LIFE_S = 3600
 JOIN_AGAIN_S = 5
@@ -93,16 +93,25 @@ class Membership:
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
-        if link.standing is not Standing.LOCAL or not isinstance(inquiry, Inquiry):
+        """Apps of this node's owner ask anything; neighbours that we know ask one thing, and answer it."""
+        if link.standing is Standing.LOCAL and isinstance(inquiry, Inquiry):
+            self._desk.effects.append(Inquire(link.id, inquiry))
+            return None
+        if link.standing in (Standing.LOCAL, Standing.STRANGER) or link.app:
             return Reason.NOT_AUTHORISED, "only apps of this node's owner ask, and only this router answers"
-        self._desk.effects.append(Inquire(link.id, inquiry))
+        if isinstance(inquiry, Answer):
+            self._desk.effects.append(Heard(link.key, inquiry.text))
+        elif inquiry.ask == WHY:
+            self._desk.effects.append(Inquire(link.id, inquiry, link.key))
+        else:
+            return Reason.NOT_AUTHORISED, "of a router's own state only apps of its owner ask"
         return None
 
     def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:
         if success or link.standing is not Standing.STRANGER:
             self.say(link, control, now)
 
-    def say(self, link: Link, control: Control | Answer, now: Now, to: PublicKey | None = None) -> None:
+    def say(self, link: Link, control: Control | Answer | Inquiry, now: Now, to: PublicKey | None = None) -> None:
         """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0.
 
         A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
@@ -110,7 +119,7 @@ class Membership:
         """
         expiry = expiry_min(now.wall_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
-        body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
+        body = encode_inquiry(control) if isinstance(control, Answer | Inquiry) else encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
         if not link.outgoing.takes_control(len(wire)):
             return

@@ -33,6 +33,14 @@ class QueueLimits:
     share_percent: int = 25
     strangers_percent: int = 1
 
+    def told(self) -> tuple[tuple[str, int], ...]:
+        """As the log tells them: a recipient's queue, of which one group, source or neighbour may fill a share."""
+        return (
+            ("queue_messages_max", self.recipient_messages_max), ("queue_bytes_max", self.recipient_bytes_max),
+            ("group_percent", self.share_percent), ("node_messages_max", self.node_messages_max),
+            ("node_bytes_max", self.node_bytes_max),
+        )  # fmt: skip
+
 
 @dataclass(slots=True)
 class Tally:

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-JOIN, STORE, RELAY = "join", "store", "relay"
+JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
+OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
+"""Who has one of these is a client; to ask `why` makes nobody one."""
 STRANGERS = bytes(32)  # no key: what strangers bring is charged to all of them together
 
 
@@ -72,7 +74,7 @@ class Directory:
         if key in self.locals or owner:
             return Standing.LOCAL
         if known is not None:
-            return Standing.CLIENT if known.grants else Standing.PEER
+            return Standing.CLIENT if known.grants & OF_CLIENTS else Standing.PEER
         return Standing.STRANGER if self.accept_strangers else None
 
     def is_blocked(self, key: bytes) -> bool:

@@ -21,7 +21,7 @@ from .effects import Close, Decision, Desk, Effect, Now
 from .examination import Examination
 from .groups import Groups
 from .index import Index, IndexLimits
-from .inquiry import Answer
+from .inquiry import Answer, Inquiry
 from .intake import Arrived
 from .job import Job
 from .lifetime import expiry_s
@@ -40,6 +40,7 @@ from .routes import Routes
 from .routing import Plans, Routing
 from .seen import Seen
 from .session import Allowance
+from .witness import Witness
 
 TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
 
@@ -93,6 +94,7 @@ class Router:
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
             self._desk, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
         )  # fmt: skip
+        self.witness = Witness(directory, self.links, self._desk)
         self._recover(recovered, now)
 
     def __repr__(self) -> str:
@@ -307,7 +309,7 @@ class Router:
         self._membership.say(link, Carried(parcel.wire(index)), now)
         whole = ((parcel.first + index, 1),)
         self._desk.changes.events.append(
-            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0)
+            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
         )
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
@@ -319,6 +321,13 @@ class Router:
         link = self.links.get(number)
         if link is not None:
             self._membership.say(link, Answer(text), now)
+
+    def ask(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
+        """Ask a neighbour's router; its answer comes as `Heard`. False: it is not connected."""
+        link = self.links.to(key)
+        if link is not None and not link.app:
+            self._membership.say(link, inquiry, now)
+        return link is not None and not link.app
 
     def released(self, messages: int, size: int) -> None:
         """The store let go of parcels that nobody is owed any more."""
@@ -355,6 +364,12 @@ class Router:
     def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
         """Write a state event of the node itself."""
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    def begin(self, now: Now) -> None:
+        """The first events of a run: that it began, and which limits are in force."""
+        self.note("start", (("arrival", self.next_arrival),), now)
+        limits = self._limits
+        self.note("config", (*limits.queues.told(), ("ttl_s_max", limits.acceptance.ttl_s_max)), now)
 
     def clock_stepped(self, by_s: int, now: Now) -> None:
         self.note("clock_step", (("by_s", by_s),), now)

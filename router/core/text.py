@@ -108,6 +108,17 @@ def bech32m_decode(text: str) -> tuple[str, bytes]:
     return prefix, raw
 
 
+def bech32m_bits(characters: str) -> int:
+    """Some of the data of a bech32m text, five bits each, as a number; ValueError with half a sentence if one of them
+    never stands there."""
+    number = 0
+    for one in characters:
+        if one not in _VALUE_OF:
+            raise ValueError(f'the character "{one}" never stands in a key')
+        number = number << 5 | _VALUE_OF[one]
+    return number
+
+
 def _decoded(text: str, kind: Kind | None) -> tuple[str, bytes]:
     try:
         return bech32m_decode(text)

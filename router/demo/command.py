@@ -43,6 +43,7 @@ def demo(messages: int, keep: bool, as_json: bool) -> None:
             say_json(_json(counts, failures))
         else:
             _print(counts)
+            _print_asked(counts)
         if failures:
             raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
         if not as_json:
@@ -94,8 +95,15 @@ def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
         "lost": sum(one.lost for one in counts.heard), "doubled": sum(one.doubled for one in counts.heard),
         "out_of_order": sum(one.out_of_order for one in counts.heard), "apps": [asdict(one) for one in counts.heard],
         "acknowledged_without_core": counts.alone, "waited_for_b": counts.waited, "queued": counts.queued,
+        "why": [asdict(one) for one in counts.asked],
         "core_disk": asdict(counts.disk), "tracebacks": counts.tracebacks, "seconds": counts.seconds,
     }  # fmt: skip
+
+
+def _print_asked(counts: Counts) -> None:
+    for one in counts.asked:
+        say(f"A message that was {one.about}: $ {one.command}\n")
+        say(one.text)
 
 
 def _print(counts: Counts) -> None:

@@ -76,12 +76,22 @@ def search(directories: Iterable[Path], words: bytes, key: bytes) -> Disk:
     return Disk(sum(map(len, found)), sum(one.count(words) for one in found), sum(one.count(key) for one in found))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A `router why` of the end, and what it printed."""
+
+    about: str
+    command: str
+    text: str
+
+
 @dataclass(slots=True)
 class Counts:
     """Everything that was counted.
 
     `alone`: acknowledged by A while the core was dead. `waited`: at the core for B when it came back. `queued`: what
-    is left in the queues of each node at the end. `tracebacks`: who printed one.
+    is left in the queues of each node at the end. `asked`: of a message that was delayed and one that was refused.
+    `tracebacks`: who printed one.
     """
 
     published: int
@@ -91,6 +101,7 @@ class Counts:
     heard: list[Heard] = field(default_factory=list)
     queued: dict[str, int] = field(default_factory=dict)
     disk: Disk = field(default_factory=Disk)
+    asked: list[Asked] = field(default_factory=list)
     tracebacks: list[str] = field(default_factory=list)
     seconds: float = 0.0
 

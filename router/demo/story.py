@@ -10,8 +10,10 @@ from typing import Any
 
 import trio
 
+from router.core.crypto import SigningKey
+from router.core.text import key_text
 from router.demo.cast import App, DemoFailed, Node, Stage
-from router.demo.counts import Counts, Heard, compare, read_book, search
+from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
 from router.demo.telling import Telling
 
 GROUP = "friends"
@@ -42,6 +44,7 @@ class Story:
         self._words = f"words-that-only-members-may-read-{secrets.token_hex(8)}"
         self._group = ""
         self._core_url = ""
+        self._delayed = ""  # the id of a message that A took while it was on its own
         self.core = stage.node("the core", "core")
         self.a = stage.node("edge A", "a")
         self.b = stage.node("edge B", "b")
@@ -58,7 +61,7 @@ class Story:
         began_s = time.monotonic()
         for step in (
             self._set_up, self._start, self._sign_on, self._publish_first, self._kill_b, self._kill_core,
-            self._restart_core, self._bring_b_back, self._drain, self._count,
+            self._restart_core, self._bring_b_back, self._drain, self._ask_why, self._count,
         ):  # fmt: skip
             await step()
         self._counts.seconds = round(time.monotonic() - began_s, 1)
@@ -87,7 +90,7 @@ class Story:
 
     async def _let_edges_in(self) -> None:
         for edge, name in ((self.a, "edge-a"), (self.b, "edge-b")):
-            await self.core.router("peer", "add", edge.address, "--name", name, "--grant", "join,store,relay")
+            await self.core.router("peer", "add", edge.address, "--name", name, "--grant", "join,store,relay,why")
 
     async def _share_group(self) -> None:
         self._group = json.loads(await self.a.router("group", "new", GROUP, "--json"))["group"]
@@ -105,7 +108,8 @@ class Story:
                 nursery.start_soon(self._start_edge, edge)
 
     async def _start_edge(self, edge: Node) -> None:
-        await edge.router("peer", "add", self.core.address, self._core_url, "--name", "core", "--uplink")
+        uplink = ("--name", "core", "--uplink", "--grant", "why")
+        await edge.router("peer", "add", self.core.address, self._core_url, *uplink)
         await edge.start()
 
         def linked(peers: list[dict[str, Any]]) -> bool:
@@ -152,6 +156,7 @@ class Story:
         await self._until_done(most)
         await self._order(most + 1, alone)
         await self._until_done(alone)
+        self._delayed = self.speaker.taken[-1]
         self._counts.alone = alone - known
         kept = await self.a.waiting()
         self._say(
@@ -197,7 +202,19 @@ class Story:
                 self._counts.queued[node.name] = await node.waiting()
             else:
                 self._counts.queued[node.name] = 0
-        self._say("The queues of all three are empty. The nodes stop, and everything is counted.")
+
+    async def _ask_why(self) -> None:
+        """Of two messages that did not go the straight way; one of them to nobody."""
+        nobody = key_text("addr", SigningKey(secrets.token_bytes(32)).public)
+        refused = json.loads(await self.a.router("send", nobody, "is anybody there?", "--json"))["id"]
+        await self.a.until_answer("the refusal of a message to nobody", "queue", lambda queues: not queues)
+        for about, identity in (("delayed", self._delayed), ("refused", refused)):
+            words = ("why", identity[:12], "--follow")
+            self._counts.asked.append(Asked(about, f"router {' '.join(words)}", await self.a.router(*words)))
+        self._say(
+            "The queues of all three are empty. A is asked why one message took so long and another went nowhere. "
+            "The nodes stop, and everything is counted."
+        )
 
     async def _count(self) -> None:
         """When nobody writes any more."""

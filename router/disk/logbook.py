@@ -9,7 +9,11 @@ import trio
 from router.core.codec import Malformed
 from router.core.effects import Now
 from router.core.link import LogHead
-from router.disk.eventlog import Closing, LogNotWritten, Sealer, Segments
+from router.disk.eventlog import Segments
+from router.disk.log_file import LogNotWritten
+from router.disk.log_index import Span
+from router.disk.log_search import Log
+from router.disk.sealer import Closing, Sealer
 from router.disk.store import Store
 
 log = logging.getLogger(__name__)
@@ -76,6 +80,19 @@ class Logbook:
         except Malformed as error:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
 
+    def log(self) -> Log:
+        """As it stands now, for a search in a thread."""
+        unsealed: list[Span] = []
+        try:
+            unsealed = self._sealer.unsealed()
+        except LogNotWritten as error:
+            self._fail(error)
+        return Log(self._segments.kept(), unsealed, self._segments.pruned_seq, self._behind)
+
+    def sealed_seq(self) -> int:
+        """Up to which sequence number segments hold the log."""
+        return self._segments.last_sealed()
+
     def close(self) -> None:
         """The open segment is thrown away; the store still has what it held."""
         self._sealer.close()
@@ -103,8 +120,9 @@ class Logbook:
         if self._is_writing:
             return
         self._is_writing = True
-        closing = self._sealer.begin_seal() if self._is_full(now) else None
+        closing: Closing | None = None
         try:
+            closing = self._sealer.begin_seal() if self._is_full(now) else None
             await trio.to_thread.run_sync(self._write, closing, now)
         except LogNotWritten as error:
             self._fail(error)

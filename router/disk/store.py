@@ -335,6 +335,13 @@ class Store:
         return None
 
     @in_words
+    def owes(self, recipient: bytes, first: int, index: int) -> bool:
+        """Whether that message of the parcel at arrival `first` is in the recipient's queue."""
+        with self._env.begin() as txn:
+            raw = txn.get(recipient + NUMBER.pack(first), db=self._db["queues"])
+        return raw is not None and any(start <= index < stop for start, stop in QueueRow.decode(raw).owed())
+
+    @in_words
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
         """How many seconds the oldest message in the recipient's queue has waited."""
         with self._env.begin() as txn:
@@ -344,12 +351,17 @@ class Store:
         return 0
 
     @in_words
-    def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
-        """Event values not yet sealed, oldest first: (first sequence number, value)."""
+    def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]:
+        """Event values not yet sealed, oldest first: (first sequence number, value). `within`: also one that begins
+        earlier, whose events may reach beyond `after_seq`."""
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["log"])
             found = []
-            if cursor.set_range(NUMBER.pack(after_seq + 1)):
+            at = cursor.set_range(NUMBER.pack(after_seq + 1))
+            if within and not (at and NUMBER.unpack(cursor.key())[0] == after_seq + 1):
+                at = cursor.prev() if at else cursor.last()
+                at = at or cursor.first()
+            if at:
                 for key, value in cursor:
                     found.append((NUMBER.unpack(key)[0], bytes(value)))
                     if len(found) >= most:

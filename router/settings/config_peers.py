@@ -15,12 +15,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, fields
 
 from router.core.crypto import PublicKey
+from router.core.rights import OF_CLIENTS
 from router.core.text import key_text, parse_key
 from router.settings.config_text import ConfigError, Problem, toml_value
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.settings.toml_lines import Block, Statement, blocks, lines
 
-Grant = Literal["join", "store", "relay"]
+Grant = Literal["join", "store", "relay", "why"]
 
 URL_FORM = "tls://HOST:PORT or unix:PATH"
 Url = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:[^\s\x00-\x1f\x7f]+$", extra={"form": URL_FORM})]
@@ -48,14 +49,15 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: Annotated[Name, about("What to call it here.")] = ""
     urls: Annotated[tuple[Url, ...], about("Where to dial it, tried in order. Empty: it dials us.")] = ()
     grant: Annotated[tuple[Grant, ...], about(
-        "What it may do here: join groups; have messages stored while it is away; relay through us.")] = ()
+        "What it may do here: join groups; have messages stored while it is away; relay through us; ask why of what it "
+        "handed over.")] = ()
     uplink: Annotated[bool, about("Whether we join our groups there and publish through it.")] = False
     blocked: Annotated[bool, about("Whether it is shut out; what else stands here then waits.")] = False
 
     @property
     def is_router(self) -> bool:
         """Whether it is surely another router: it is dialled, or has no rights of a client."""
-        return bool(self.urls) or self.uplink or not self.grant
+        return bool(self.urls) or self.uplink or not set(self.grant) & OF_CLIENTS
 # fmt: on
 
 

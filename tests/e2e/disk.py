@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ledger import ENDS, Ledger, check
+from log_facts import read_log
 
 from router.core.crypto import PublicKey
 from router.core.line import Line, rows
 from router.core.parcel import Parcel
 from router.core.recovered import Recovered
-from router.disk.logchain import read_segments
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 from router.settings.home import Home
@@ -32,7 +32,6 @@ class Disk:
     ledger: Ledger = field(default_factory=Ledger)
     pending: set[Pair] = field(default_factory=set)
     parcels: dict[int, Parcel] = field(default_factory=dict)
-    segments: int = 0
     last_seq: int = 0
     starts: int = 0
     tallies: Counter[tuple[str, str | None]] = field(default_factory=Counter)
@@ -55,11 +54,10 @@ def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(home.store_path, copy)
     disk = Disk()
-    for segment in read_segments(home.log_path, router):
-        assert not segment.problems, [str(one) for one in segment.problems]
-        disk.segments += 1
-        for _, line in segment.events():
-            _enter(disk, line)
+    log = read_log(home.log_path, router)
+    assert not log.problems, log.problems
+    for line in log.lines:
+        _enter(disk, line)
     store = Store(copy, StoreLimits(synced=False), bytes(16))
     try:
         _read_store(disk, store, router)

@@ -16,6 +16,7 @@ from router.core import link
 from router.core.codec import frame, split_frames
 from router.core.control import Control, Join, JoinAck, decode_control, encode_control
 from router.core.crypto import MessageId, PublicKey, SigningKey
+from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.lifetime import expiry_min
 from router.core.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
 from router.core.reasons import Reason
@@ -27,7 +28,7 @@ READ_BYTES = 1 << 18
 
 
 class RawLink:
-    """`got`: the messages, as they came; `control`: what the router itself said; `refused`: by number, from 1;
+    """`got`: messages as they came; `control`, `answers`: what the router itself said; `refused`: by number, from 1;
     `written`: every byte of this end.
 
     What arrives is settled at once. `window`: in messages, what the node may send before that.
@@ -37,6 +38,7 @@ class RawLink:
         self.key = key
         self.got: list[bytes] = []
         self.control: list[Control] = []
+        self.answers: list[bytes] = []
         self.items: list[link.Item] = []
         self.refused: dict[int, tuple[Reason, str]] = {}
         self.settled = 0
@@ -80,6 +82,13 @@ class RawLink:
         answer = self.control[-1]
         assert isinstance(answer, JoinAck)
         return answer.success
+
+    async def ask(self, word: str, argument: str) -> bytes | None:
+        """What the router answers to an inquiry; None if it refuses to."""
+        before = len(self.answers)
+        number = await self.send(self.unicast(self.router, encode_inquiry(Inquiry(word, argument)), ttl_s=0))
+        await self.until("an inquiry is answered", lambda: len(self.answers) > before or number in self.refused)
+        return self.answers[-1] if len(self.answers) > before else None
 
     def says(self, control: Control, expiry_s: float = LIFE_S) -> bytes:
         """A control message of this key to the router."""
@@ -139,7 +148,11 @@ class RawLink:
     def _take(self, wires: list[bytes]) -> None:
         for wire in wires:
             message = open_message(wire)
-            if isinstance(message, Unicast) and message.source == self.router:
+            if isinstance(message, Unicast) and message.source == self.router and is_inquiry(message.body):
+                answer = decode_inquiry(message.body)
+                assert isinstance(answer, Answer)
+                self.answers.append(answer.text)
+            elif isinstance(message, Unicast) and message.source == self.router:
                 self.control.append(decode_control(message.body))
             else:
                 self.got.append(wire)

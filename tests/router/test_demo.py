@@ -48,6 +48,9 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] >= AWAY // 8
     assert found["queued"] == {"edge A": 0, "the core": 0, "edge B": 0}
+    delayed, refused = found["why"]
+    assert delayed["about"] == "delayed" and "acked, " in delayed["text"] and "next: there: " in delayed["text"]
+    assert refused["about"] == "refused" and "refused (no-route)" in refused["text"]
     assert found["core_disk"]["words"] == 0 < found["core_disk"]["keys"]
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
 

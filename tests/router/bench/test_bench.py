@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from router.bench.goals import Goal, write_report
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
 from router.bench.yardstick import Yardstick
+from router.disk.store import Store
+from router.disk.store_terms import StoreLimits
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,17 @@ def test_every_delivery_is_counted(bench: Bench) -> None:
 def test_a_backlog_comes_back_whole_and_in_order(bench: Bench) -> None:
     row = scenarios.drain(bench, "unix", 400)
     assert (row["lost"], row["doubled"], row["out_of_order"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("program", ["router", "router.bench.unlogged"])
+def test_a_node_without_a_log_delivers_and_writes_no_event(bench: Bench, program: str) -> None:
+    apart = replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)), program=program)
+    row = scenarios.throughput(apart, "unix", Shape(count=400))
+    assert (row["lost"], row["doubled"]) == (0, 0)
+    [home] = apart.base.iterdir()
+    store = Store(home / "store", StoreLimits(), bytes(16))
+    assert bool(store.log_values(0, 1)) == (program == "router")
+    store.close()
 
 
 def test_idle_links_and_latency_have_figures(bench: Bench) -> None:

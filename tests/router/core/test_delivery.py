@@ -328,6 +328,7 @@ def test_what_the_disk_has_spoilt_ends_and_the_rest_goes_on(whole_row: bool) -> 
     one.cycle()
     [lost] = [event for event in one.events if isinstance(event, Outward) and event.event == "dropped"]
     assert (lost.recipient, lost.ranges, lost.reason) == (BOB.public, ((2, 3),), Reason.STORE_DAMAGED)
+    assert lost.parcel == 1
     settle(one, bob, 2)
     assert one.handed(bob) == [news(9)]
     settle(one, bob, 3)

@@ -72,7 +72,7 @@ def _turned(draw: st.DrawFn) -> Turned:
 _outward = st.builds(
     Outward, natural, natural, st.sampled_from(sorted(OUTWARD_EVENTS)), keys, natural,
     st.lists(st.tuples(natural, words), max_size=3).map(tuple), st.none() | st.integers(1, 99),
-    natural, natural, natural,
+    natural, natural, natural, st.none() | natural,
 )  # fmt: skip
 _value = st.text(max_size=20) | st.integers(-INT64_MAX, INT64_MAX) | st.binary(max_size=40) | st.booleans()
 _state = st.builds(
@@ -100,12 +100,12 @@ def test_every_value_is_what_the_cddl_says(events: list[Event]) -> None:
 
 def test_the_bytes_of_a_value() -> None:
     """They lie in databases: a change needs another version."""
-    delivered = Outward(1 << 40, 24, "delivered", ALICE, 3, ((7, 2),), None, 0, 1, 500)
+    delivered = Outward(1 << 40, 24, "delivered", ALICE, 3, ((7, 2),), None, 0, 1, 500, 6)
     turned = Turned(2, 3, "duplicate", BOB, 4, Reason.DUPLICATE, b"", 70, None)
     state = State(4, 5, "join", (("group", GROUP), ("local", True), ("members", 2), ("name", "ü")))
     assert encode_events([delivered, turned, state], 9, BOOT).hex() == (
         "84010950" + BOOT.hex() + "83"
-        "8b011b00000100000000001818" "6964656c697665726564" "5820" + ALICE.hex() + "0381820702f600011901f4"
+        "8c011b00000100000000001818" "6964656c697665726564" "5820" + ALICE.hex() + "0381820702f600011901f406"
         "8a020203" "696475706c6963617465" "5820" + BOB.hex() + "0405401846f6"
         "85030405" "646a6f696e" "84"
         "82" "6567726f7570" "5820" + GROUP.hex() + "82" "656c6f63616c" "f5"
@@ -119,6 +119,13 @@ def test_keys_and_reasons_go_in_as_what_they_are() -> None:
     assert back == event
     assert isinstance(back, Outward)
     assert type(back.recipient) is bytes and type(back.reason) is int
+
+
+def test_an_outward_event_of_an_older_router_names_no_parcel() -> None:
+    row = [1, 1, 2, "acked", ALICE, 3, [[7, 2]], None, 0, 1, 500]
+    assert decode_events(cbor2.dumps([1, 1, BOOT, [row]]))[2] == [
+        Outward(1, 2, "acked", ALICE, 3, ((7, 2),), None, 0, 1, 500, None)
+    ]
 
 
 def test_text_and_numbers_that_no_reader_takes_are_stored_as_text_that_it_does() -> None:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from cddl_verifier import Validator  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.codec import Malformed, encode
 from router.core.inquiry import ASK_BYTES_MAX, Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 
+CDDL = Validator(Path(__file__).parents[3] / "cddl" / "inquiry.cddl")
+
 
 @given(st.builds(Inquiry, st.text(max_size=50), st.text(max_size=50)) | st.builds(Answer, st.binary(max_size=5000)))
 def test_what_is_written_is_read(value: Inquiry | Answer) -> None:
     body = encode_inquiry(value)
     assert decode_inquiry(body) == value
-    assert is_inquiry(body) is isinstance(value, Inquiry)
+    assert is_inquiry(body)
+
+
+@given(st.builds(Inquiry, st.text(max_size=50), st.text(max_size=50)) | st.builds(Answer, st.binary(max_size=50)))
+def test_it_is_what_the_cddl_says(value: Inquiry | Answer) -> None:
+    result = CDDL.validate(encode_inquiry(value))
+    assert result, result.format()
 
 
 @pytest.mark.parametrize(

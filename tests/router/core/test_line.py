@@ -54,12 +54,14 @@ def test_an_accepted_unicast() -> None:
 
 
 def test_an_outward_event() -> None:
-    event = Outward(5, 6, "refused", BOB, 4, ((7, 2), (20, 1)), Reason.QUEUE_FULL_RECIPIENT, 1, 9, 500)
+    event = Outward(5, 6, "refused", BOB, 4, ((7, 2), (20, 1)), Reason.QUEUE_FULL_RECIPIENT, 1, 9, 500, 5)
     assert the_line(event) == {
         **common("refused", count=3), "recipient": BOB.hex(), "link": 4, "ranges": [[7, 2], [20, 1]],
         "reason": "queue-full-recipient", "attempt": 1, "depth": 9, "duration_ns": 500,
+        "parcel": 5,
     }  # fmt: skip
-    assert "reason" not in the_line(Outward(5, 6, "acked", BOB, 4, ((7, 2),), None, 0, 0, 0))
+    older = the_line(Outward(5, 6, "acked", BOB, 4, ((7, 2),), None, 0, 0, 0))
+    assert "reason" not in older and "parcel" not in older
 
 
 def test_a_turned_event() -> None:
@@ -113,7 +115,7 @@ def said(row: Line) -> tuple[object, ...]:
         return (row.kind, *who, row.first, row.ids, *columns)
     if row.ranges is not None:
         ranges = tuple(tuple(one) for one in row.ranges)
-        outward = row.attempt, row.depth, row.duration_ns
+        outward = row.attempt, row.depth, row.duration_ns, row.parcel
         return row.event, row.recipient, row.link, ranges, row.reason is None, *outward
     if row.fields is not None:
         return row.event, row.fields
@@ -130,7 +132,7 @@ def meant(event: Event) -> tuple[object, ...]:
             kind = "multicast" if event.kind else "unicast"
             return kind, *keys, event.link, recipients, event.first, event.ids.hex(), *columns
         case Outward():
-            outward = event.attempt, event.depth, event.duration_ns
+            outward = event.attempt, event.depth, event.duration_ns, event.parcel
             return (
                 event.event,
                 event.recipient.hex(),
@@ -180,7 +182,7 @@ def test_the_schema() -> None:
         "kind STRING, source STRING, group STRING, signer STRING, destination STRING, peer STRING, link "
         "BIGINT, first BIGINT, count BIGINT, ids STRING, sizes ARRAY<BIGINT>, ttls ARRAY<BIGINT>, "
         "expiries ARRAY<BIGINT>, recipients ARRAY<STRING>, recipient STRING, ranges ARRAY<ARRAY<BIGINT>>, "
-        "reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, fields MAP<STRING,STRING>, "
+        "parcel BIGINT, reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, fields MAP<STRING,STRING>, "
         "schema STRING, first_seq BIGINT, last_seq BIGINT, segments BIGINT, lines BIGINT, counts "
         "MAP<STRING,BIGINT>, min_t BIGINT, max_t BIGINT, predecessor STRING, sha256 STRING, signature "
         "STRING"

@@ -19,10 +19,10 @@ from router.core.control import (
     encode_control,
 )
 from router.core.crypto import MessageId, PublicKey, SigningKey
-from router.core.effects import Inquire, Pulled
+from router.core.effects import Heard, Inquire, Pulled
 from router.core.events import State
 from router.core.groups import Subscription
-from router.core.inquiry import Inquiry, encode_inquiry
+from router.core.inquiry import Answer, Inquiry, encode_inquiry
 from router.core.lifetime import expiry_min
 from router.core.membership import JOIN_AGAIN_S, MembershipLimits
 from router.core.message import open_message, seal_multicast, seal_unicast
@@ -92,6 +92,35 @@ def test_only_apps_of_the_owner_ask_for_the_nodes_answers() -> None:
     told = one.settled()
     assert told[alice] == (1, []) and [reason for _, reason, _ in told[peer][1]] == [Reason.NOT_AUTHORISED]
     assert [effect.link for effect in one.done if isinstance(effect, Inquire)] == [alice]
+
+
+def test_routers_ask_and_answer_why_and_nothing_else() -> None:
+    """Whether it is granted, whoever answers judges; strangers and apps of others are not even heard."""
+    one = house()
+    links = {key: one.link(key.public, role="router") for key in (PEER, CLIENT, STRANGER)}
+    for key, link in links.items():
+        for said in (Inquiry("why", "ab 1"), Inquiry("log", "0"), Answer(b"{}")):
+            one.bring(link, seal_unicast(key, ME.public, encode_inquiry(said), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    refused = {link: [k for k, _, _ in refusals] for link, (_, refusals) in one.settled().items()}
+    assert refused == {links[PEER]: [2], links[CLIENT]: [2], links[STRANGER]: [1, 2, 3]}
+    known = [key.public for key in (PEER, CLIENT)]
+    asked = [effect for effect in one.done if isinstance(effect, Inquire)]
+    assert [(effect.neighbour, effect.inquiry) for effect in asked] == [(key, Inquiry("why", "ab 1")) for key in known]
+    heard = [effect for effect in one.done if isinstance(effect, Heard)]
+    assert heard == [Heard(key, b"{}") for key in known]
+
+
+def test_a_neighbour_s_router_is_asked() -> None:
+    one = house()
+    link = one.link(PEER.public, role="router")
+    assert one.router.ask(PEER.public, Inquiry("why", "ab 1"), one.now())
+    one.cycle()
+    [wire] = one.told(link)
+    assert open_message(wire).body == encode_inquiry(Inquiry("why", "ab 1"))
+    app = one.link(ALICE.public)
+    assert not one.router.ask(ALICE.public, Inquiry("why", "ab 1"), one.now()) and not one.told(app)
+    assert not one.router.ask(CLIENT.public, Inquiry("why", "ab 1"), one.now()), "it is away"
 
 
 def test_joining_and_leaving_are_idempotent() -> None:

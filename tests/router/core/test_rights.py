@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.core.rights import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+from router.core.rights import JOIN, RELAY, STORE, WHY, Directory, Neighbour, Standing
 
 ME, APP, CLIENT, PEER, BLOCKED, UPLINK, NOBODY = (bytes((n,)) * 32 for n in range(7))
 
@@ -30,6 +30,15 @@ def directory(strangers: bool = False) -> Directory:
 )  # fmt: skip
 def test_every_key_has_its_standing(key: bytes, owner: bool, strangers: bool, standing: Standing | None) -> None:
     assert directory(strangers).standing(key, owner) is standing
+
+
+def test_who_may_ask_why_is_no_client_by_that() -> None:
+    known = directory()
+    known.replace_neighbours(
+        [Neighbour(PEER, grants=frozenset({WHY})), Neighbour(CLIENT, grants=frozenset({WHY, JOIN}))]
+    )
+    assert (known.standing(PEER, False), known.standing(CLIENT, False)) == (Standing.PEER, Standing.CLIENT)
+    assert known.grants(PEER) == {WHY}
 
 
 def test_grants_names_and_uplinks() -> None:

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from log_samples import BOOT, Store, file_lines, names, open_log, outward, problems, seal_each
+from log_facts import read_log
+from log_samples import BOOT, KEY, Store, file_lines, names, open_log, outward, problems, seal_each
 
 from router.core.events import encode_events
-from router.disk.logchain import read_segments
 
 # -- pruning ----------------------------------------------------------------------------------------------
 
 
 def test_segments_older_than_the_time_to_keep_go_and_leave_their_footers(tmp_path: Path) -> None:
     segments = seal_each(tmp_path, 100, 200, 300)
-    footers = [path.read_bytes().splitlines(keepends=True)[-1] for path in sorted(tmp_path.iterdir())]
+    footers = [path.read_bytes().splitlines(keepends=True)[-1] for path in sorted(tmp_path.glob("events-*"))]
     assert segments.prune(250, 150, 1 << 30) == 0
     assert segments.prune(251, 151, 1 << 30) == 0
     assert segments.prune(350.5, 150, 1 << 30) == 2
@@ -24,7 +24,7 @@ def test_segments_older_than_the_time_to_keep_go_and_leave_their_footers(tmp_pat
 
 def test_segments_beyond_the_size_to_keep_go_oldest_first(tmp_path: Path) -> None:
     segments = seal_each(tmp_path, 100, 200, 300)
-    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    size = sum(path.stat().st_size for path in tmp_path.glob("events-*"))
     assert segments.prune(300, 1e6, size) == 0
     assert segments.prune(300, 1e6, size - 1) == 1
     assert names(tmp_path) == [
@@ -43,7 +43,7 @@ def test_a_log_that_is_pruned_away_goes_on_where_it_was(tmp_path: Path) -> None:
     sealer.add(encode_events([outward(3)], 3, BOOT), 0)
     assert sealer.seal() == 3
     assert problems(tmp_path) == []
-    assert [segment.pruned for segment in read_segments(tmp_path)] == [True, True, False]
+    assert [seal.is_kept for seal in read_log(tmp_path, KEY.public).evidence.seals] == [False, False, True]
     assert segments.prune(1e6, 1, 1 << 30) == 1
     assert [line.first_seq for line in file_lines(tmp_path / "pruned.jsonl")] == [1, 2, 3]
 
@@ -90,8 +90,8 @@ def test_folding_signs_nothing_that_was_tampered_with(tmp_path: Path) -> None:
     assert [(line.first_seq, line.last_seq) for line in file_lines(pruned)] == [
         (1, 1), (3, 3), (2, 8), (4, 4), (5, 5), (6, 6), (7, 7),
     ]  # fmt: skip
-    text = "the signature of this footer of a pruned segment does not fit what it says"
+    text = "a footer over the sequence numbers 2 to 8 that says they are 1"
     assert problems(tmp_path) == [
-        f"pruned.jsonl:3: {text}",
-        "pruned.jsonl: the sequence numbers 2 to 2 before this segment are missing",
+        f"pruned.jsonl:3: not the footer of a pruned segment: {text}",
+        f"events 2 to 2: {pruned} cannot be believed, and no other file holds them",
     ]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from log_facts import read_log
 from log_samples import KEY, names, outward, problems
 from test_store import apply, opened
 
 from router.core.effects import Changes, Now
 from router.disk.eventlog import Limits, Segments
 from router.disk.logbook import Logbook
-from router.disk.logchain import read_segments
 
 BIG = 40  # events that fill a segment
 
@@ -57,8 +57,8 @@ class Pair:
         return [seq for seq, _ in self.store.log_values(0, 999)]
 
     def sealed_runs(self) -> list[tuple[int, int]]:
-        found = [segment.footer for segment in read_segments(self.path / "log", KEY.public) if segment.footer]
-        return [(footer.first_seq, footer.last_seq) for footer in found]
+        found = read_log(self.path / "log", KEY.public).evidence
+        return [(seal.first_seq, seal.last_seq) for seal in found.seals]
 
     def close(self) -> None:
         self.book.close()
@@ -164,3 +164,28 @@ async def test_a_segment_that_got_its_name_but_was_not_forgotten_is_not_doubled(
         pair.commit()
         await pair.tidy()
         assert pair.tick() == 80 and pair.sealed_runs() == [(1, 40), (41, 80)] and pair.in_store() == []
+
+
+async def test_what_is_committed_can_be_looked_up_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a segment, in the one that is being written, in the open one; and not what the disk did not take."""
+    with a_pair(tmp_path) as pair:
+
+        def reach() -> tuple[int, list[tuple[int, int]], bool]:
+            log = pair.book.log()
+            return len(log.sealed), [(one.first_seq, one.last_seq) for one in log.unsealed], log.is_behind
+
+        pair.commit()
+        await pair.tidy()
+        disk = SlowDisk(monkeypatch)
+        pair.commit()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pair.tidy)
+            await disk.until_reached()
+            pair.commit(2)
+            assert reach() == (1, [(41, 80), (81, 82)], False)
+            disk.failure = OSError(28, "No space left on device")
+            disk.may_go.set()
+        assert reach() == (1, [], True)
+        disk.failure = None
+        pair.tick()
+        assert reach() == (1, [(41, 82)], False)

@@ -294,6 +294,17 @@ def test_oldest_and_empty(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_is_owed_to_whom(tmp_path: Path) -> None:
+    store, one = opened(tmp_path), parcel(Random(1), 7, WALL_S, count=4, recipients=1)
+    apply(store, Changes(parcels=[one]))
+    [recipient] = one.recipients
+    assert [store.owes(recipient, 7, index) for index in range(5)] == [True] * 4 + [False]
+    apply(store, Changes(finished=[Finished(recipient, 7, 1, 3, one.size(1, 3))]))
+    assert [store.owes(recipient, 7, index) for index in range(4)] == [True, False, False, True]
+    assert not store.owes(recipient, 8, 0) and not store.owes(bytes(32), 7, 0)
+    store.close()
+
+
 def test_sweeping_is_bounded(tmp_path: Path) -> None:
     """Two rows a transaction: the rest waits for the next one, and nothing is lost from the counters."""
     store = opened(tmp_path, replace(LIMITS, sweep_rows_max=2, keep_s=10))
@@ -334,6 +345,8 @@ def test_events_take_gapless_numbers_across_restarts(tmp_path: Path) -> None:
         store = opened(tmp_path)
     assert [seq for seq, _ in store.log_values(0, 9)] == [1, 6] and store.next_seq == 8
     assert [seq for seq, _ in store.log_values(1, 9)] == [6] and store.log_values(6, 9) == []
+    within = [[seq for seq, _ in store.log_values(after, 9, within=True)] for after in (0, 1, 4, 5, 6, 99)]
+    assert within == [[1, 6], [1, 6], [1, 6], [6], [6], [6]]
     store.close()
 
 

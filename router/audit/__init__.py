@@ -1,0 +1,1 @@
+"""The delivery audit of event logs."""

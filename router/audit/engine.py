@@ -1,0 +1,141 @@
+"""The local engine: files to evidence, lines to tables in DuckDB, tables to findings, findings to the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import duckdb
+
+from router.audit import lines, publish
+from router.audit.database import MEMORY_BYTES, Database, database
+from router.audit.facts import read_facts
+from router.audit.listing import Listing
+from router.core.crypto import verify
+from spark_analytics import summary
+from spark_analytics.evidence import Evidence, judge, witnessed
+from spark_analytics.schema import GRACE_NS, OUTWARD_EVENTS, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS
+
+CONTENT_BYTES_MAX = 1 << 30
+"""A file that is not as its router signed it is looked at line by line, in memory, up to this size."""
+NS_MAX = (1 << 63) - 1
+KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
+TABLES = (
+    "log_end", "keys", "accepted", "owed", "piece", "block", "delivery", "hop_latency", "queue_minute", "route_change",
+    "abuse_hour", "custody", "accepted_id",
+)  # fmt: skip
+BITS_OF_ROUTERS = 63
+"""So many routers have a bit each where messages are told apart.""" 
+FINDINGS = (
+    "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
+    "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality",
+)  # fmt: skip
+
+Report = Callable[[str, float], None]
+"""What is being done, and how much of it, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is asked: the audit's now, and the accepted events of [since_ns, until_ns)."""
+
+    as_of_ns: int
+    since_ns: int = 0
+    until_ns: int = NS_MAX
+
+
+def audit(
+    listing: Listing,
+    span: Span,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+    out: Path | None = None,
+    report: Report = lambda what, part: None,
+) -> dict[str, Any]:
+    """The summary of the logs; with `out` the tables are written there too. `AuditFailed` says what is in the way."""
+    began = monotonic()
+    evidence, sizes = _evidence(listing, report)
+    with database(memory_bytes, publish.parent(out) if out else None) as tables:
+        report("reading the lines", 0)
+        tables.let(as_of_ns=span.as_of_ns, since_ns=span.since_ns, until_ns=span.until_ns, grace_ns=GRACE_NS)
+        tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
+        lines.load(tables, evidence, sizes, lambda: None)
+        evidence = witnessed(evidence, lines.gaps(tables), lines.witnesses(tables))
+        _note_evidence(tables, evidence)
+        for number, table in enumerate(TABLES):
+            report("adding up", number / len(TABLES))
+            tables.make(table)
+        _count_messages(tables, len(evidence.logs))
+        findings = _findings(tables)
+        run = {
+            "files": len(listing.paths), "bytes": sum(sizes.values()), "seconds": round(monotonic() - began, 3),
+            "duckdb": duckdb.__version__,
+        }  # fmt: skip
+        found = summary.build(findings, evidence, span.as_of_ns, "local", run)
+        if out:
+            report("writing the tables", 0)
+            publish.publish(tables, evidence, found, out)
+    return found
+
+
+def _evidence(listing: Listing, report: Report) -> tuple[Evidence, dict[str, int]]:
+    """What the files prove, and their sizes."""
+    read = 0
+
+    def done(size: int) -> None:
+        nonlocal read
+        read += 1
+        report("checking signatures and digests", read / len(listing.paths))
+
+    facts = read_facts(listing.paths, done)
+    evidence = judge(facts, _content, listed=listing.problems, verify=verify)
+    return evidence, {one.path: one.size for one in facts}
+
+
+def _content(path: str) -> bytes:
+    """All of a file. `OSError` also if it is larger than a log's file could be."""
+    with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
+        data = file.read(CONTENT_BYTES_MAX + 1)
+    if len(data) > CONTENT_BYTES_MAX:
+        raise OSError(f"it is larger than {CONTENT_BYTES_MAX} bytes and not as its router signed it")
+    return data
+
+
+def _note_evidence(tables: Database, evidence: Evidence) -> None:
+    """Which logs are whole, and the holes: of a line those count that end behind it."""
+    tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
+    for number, log in enumerate(evidence.logs):
+        tables.run(
+            "UPDATE routers SET is_whole = ?, pruned_to = ? WHERE router = ?", [log.whole, log.pruned_to, number]
+        )
+        first = NS_MAX
+        for hole in sorted(evidence.holes, key=lambda hole: -hole.last_seq):
+            if hole.router == log.router:
+                first = min(first, hole.first_seq)
+                tables.run("INSERT INTO holes_ahead VALUES (?, ?, ?)", [number, first, hole.last_seq])
+
+
+def _count_messages(tables: Database, routers: int) -> None:
+    """Different messages; where some were accepted again, also what was delivered again for that."""
+
+    def repeated() -> int:
+        [(count,)] = tables.connection.execute("SELECT accepted_again FROM distinct_id").fetchall()
+        return int(count)
+
+    if routers == 1:
+        tables.make("distinct_id_of_one")
+    if routers != 1 or repeated():
+        tables.make("distinct_id" if routers <= BITS_OF_ROUTERS else "distinct_id_of_many")
+    tables.run("CREATE TEMP TABLE repeated_delivery (router INTEGER, repeats BIGINT)")
+    if repeated():
+        tables.make("repeated_delivery")
+
+
+def _findings(tables: Database) -> dict[str, Sequence[dict[str, Any]]]:
+    span = tables.find("span")
+    first, last = span[0]["min_minute"], span[0]["max_minute"]
+    tables.let(step=1 if first is None else summary.step_of(first, last))
+    return {"span": span} | {name: tables.find(name) for name in FINDINGS}

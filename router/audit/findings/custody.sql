@@ -1,0 +1,1 @@
+SELECT * FROM custody ORDER BY router, recipient;

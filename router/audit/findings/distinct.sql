@@ -1,0 +1,1 @@
+SELECT messages, accepted_again FROM distinct_id;

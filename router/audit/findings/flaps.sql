@@ -1,0 +1,6 @@
+SELECT router, subject, count(*) AS changes
+FROM route_change
+WHERE subject IS NOT NULL
+GROUP BY ALL
+ORDER BY changes DESC, router, subject
+LIMIT 50;

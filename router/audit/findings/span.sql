@@ -1,0 +1,1 @@
+SELECT min(minute) AS min_minute, max(minute) AS max_minute FROM accepted WHERE is_within;

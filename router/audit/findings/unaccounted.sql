@@ -1,0 +1,32 @@
+-- The first parcels with messages that have no end, and of each the first such message.
+WITH lost AS (
+    SELECT line, unit.router, parcel, recipient, signer, owed, unaccounted
+    FROM unit JOIN accepted USING (line)
+    WHERE unaccounted > 0
+    ORDER BY unit.router, parcel, recipient
+    LIMIT 20
+),
+messages AS (
+    SELECT line, recipient, i, i >> 5 AS block, (i & 31)::INTEGER AS bit
+    FROM (SELECT line, recipient, unnest(range(owed)) AS i FROM lost)
+),
+ends AS (
+    SELECT line, recipient, block,
+        delivered | acked | unconfirmed | refused | expired | dropped | evicted AS mask
+    FROM block SEMI JOIN lost USING (line, recipient)
+),
+first_lost AS (
+    SELECT line, recipient, min(i) AS i
+    FROM messages LEFT JOIN ends USING (line, recipient, block)
+    WHERE mask IS NULL OR (mask >> bit) & 1 = 0
+    GROUP BY line, recipient
+)
+SELECT routers.key AS router, lost.parcel, recipients.key AS recipient, signers.key AS signer, unaccounted AS count,
+    id_text(line.ids, first_lost.i) AS id
+FROM lost
+JOIN first_lost USING (line, recipient)
+JOIN accepted_line line USING (line)
+JOIN routers ON routers.router = lost.router
+JOIN keys recipients ON recipients.id = lost.recipient
+LEFT JOIN keys signers ON signers.id = lost.signer
+ORDER BY routers.key, lost.parcel, recipients.key;

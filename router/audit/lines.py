@@ -1,0 +1,150 @@
+"""From the files that count to the table `events`: every line read once, with the columns that an audit needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from router.audit.database import AuditFailed, Database, exact, quoted
+from router.audit.facts import longest_line
+from spark_analytics.chain import missing
+from spark_analytics.evidence import Evidence, File, Gap, Witness
+from spark_analytics.schema import COLUMNS, EPOCH_NS
+
+LINE_BYTES_MAX = 64 << 20
+"""A longer line is not read; a router's are at most a few hundred KiB."""
+FILE_BYTES_PLAIN = 16 << 20
+"""Of a larger file it is worth to look how long its lines really are: DuckDB's buffers are as large."""
+_NEEDED = (
+    "event", "seq", "n", "t", "mono", "boot", "kind", "source", "group", "signer", "destination", "peer", "first",
+    "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "depth", "fields",
+)  # fmt: skip
+_TYPES = {
+    "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
+    "ARRAY<ARRAY<BIGINT>>": "BIGINT[][]", "MAP<STRING,STRING>": "MAP(VARCHAR, VARCHAR)",
+}  # fmt: skip
+_EVENTS = """
+INSERT INTO events
+SELECT
+    file.router, seq,
+    CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64) ELSE n END AS n,
+    t, mono, boot, event, kind,
+    coalesce(source, "group", signer) AS signer, destination, peer, first, count, ids, recipients,
+    CASE WHEN event = 'accepted' THEN least(
+        t + list_max(ttls)::HUGEINT * 1_000_000_000,
+        $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
+        9_223_372_036_854_775_807
+    )::BIGINT END AS due_ns,
+    recipient, parcel, ranges[1][1] AS range_first, ranges[1][2] AS range_count,
+    CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
+    reason, depth, fields
+FROM read_json(
+    $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
+    maximum_object_size = $line_bytes, filename = true
+) line
+JOIN file ON file.path = line.filename
+WHERE event NOT IN ('segment', 'seal') AND seq >= file.first_seq AND seq <= file.last_seq
+"""
+
+
+class _Part(NamedTuple):
+    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq."""
+
+    file: File
+    first_seq: int
+    last_seq: int
+
+
+def load(database: Database, evidence: Evidence, sizes: Mapping[str, int], done: Callable[[], None]) -> None:
+    """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys)."""
+    database.make("words")
+    database.make("events")
+    database.run("CREATE TABLE file (path VARCHAR, router INTEGER, first_seq BIGINT, last_seq BIGINT)")
+    database.run("CREATE TABLE routers (router INTEGER, key VARCHAR, is_whole BOOLEAN, pruned_to BIGINT)")
+    numbers = {log.router: number for number, log in enumerate(evidence.logs)}
+    if numbers:
+        rows = [(number, router, False, 0) for router, number in numbers.items()]
+        database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
+    for group, line_bytes in _groups(_parts(evidence.files), sizes):
+        _read(database, numbers, group, line_bytes)
+        done()
+
+
+def _parts(files: Iterable[File]) -> list[_Part]:
+    """A tail's lines that a good file, or a tail before it, has too count there."""
+    counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
+    covered: dict[str | None, list[tuple[int, int]]] = {file.router: [] for file in counted}
+    parts = []
+    for file in sorted(counted, key=lambda file: (file.status != "good", file.path)):
+        free = [(file.first_seq, file.last_seq)]
+        if file.status == "tail":
+            free = missing(file.first_seq, file.last_seq, covered[file.router])
+        parts += [_Part(file, first, last) for first, last in free if first <= last]
+        covered[file.router].append((file.first_seq, file.last_seq))
+    return parts
+
+
+def _groups(parts: Iterable[_Part], sizes: Mapping[str, int]) -> list[tuple[list[_Part], int]]:
+    """Parts that are read together, and how long a line of them may be: ordinary files, and each large one."""
+    plain: list[_Part] = []
+    groups: list[tuple[list[_Part], int]] = []
+    for part in parts:
+        if sizes[part.file.path] <= FILE_BYTES_PLAIN:
+            plain.append(part)
+        else:
+            groups.append(([part], _line_bytes(part.file.path)))
+    if plain:
+        groups.append((plain, max(sizes[part.file.path] for part in plain)))
+    return groups
+
+
+def _line_bytes(path: str) -> int:
+    longest = longest_line(path)
+    if longest > LINE_BYTES_MAX:
+        raise AuditFailed(f"{path} has a line of {longest} bytes; at most {LINE_BYTES_MAX} can be read")
+    return longest
+
+
+def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> None:
+    """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8."""
+    links = database.directory / "files"
+    links.mkdir()
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    for part in parts:
+        rows.setdefault(part.file.path, []).append((numbers[str(part.file.router)], part.first_seq, part.last_seq))
+    database.run("DELETE FROM file")
+    values = []
+    for number, (path, spans) in enumerate(rows.items()):
+        link = links / f"{number}.jsonl"
+        link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - a link is resolved by the system
+        values += [(str(link), *span) for span in spans]
+    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", values)
+    columns = ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in _NEEDED)
+    database.run(
+        _EVENTS.replace("{columns}", "{" + columns + "}"),
+        {"paths": f"{exact(str(links))}/*.jsonl", "line_bytes": line_bytes + 1, "epoch_ns": EPOCH_NS},
+    )
+    for link in links.iterdir():
+        link.unlink()
+    links.rmdir()
+
+
+def gaps(database: Database) -> list[Gap]:
+    """Events that a router found missing itself when it sealed its log."""
+    found = database.connection.execute(
+        "SELECT key, seq, n FROM events JOIN routers USING (router)"
+        " WHERE event = 'log_gap' AND map_contains(fields, 'missing')"
+    )
+    return [Gap(*row) for row in found.fetchall()]
+
+
+def witnesses(database: Database) -> list[Witness]:
+    """Heads of logs that routers heard from their neighbours."""
+    found = database.connection.execute(
+        "SELECT DISTINCT key, fields['peer'], try_cast(fields['head_seq'] AS BIGINT) AS head_seq, fields['head_digest']"
+        " FROM events JOIN routers USING (router)"
+        " WHERE event = 'link' AND head_seq IS NOT NULL AND fields['peer'] IS NOT NULL"
+        " AND fields['head_digest'] IS NOT NULL"
+    )
+    return [Witness(*row) for row in found.fetchall()]

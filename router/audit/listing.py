@@ -1,0 +1,65 @@
+"""Which files an audit reads: the event logs below the paths that were given, and what is wrong with those paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_analytics.evidence import NO_LOG
+from spark_analytics.log_files import Problem
+from spark_analytics.schema import role
+
+FILES_MAX = 1_000_000
+
+
+class NothingToRead(Exception):
+    """None of the paths holds an event log; the text says what was looked for."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """`paths`: log files, each once, in order. `problems`: directories without a log, or that cannot be listed."""
+
+    paths: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def list_logs(paths: Iterable[Path]) -> Listing:
+    """Directories are searched through; a file that is named is taken whatever its name is.
+
+    Two paths to one file count once. `NothingToRead` if there is no file, or more than `FILES_MAX`.
+    """
+    found = Listing()
+    seen: set[str] = set()
+    for path in paths:
+        some = _in_directory(path, found) if path.is_dir() else [str(path)]
+        for one in some:
+            real = os.path.realpath(one)
+            if real not in seen:
+                seen.add(real)
+                found.paths.append(one)
+        if len(found.paths) > FILES_MAX:
+            raise NothingToRead(f"there are more than {FILES_MAX} log files below {path}; audit them in parts")
+    if not found.paths:
+        said = "; ".join(str(problem) for problem in found.problems)
+        raise NothingToRead(f"{said}; name the log directory of a node, or the home of one")
+    found.paths.sort()
+    return found
+
+
+def _in_directory(top: Path, found: Listing) -> list[str]:
+    def failed(error: OSError) -> None:
+        found.problems.append(Problem(str(error.filename), 0, f"cannot be listed: {error.strerror}"))
+
+    before = len(found.problems)
+    names = [
+        os.path.join(directory, name)  # noqa: PTH118 - names need not be UTF-8
+        for directory, _, files in os.walk(top, onerror=failed)
+        for name in files
+        if role(name) is not None
+    ]
+    if not names and len(found.problems) == before:
+        found.problems.append(Problem(str(top), 0, NO_LOG))
+    return names

@@ -1,0 +1,81 @@
+"""What `--out DIR` gets: the gold tables as Parquet, the summary as JSON, the report as a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from router.audit.database import AuditFailed, Database, quoted, scratch
+from spark_analytics.evidence import Evidence
+from spark_analytics.page import render
+
+GOLD = (
+    "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
+    "log_coverage", "data_quality", "quarantine", "audit_run",
+)  # fmt: skip
+SUMMARY, PAGE = "summary.json", "report.html"
+FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE))
+
+
+def parent(out: Path) -> Path:
+    """Where `out` will lie, made if need be; `AuditFailed` if `out` holds anything but an earlier audit."""
+    try:
+        strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []
+        if strange:
+            raise AuditFailed(f"{out} holds {strange[0]}, which is none of an audit's files: name another directory")
+        found = out.absolute().parent
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AuditFailed(f"{error.filename or out}: {error.strerror}; name a directory that can be written") from None
+    return found
+
+
+def publish(database: Database, evidence: Evidence, summary: dict[str, Any], out: Path) -> None:
+    """Write everything beside `out`, and then give it that name."""
+    try:
+        with scratch(parent(out)) as directory:
+            new = directory / "new"
+            new.mkdir()
+            _write(database, evidence, summary, new)
+            if out.exists():
+                out.rename(directory / "old")
+            new.rename(out)
+    except OSError as error:
+        raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
+
+
+def _write(database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path) -> None:
+    database.make("audit_window")
+    database.make("message")
+    _evidence(database, evidence, summary)
+    for table in GOLD:
+        path = os.fspath(directory / f"{table}.parquet")
+        database.run(f"COPY (FROM {table}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
+    (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
+    (directory / PAGE).write_text(render(summary), "utf-8")
+
+
+def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -> None:
+    """The tables about the audit itself."""
+    database.run(
+        "CREATE TEMP TABLE log_coverage (router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
+        " pruned_to BIGINT, problems VARCHAR[])"
+    )
+    for log in evidence.logs:
+        database.run("INSERT INTO log_coverage VALUES (?, ?, ?, ?, ?, ?, ?)", [*log[:6], list(log.problems)])
+    database.run('CREATE TEMP TABLE data_quality ("check" VARCHAR, router VARCHAR, count BIGINT)')
+    for row in summary["quality"]:
+        database.run("INSERT INTO data_quality VALUES (?, ?, ?)", [row["check"], row["router"], row["count"]])
+    database.run("CREATE TEMP TABLE quarantine (path VARCHAR, router VARCHAR, status VARCHAR, first_seq BIGINT,"
+                 " last_seq BIGINT, lines BIGINT, problems VARCHAR[])")  # fmt: skip
+    for file in evidence.files:
+        if file.status in ("bad", "fork", "foreign"):
+            texts = [str(problem) for problem in evidence.problems if problem.path == file.path]
+            row = [file.path, file.router, file.status, file.first_seq, file.last_seq, file.lines, texts]
+            database.run("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    database.run("CREATE TEMP TABLE audit_run (engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR)")
+    row = [summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]
+    database.run("INSERT INTO audit_run VALUES (?, ?, ?, ?)", row)

@@ -1,0 +1,43 @@
+-- Accepted lines: n messages with the arrival numbers parcel .. parcel + n - 1, unique by (router, parcel).
+-- An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
+CREATE TEMP TABLE repeated AS
+SELECT e.rowid AS line
+FROM events e
+JOIN (
+    SELECT router, first, min(seq) AS seq
+    FROM events
+    WHERE event = 'accepted'
+    GROUP BY router, first
+    HAVING count(*) > 1
+) original ON e.router = original.router AND e.first = original.first
+WHERE e.event = 'accepted' AND e.seq > original.seq;
+
+-- `line` is the row of the line in `events`: in one number, which parcel it is.
+CREATE TEMP VIEW accepted_line AS
+SELECT line.*
+FROM (
+    SELECT rowid AS line, router, first AS parcel, n::INTEGER AS n, ids, recipients,
+        seq, t, mono, boot, kind, signer, destination, peer, due_ns
+    FROM events
+    WHERE event = 'accepted' AND first IS NOT NULL AND n > 0
+) line
+ANTI JOIN repeated USING (line);
+
+-- hole_first: of the holes that end behind the line, the first one begins there. is_within: accepted in the time that
+-- was asked for. is_over: had its messages an end, the log would hold it.
+CREATE TEMP TABLE accepted AS
+SELECT
+    line.line, line.router, line.parcel, line.n, line.seq, line.t, minute_of(line.t) AS minute, line.mono,
+    boots.id AS boot, line.kind, signers.id AS signer, destinations.id AS destination, peers.id AS peer,
+    line.due_ns,
+    hole.first_seq AS hole_first,
+    line.due_ns <= log_end.end_ns - getvariable('grace_ns') AS is_over,
+    least(line.t, getvariable('as_of_ns')) >= getvariable('since_ns')
+        AND least(line.t, getvariable('as_of_ns')) < getvariable('until_ns') AS is_within
+FROM accepted_line line
+JOIN log_end USING (router)
+LEFT JOIN keys boots ON boots.key = line.boot
+LEFT JOIN keys signers ON signers.key = line.signer
+LEFT JOIN keys destinations ON destinations.key = line.destination
+LEFT JOIN keys peers ON peers.key = line.peer
+ASOF LEFT JOIN holes_ahead hole ON hole.router = line.router AND line.seq < hole.last_seq;

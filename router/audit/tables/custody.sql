@@ -1,0 +1,67 @@
+-- Messages that another router took over (acked), where that router's log is given too: is their acceptance in it?
+CREATE TEMP TABLE taken AS
+SELECT line, recipient, there.router AS taker, block, acked & (~delivered) AS mask
+FROM block
+JOIN accepted USING (line)
+JOIN owed USING (line, recipient)
+JOIN keys ON keys.id = block.recipient
+JOIN routers there ON there.key = keys.key
+WHERE acked & (~delivered) <> 0 AND is_within;
+
+-- When a taker accepted a message first.
+CREATE TEMP TABLE accepted_there AS
+SELECT router, id_low(ids, i) AS low, id_high(ids, i) AS high, min(t) AS t
+FROM (
+    SELECT router, ids, t, unnest(range(n)) AS i
+    FROM accepted_line
+    WHERE router IN (SELECT taker FROM taken)
+)
+GROUP BY ALL;
+
+-- acked_t: when the parcel's last message was acknowledged.
+CREATE TEMP TABLE handover AS
+WITH acks AS (
+    SELECT line, recipient, max(t) AS acked_t
+    FROM piece
+    WHERE event = 'acked' AND start < stop
+    GROUP BY line, recipient
+),
+messages AS (
+    SELECT line, router, recipient, taker, t, i, id_low(ids, i) AS low, id_high(ids, i) AS high
+    FROM (
+        SELECT *, 32 * block + bit AS i
+        FROM (
+            SELECT line, accepted_line.router, recipient, taker, t, ids, block, mask, unnest(range(32)) AS bit
+            FROM taken JOIN accepted_line USING (line)
+        )
+        WHERE (mask >> bit::INTEGER) & 1 = 1
+    )
+)
+SELECT
+    here.line, here.router, here.recipient, here.i, here.t, acked_t, there.t AS there_t,
+    CASE
+        WHEN there.t IS NOT NULL THEN 'followed'
+        -- Its log is whole and goes from before the acceptance here to after the acknowledgement.
+        WHEN is_whole AND end_ns >= acked_t AND (pruned_to = 0 OR start_ns <= here.t) THEN 'broken'
+        ELSE 'unknown'
+    END AS custody
+FROM messages here
+JOIN acks USING (line, recipient)
+JOIN routers taker ON taker.router = here.taker
+LEFT JOIN log_end ON log_end.router = here.taker
+LEFT JOIN accepted_there there
+    ON there.router = here.taker AND there.low = here.low AND there.high = here.high;
+
+-- The recipient's clock minus the router's lies between lower_ns and upper_ns: it accepted after the router did, and
+-- before the router heard so.
+CREATE TEMP TABLE custody AS
+SELECT
+    routers.key AS router, keys.key AS recipient,
+    count(*) AS acked,
+    count(*) FILTER (custody = 'followed') AS followed,
+    count(*) FILTER (custody = 'broken') AS broken,
+    count(*) FILTER (custody = 'unknown') AS unknown,
+    max(there_t - acked_t) AS lower_ns,
+    min(there_t - t) AS upper_ns
+FROM handover JOIN routers USING (router) JOIN keys ON keys.id = handover.recipient
+GROUP BY ALL;

@@ -1,0 +1,29 @@
+-- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times nanoseconds.
+-- Of an outward line's ranges the first stands in columns of its own: there is seldom another.
+-- Numbers are stored as they are: to compress them costs more than the disk gains.
+CREATE TABLE events (
+    router INTEGER USING COMPRESSION uncompressed,
+    seq BIGINT USING COMPRESSION uncompressed,
+    n BIGINT USING COMPRESSION uncompressed,
+    t BIGINT USING COMPRESSION uncompressed,
+    mono BIGINT USING COMPRESSION uncompressed,
+    boot VARCHAR,
+    event VARCHAR,
+    kind VARCHAR,
+    signer VARCHAR,
+    destination VARCHAR,
+    peer VARCHAR,
+    first BIGINT USING COMPRESSION uncompressed,
+    count BIGINT USING COMPRESSION uncompressed,
+    ids VARCHAR USING COMPRESSION uncompressed,
+    recipients VARCHAR[],
+    due_ns BIGINT USING COMPRESSION uncompressed,
+    recipient VARCHAR,
+    parcel BIGINT USING COMPRESSION uncompressed,
+    range_first BIGINT USING COMPRESSION uncompressed,
+    range_count BIGINT USING COMPRESSION uncompressed,
+    more_ranges BIGINT[][],
+    reason VARCHAR,
+    depth BIGINT USING COMPRESSION uncompressed,
+    fields MAP(VARCHAR, VARCHAR)
+);

@@ -1,0 +1,73 @@
+-- Every message, over all routers that accepted it: its units by state.
+-- broken: a router took it over and its log, whole up to then, lacks it; beyond: the taker's log is not given.
+CREATE TEMP TABLE message AS
+WITH arrival AS (
+    SELECT line, router, i, id_text(ids, i) AS id, least(t, getvariable('as_of_ns')) AS t
+    FROM (
+        SELECT line.line, line.router, line.ids, line.t, unnest(range(line.n)) AS i
+        FROM accepted_line line
+        SEMI JOIN (SELECT * FROM accepted WHERE is_within) within USING (line)
+    )
+),
+recipients AS (
+    SELECT line, count(*) AS owed FROM owed GROUP BY line
+),
+bits AS (
+    SELECT line, 32 * block + bit AS i,
+        sum((delivered >> bit) & 1) AS delivered,
+        sum(((acked & (~delivered)) >> bit) & 1) AS acked,
+        sum(((unconfirmed & (~(delivered | acked))) >> bit) & 1) AS unconfirmed,
+        sum(((refused & (~(delivered | acked | unconfirmed))) >> bit) & 1) AS refused,
+        sum(((expired & (~(delivered | acked | unconfirmed | refused))) >> bit) & 1) AS expired,
+        sum(((dropped & (~(delivered | acked | unconfirmed | refused | expired))) >> bit) & 1) AS dropped,
+        sum(((evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) >> bit) & 1) AS evicted,
+        sum(((acked & (~delivered) & is_beyond) >> bit) & 1) AS beyond
+    FROM (
+        SELECT block.*, unnest(range(32))::INTEGER AS bit,
+            CASE WHEN routers.router IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
+        FROM block
+        SEMI JOIN owed USING (line, recipient)
+        JOIN keys ON keys.id = block.recipient
+        LEFT JOIN routers ON routers.key = keys.key
+    )
+    GROUP BY line, i
+),
+handed AS (
+    SELECT line, i, count(*) AS broken FROM handover WHERE custody = 'broken' GROUP BY line, i
+),
+judged AS (
+    SELECT
+        arrival.id, arrival.router, arrival.t,
+        coalesce(recipients.owed, 0) AS owed,
+        coalesce(delivered, 0) AS delivered, coalesce(acked, 0) AS acked, coalesce(unconfirmed, 0) AS unconfirmed,
+        coalesce(refused, 0) AS refused, coalesce(expired, 0) AS expired, coalesce(dropped, 0) AS dropped,
+        coalesce(evicted, 0) AS evicted, coalesce(broken, 0) AS broken, coalesce(beyond, 0) AS beyond,
+        hole_first, is_over,
+        coalesce(recipients.owed, 0) - coalesce(
+            delivered + acked + unconfirmed + refused + expired + dropped + evicted, 0
+        ) AS open
+    FROM arrival
+    JOIN accepted USING (line)
+    LEFT JOIN recipients USING (line)
+    LEFT JOIN bits USING (line, i)
+    LEFT JOIN handed USING (line, i)
+)
+SELECT
+    id,
+    count(DISTINCT router) AS routers,
+    min(t) AS first_t,
+    sum(owed)::BIGINT AS owed,
+    sum(delivered)::BIGINT AS delivered,
+    sum(acked)::BIGINT AS acked,
+    sum(unconfirmed)::BIGINT AS unconfirmed,
+    sum(refused)::BIGINT AS refused,
+    sum(expired)::BIGINT AS expired,
+    sum(dropped)::BIGINT AS dropped,
+    sum(evicted)::BIGINT AS evicted,
+    coalesce(sum(open) FILTER (hole_first IS NOT NULL), 0)::BIGINT AS unknown,
+    coalesce(sum(open) FILTER (hole_first IS NULL AND NOT is_over), 0)::BIGINT AS pending,
+    coalesce(sum(open) FILTER (hole_first IS NULL AND is_over), 0)::BIGINT AS unaccounted,
+    sum(broken)::BIGINT AS broken,
+    sum(beyond)::BIGINT AS beyond
+FROM judged
+GROUP BY id;

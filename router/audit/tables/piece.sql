@@ -1,0 +1,40 @@
+-- One row for each range of an outward line: messages start .. stop-1 of the parcel `line`, counted from its first.
+-- Of what lies outside the parcel, or belongs to none, start = stop: the rest of `count` are strays.
+CREATE TEMP TABLE piece AS
+WITH outward_line AS NOT MATERIALIZED (
+    SELECT * FROM events WHERE recipient IS NOT NULL AND try_cast(event AS outward) IS NOT NULL
+),
+ranges AS NOT MATERIALIZED (
+    SELECT router, t, mono, boot, event, recipient, parcel, depth, range_first AS first, range_count AS count
+    FROM outward_line
+    WHERE range_count > 0
+    UNION ALL
+    SELECT router, t, mono, boot, event, recipient, parcel, depth, range[1], range[2]
+    FROM (SELECT *, unnest(more_ranges) AS range FROM outward_line WHERE more_ranges IS NOT NULL)
+    WHERE range[2] > 0
+),
+placed AS NOT MATERIALIZED (
+    SELECT * FROM ranges WHERE parcel IS NOT NULL
+    UNION ALL BY NAME
+    -- Lines of older routers do not name the parcel: it is the last one that begins before the range.
+    SELECT ranges.* REPLACE (accepted.parcel AS parcel)
+    FROM (SELECT * FROM ranges WHERE parcel IS NULL) ranges
+    ASOF LEFT JOIN accepted ON accepted.router = ranges.router AND accepted.parcel <= ranges.first
+)
+SELECT
+    accepted.line, placed.router, recipients.id AS recipient, event::outward AS event,
+    CASE WHEN n IS NULL THEN 0 ELSE greatest(0, least(n, placed.first - placed.parcel)) END::INTEGER AS start,
+    CASE WHEN n IS NULL THEN 0
+        ELSE greatest(0, least(n, placed.first - placed.parcel + count::HUGEINT)) END::INTEGER AS stop,
+    count, depth, placed.t,
+    minute_of(placed.t) AS minute,
+    accepted.minute AS accepted_minute,
+    accepted.is_within,
+    CASE WHEN event IN ('delivered', 'acked') THEN
+        CASE WHEN boots.id = accepted.boot AND placed.mono IS NOT NULL AND accepted.mono IS NOT NULL
+            THEN placed.mono - accepted.mono ELSE placed.t - accepted.t END
+    END AS wait_ns
+FROM placed
+JOIN keys recipients ON recipients.key = placed.recipient
+LEFT JOIN keys boots ON boots.key = placed.boot
+LEFT JOIN accepted ON accepted.router = placed.router AND accepted.parcel = placed.parcel;

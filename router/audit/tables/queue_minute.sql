@@ -1,0 +1,25 @@
+-- Each recipient's queue by the minute: messages added, ended, and open at the minute's end.
+CREATE TEMP TABLE queue AS
+WITH changes AS (
+    SELECT router, recipient, minute, n AS added, 0 AS ended, NULL AS depth
+    FROM owed JOIN accepted USING (line)
+    UNION ALL
+    SELECT router, recipient, minute, 0, CASE WHEN event IN ('forwarded', 'deferred') THEN 0 ELSE count END, depth
+    FROM piece
+),
+sums AS (
+    SELECT router, recipient, minute,
+        sum(added)::BIGINT AS added, sum(ended)::BIGINT AS ended, max(depth) AS depth_max
+    FROM changes
+    GROUP BY router, recipient, minute
+)
+SELECT router, recipient, minute, added, ended,
+    (sum(added - ended) OVER (
+        PARTITION BY router, recipient ORDER BY minute ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ))::BIGINT AS open,
+    depth_max
+FROM sums;
+
+CREATE TEMP VIEW queue_minute AS
+SELECT queue.* REPLACE (routers.key AS router, keys.key AS recipient)
+FROM queue JOIN routers USING (router) JOIN keys ON keys.id = queue.recipient;

@@ -1,0 +1,24 @@
+-- Words and functions that the tables share. Everything is a whole number.
+
+CREATE TYPE outward AS ENUM (
+    'forwarded', 'deferred', 'delivered', 'acked', 'unconfirmed', 'refused', 'expired', 'dropped', 'evicted'
+);
+
+-- The i-th bit stands for the message i of a block of 32; this has the bits 0 .. k-1 of a block.
+CREATE MACRO bits_below(k) AS (1::BIGINT << greatest(0, least(32, k))::INTEGER) - 1;
+
+-- The place of the highest bit of v >= 1. The logarithm may round up just below a power of two.
+CREATE MACRO high_bit(v) AS
+    floor(log2(v))::INTEGER - CASE WHEN v >> floor(log2(v))::INTEGER = 0 THEN 1 ELSE 0 END;
+
+-- The bucket of a latency, as in spark_analytics/latency.py.
+CREATE MACRO bucket(v) AS
+    CASE WHEN v < 256 THEN v ELSE 128 * (high_bit(v) - 7) + (v >> (high_bit(v) - 7)) END;
+
+-- Two halves of a message's id, hashed: 128 bits in which ids are compared without keeping their text.
+CREATE MACRO id_low(ids, i) AS hash(substr(ids, 64 * i + 1, 32));
+CREATE MACRO id_high(ids, i) AS hash(substr(ids, 64 * i + 33, 32));
+CREATE MACRO id_text(ids, i) AS substr(ids, 64 * i + 1, 64);
+
+-- An event's time, but never later than the audit's: minutes since 1970.
+CREATE MACRO minute_of(t) AS (least(t, getvariable('as_of_ns')) // 60_000_000_000)::INTEGER;

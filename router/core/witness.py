@@ -1,0 +1,43 @@
+"""Bearing witness: what a neighbour's pong said of its clock and of its event log becomes an event of our own log.
+
+A tail that a neighbour cut off its log can be known only from what others wrote down of it. Only neighbours that the
+operator knows are written down, by the key that they proved, and each at most once a minute.
+"""
+
+from __future__ import annotations
+
+from . import events as ev
+from .effects import Desk, Now
+from .link import LogHead
+from .links import Links
+from .rights import Directory
+
+EVERY_S = 60.0
+
+
+class Witness:
+    """Remembers when each neighbour was last written down: no more than there are in the configuration."""
+
+    def __init__(self, directory: Directory, links: Links, desk: Desk) -> None:
+        self._directory = directory
+        self._links = links
+        self._desk = desk
+        self._written_s: dict[bytes, float] = {}
+
+    def heard(self, number: int, rtt_ns: int, offset_ns: int, head: LogHead | None, now: Now) -> None:
+        """A pong came. The offset is the neighbour's clock minus ours, known to half a round trip; without a `head`
+        nothing of the neighbour's log is sealed yet."""
+        link = self._links.get(number)
+        if link is None or link.app or link.key not in self._directory.neighbours:
+            return
+        written_s = self._written_s.get(link.key)
+        if written_s is not None and now.mono_s - written_s < EVERY_S:
+            return
+        self._written_s = {key: at for key, at in self._written_s.items() if key in self._directory.neighbours}
+        self._written_s[link.key] = now.mono_s
+        fields: tuple[tuple[str, ev.Plain], ...] = (
+            ("peer", link.key), ("rtt_ns", rtt_ns), ("offset_ns", offset_ns), ("uncertainty_ns", (rtt_ns + 1) // 2),
+        )  # fmt: skip
+        if head is not None:
+            fields += (("head_seq", head.seq), ("head_digest", head.digest))
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "link", fields))

@@ -1,0 +1,209 @@
+"""Looks one message up in the event log, by the indexes beside its segments: kept segments and what has no name yet.
+
+It reads files and nothing else, so it may run in a thread beside the router that writes them. A segment that is pruned
+meanwhile counts as gone. Where an index is missing it is made, as long as the caller has patience.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from router.core.events import ID_BYTES
+from router.core.fate import Hole, Trace, covers
+from router.core.id_prefix import IdPrefix
+from router.core.line import Line, decode_line
+from router.disk import log_index
+from router.disk.eventlog import Sealed
+from router.disk.log_index import TAG_BYTES, Columns, Span, blocks
+
+CANDIDATES_MAX = 10
+LINES_MAX = 20_000
+DIGITS = 2 * ID_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log as it stood at one moment. `is_behind`: the newest events wait in the store, the disk takes no log."""
+
+    sealed: Sequence[Sealed]
+    unsealed: Sequence[Span]
+    pruned_seq: int
+    is_behind: bool = False
+
+
+class Candidate(NamedTuple):
+    """A message whose id begins as asked, and when it first came."""
+
+    identity: bytes
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`trace` of the one message; or several `candidates`, then at most `CANDIDATES_MAX` and one more.
+
+    `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
+    index yet, and there was no time to make it.
+    """
+
+    trace: Trace | None
+    candidates: tuple[Candidate, ...]
+    since_seq: int
+    since_ns: int
+    pruned_seq: int
+    unsearched: int
+
+
+class _Hit(NamedTuple):
+    span: Span
+    line: Line
+    identity: bytes
+
+
+class Search:
+    """One look-up. `has_time()` says whether an index may still be made."""
+
+    def __init__(self, log: Log, has_time: Callable[[], bool] = lambda: True) -> None:
+        self._log = log
+        self._has_time = has_time
+        self._unsearched: dict[int, Hole] = {}
+        self._gaps: set[Hole] = set()
+
+    def find(self, prefix: IdPrefix) -> Found:
+        """Every line about the message whose id begins so, if there is one such id."""
+        hits = self._hits(prefix)
+        ids = {hit.identity: hit.line.t for hit in reversed(hits)}
+        candidates = tuple(sorted((Candidate(*one) for one in ids.items()), key=lambda one: -one.at_ns))
+        trace = self._trace(candidates[0].identity, hits) if len(candidates) == 1 else None
+        sealed, unsealed = self._log.sealed, self._log.unsealed
+        first = [(one.footer.first_seq, one.footer.min_t) for one in sealed]
+        first += [(one.first_seq, one.min_t) for one in unsealed]
+        since = min(first, default=(0, 0))
+        return Found(trace, candidates, *since, self._log.pruned_seq, len(self._unsearched))
+
+    # -- by id -----------------------------------------------------------------------------------------------
+
+    def _hits(self, prefix: IdPrefix) -> list[_Hit]:
+        """The lines that name such ids, oldest first; one line of each where more ids than wanted begin so."""
+        tags: dict[bytes, list[tuple[Span, int]]] = {}
+        for span in self._spans():
+            column = span.columns.ids
+            for at in span.columns.holding_ids(prefix.whole):
+                tag = column[at * TAG_BYTES : (at + 1) * TAG_BYTES]
+                if prefix.fits(tag):
+                    tags.setdefault(tag, []).append((span, at))
+            if len(tags) > CANDIDATES_MAX:
+                break
+        few = len(tags) == 1
+        hits: list[_Hit] = []
+        for tag, places in list(tags.items())[: CANDIDATES_MAX + 1]:
+            done: set[tuple[int, int]] = set()
+            for span, at in places[:LINES_MAX] if few else places[:1]:
+                start, stop = span.columns.lines_of_id(at)
+                if (span.first_seq, start) in done:
+                    continue
+                done.add((span.first_seq, start))
+                hits += self._naming(span, start, stop, tag.hex(), prefix)
+        return sorted({(hit.line.seq, hit.identity): hit for hit in hits}.values(), key=lambda hit: hit.line.seq)
+
+    def _naming(self, span: Span, start: int, stop: int | None, tag: str, prefix: IdPrefix) -> Iterator[_Hit]:
+        for line in _lines(span, start, stop, (tag.encode(),)):
+            ids = line.ids or ""
+            at = ids.find(tag)
+            while at >= 0:
+                if not at % DIGITS:
+                    identity = bytes.fromhex(ids[at : at + DIGITS])
+                    if prefix.fits(identity):
+                        yield _Hit(span, line, identity)
+                at = ids.find(tag, at + 1)
+
+    # -- by parcel -------------------------------------------------------------------------------------------
+
+    def _trace(self, identity: bytes, hits: Sequence[_Hit]) -> Trace:
+        accepted = [hit.line for hit in hits if hit.line.event == "accepted"]
+        turned = tuple(hit.line for hit in hits if hit.line.event != "accepted")
+        if not accepted:
+            return Trace(identity, (), turned, holes=self._holes())
+        outward: dict[int, Line] = {}
+        is_cut = False
+        arrivals = [(row.first or 0) + (row.ids or "").index(identity.hex()) // DIGITS for row in accepted]
+        parcels = {row.first or 0 for row in accepted}
+        wanted = tuple(b'"parcel":%d,' % one for one in parcels)
+        of_older = blocks((row.first or 0, row.n) for row in accepted)
+        for span in self._spans(accepted[0].seq):
+            columns, words = span.columns, wanted
+            sought = parcels
+            if columns.has_older:
+                sought, words = parcels | of_older, (*wanted, b'"ranges":')
+            for start, stop in columns.lines_of_parcels(sought):
+                if is_cut := len(outward) >= LINES_MAX:
+                    break
+                for line in _lines(span, start, stop, words):
+                    if line.parcel is None or line.parcel in parcels:
+                        outward.update({line.seq: line} if any(covers(line, one) for one in arrivals) else {})
+        lines = tuple(outward[seq] for seq in sorted(outward))
+        return Trace(identity, tuple(accepted), turned, lines, self._holes(), is_cut)
+
+    def _holes(self) -> tuple[Hole, ...]:
+        """Sequence numbers without a line, oldest first: between segments, recorded by the log, or not searched."""
+        holes = [*self._gaps, *self._unsearched.values()]
+        following = self._log.pruned_seq + 1
+        for one in self._log.sealed:
+            if one.footer.first_seq > following:
+                holes.append((following, one.footer.first_seq - 1))
+            following = one.footer.last_seq + 1
+        if self._log.is_behind:
+            holes.append((max([following, *(one.last_seq + 1 for one in self._log.unsealed)]), 0))
+        return tuple(sorted(holes))
+
+    # -- segments --------------------------------------------------------------------------------------------
+
+    def _spans(self, from_seq: int = 0) -> Iterator[Span]:
+        """With lines from that sequence number on, oldest first."""
+        last = 0
+        for one in self._log.sealed:
+            last = one.footer.last_seq
+            if last >= from_seq and (columns := self._columns(one)) is not None:
+                self._note_gaps(columns)
+                yield Span((one.path,), one.footer.first_seq, last, one.footer.min_t, columns)
+        for span in self._log.unsealed:
+            if span.last_seq >= max(from_seq, last + 1):
+                self._note_gaps(span.columns)
+                yield span
+
+    def _note_gaps(self, columns: Columns) -> None:
+        gaps = columns.gaps
+        self._gaps.update((gaps[at], gaps[at] + gaps[at + 1] - 1) for at in range(0, len(gaps), 2))
+
+    def _columns(self, one: Sealed) -> Columns | None:
+        digest = one.footer.sha256 or ""
+        found = log_index.read(one.path, one.size, digest)
+        if found is None and one.footer.first_seq not in self._unsearched:
+            if not self._has_time():
+                self._unsearched[one.footer.first_seq] = one.footer.first_seq, one.footer.last_seq
+                return None
+            with suppress(FileNotFoundError):  # Pruned meanwhile.
+                found = log_index.make(one.path)
+                with suppress(OSError):
+                    log_index.write(one.path, one.size, digest, found)
+        return found
+
+
+def _lines(span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
+    """The lines between these offsets that hold one of these words; none if the file is gone."""
+    for data in _read(span.paths, start, stop).splitlines():
+        if any(word in data for word in wanted):
+            with suppress(ValueError):
+                yield decode_line(data)
+
+
+def _read(paths: Iterable[Path], start: int, stop: int | None) -> bytes:
+    for path in paths:
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(start)
+            return file.read() if stop is None else file.read(stop - start)
+    return b""

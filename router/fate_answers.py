@@ -1,0 +1,55 @@
+"""What `router why` is told, as JSON: one message's fate, several that it may be, or how far back the log reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from router.core.fate import Fate, Recipient, Trace, time_text
+from router.core.fate_json import Report, fate_json, followed, turned_json
+from router.core.id_prefix import IdPrefix
+from router.core.text import key_text
+from router.disk.log_search import CANDIDATES_MAX, Found
+
+
+def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Of one message; `reports` are what the routers that took custody say, by their keys in hex."""
+    if whole is None:
+        answer: dict[str, Any] = {
+            "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "recipients": [],
+            "recipients_omitted": 0,
+        }  # fmt: skip
+    else:
+        answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
+    return {
+        **answer, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
+        "turned_away_times": len(trace.turned), "missing_events": [list(hole) for hole in trace.holes[:100]],
+        "complete": not (trace.is_cut or found.unsearched),
+    }  # fmt: skip
+
+
+def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
+    told = reports.get(row.recipient)
+    return row if told is None else followed(row, told)
+
+
+def not_one(prefix: IdPrefix, found: Found) -> dict[str, Any]:
+    """An error: no message, or more than one."""
+    if found.candidates:
+        rows = found.candidates[:CANDIDATES_MAX]
+        more = " and more" if len(found.candidates) > CANDIDATES_MAX else ""
+        said = ", ".join(row.identity.hex()[: max(16, len(str(prefix)) + 2)] for row in rows)
+        error = f"several message ids begin with {prefix}: {said}{more}; give more of it"
+        return {"error": error, "candidates": [{"message": row.identity.hex(), "t": row.at_ns} for row in rows]}
+    error = f"no message whose id begins with {str(prefix)[:16]} is in the log of this router"
+    return {"error": f"{error}{_reach(found)}"}
+
+
+def _reach(found: Found) -> str:
+    """How far back the log says anything."""
+    said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
+    if found.pruned_seq:
+        said += f"; older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)"
+    if found.unsearched:
+        said += f"; {found.unsearched} segments have no index yet and were not searched: ask again"
+    return said

@@ -1,0 +1,272 @@
+"""`router why` on a running node: what became of a message, here and, where they let us ask, at the next routers.
+
+The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions.
+A neighbour is answered only about messages that it handed over itself, only if the operator granted it `why`, and with
+numbers instead of names (`core/fate_json.py`). It may have us ask further, one router fewer each time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import trio
+
+from router.core.effects import Now
+from router.core.fate import Fate, Prospect, Trace, fate
+from router.core.fate_json import Report, concerns, decode_report, encode_report, report
+from router.core.id_prefix import IdPrefix, parse_prefix
+from router.core.inquiry import Inquiry
+from router.core.rights import WHY
+from router.core.router import Router
+from router.core.text import BadText
+from router.disk.log_search import Found, Log, Search
+from router.disk.logbook import Logbook
+from router.disk.store import Store
+from router.fate_answers import not_one, one
+
+WAITING_MAX = 16
+INDEXING_S = 5.0
+DEPTH_MAX = 4
+ASKED_MAX = 32
+PATIENCE_S = 1.0
+FOLLOW = "follow"
+NOT_PERMITTED = "its operator has not granted us `why`"
+NOT_YOURS = "it knows no such message from us"
+NO_ANSWER = "it did not answer in time"
+NOT_CONNECTED = "it is not connected now"
+DAMAGED = "the event log cannot be read"
+MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
+BUSY = "it is busy with other questions; ask again"
+
+
+class Node(Protocol):
+    """What the message router shows of itself."""
+
+    router: Router
+    store: Store
+    nursery: trio.Nursery
+
+    def now(self) -> Now: ...
+    def between(self, act: Callable[[Now], None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """From a link; `neighbour`: the key of the router that asks, None for an app of the owner. `depth`: so many routers
+    further it may be carried."""
+
+    link: int
+    prefix: IdPrefix
+    neighbour: bytes | None
+    depth: int
+
+
+class Fates:
+    """Answers, asks, and waits for what others answer. At most `WAITING_MAX` questions are open."""
+
+    def __init__(self, logbook: Logbook, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
+        self._logbook = logbook
+        self._ttl_s_max = ttl_s_max
+        self._problems = problems
+        self._node: Node | None = None
+        self._turn = trio.CapacityLimiter(1)
+        self._open = 0
+        self._asking: set[bytes] = set()  # neighbours with a question of theirs open here
+        self._awaited: dict[tuple[bytes, str], list[Callable[[Report], None]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<fates: {self._open} questions are open, {len(self._awaited)} asked of others>"
+
+    def attach(self, node: Node) -> None:
+        self._node = node
+
+    # -- being asked: all of it runs between two transactions ------------------------------------------------
+
+    def ask(self, link: int, argument: str) -> None:
+        """The owner asks: the beginning of an id, and `follow`."""
+        text, _, more = argument.partition(" ")
+        try:
+            prefix = parse_prefix(text)
+        except BadText as error:
+            self._answer(link, json.dumps({"error": str(error)}).encode())
+            return
+        self._begin(Question(link, prefix, None, DEPTH_MAX if more == FOLLOW else 0))
+
+    def asked(self, link: int, neighbour: bytes, argument: str) -> None:
+        """A neighbour's router asks: a whole id, and how many routers further."""
+        text, _, depth = argument.partition(" ")
+        said = Report(text[:64])
+        if WHY not in self._of.router.directory.grants(neighbour):
+            self._answer(link, encode_report(replace(said, problem=NOT_PERMITTED)))
+            return
+        try:
+            prefix = parse_prefix(text)
+        except BadText:
+            prefix = IdPrefix(bytes(32), 0)
+        if not prefix.is_id or not depth.isdecimal():
+            self._answer(link, encode_report(replace(said, problem=NOT_YOURS)))
+        elif neighbour in self._asking:
+            self._answer(link, encode_report(replace(said, problem=BUSY)))
+        else:
+            self._begin(Question(link, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)))
+
+    def answered(self, neighbour: bytes, text: bytes) -> None:
+        """What nobody waits for is forgotten."""
+        told = decode_report(text)
+        if told is not None:
+            for tell in self._awaited.pop((neighbour, told.message), ()):
+                tell(told)
+
+    @property
+    def _of(self) -> Node:
+        assert self._node is not None
+        return self._node
+
+    def _begin(self, question: Question) -> None:
+        if self._open >= WAITING_MAX:
+            self._answer(question.link, _error(question, BUSY))
+            return
+        self._open += 1
+        if question.neighbour is not None:
+            self._asking.add(question.neighbour)
+        self._of.nursery.start_soon(self._search, question, self._logbook.log(), False)
+
+    def _answer(self, link: int, text: bytes) -> None:
+        self._of.between(lambda now: self._of.router.answer(link, text, now))
+
+    def _done(self, question: Question, text: bytes) -> None:
+        self._open -= 1
+        if question.neighbour is not None:
+            self._asking.discard(question.neighbour)
+        self._answer(question.link, text)
+
+    # -- searching -------------------------------------------------------------------------------------------
+
+    async def _search(self, question: Question, log: Log, again: bool) -> None:
+        try:
+            found = await trio.to_thread.run_sync(
+                search, log, question.prefix, limiter=self._turn, abandon_on_cancel=True
+            )
+        except (OSError, *MISREAD) as error:
+            self._done(question, _error(question, f"{DAMAGED}: {error}"))
+            return
+        self._of.between(partial(self._conclude, question, found, again))
+
+    def _conclude(self, question: Question, found: Found, again: bool, now: Now) -> None:
+        trace, asker = found.trace, question.neighbour
+        if trace is None or (asker is not None and not concerns(trace, asker.hex())):
+            self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.prefix, found)))
+            return
+        try:
+            whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)
+        except MISREAD as error:
+            self._done(question, _error(question, f"{DAMAGED}: {error}"))
+            return
+        if whole is not None and not again and any(row.state == "unaccounted" for row in whole.recipients):
+            # It may have ended since the log was looked at.
+            self._of.nursery.start_soon(self._search, question, self._logbook.log(), True)
+            return
+        round_ = Round(question, found, trace, whole)
+        if whole is not None and question.depth:
+            self._ask_further(round_, whole, now)
+        if round_.missing:
+            self._of.nursery.start_soon(self._await, round_)
+        else:
+            self._tell(round_)
+
+    def _prospect(self, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
+        router, key = self._of.router, bytes.fromhex(recipient)
+        link, queue = router.links.to(key), router.queues.by_recipient.get(key)
+        neighbour = router.directory.neighbours.get(key)
+        flights = link.flights if link is not None else ()
+        retry_at = 0.0
+        if queue is not None:
+            retry_at = queue.retry_at or queue.held.retry_at(trace.stream)
+        return Prospect(
+            name=router.directory.name_of(key), is_owed=self._of.store.owes(key, first, index),
+            is_connected=link is not None,
+            in_flight=any(
+                one.parcel is not None and one.parcel.first == first and one.start <= index < one.stop
+                for one in flights
+            ),
+            retry_s=max(0.0, retry_at - now.mono_s) if retry_at else None,
+            ahead=queue.total.messages if queue is not None else 0,
+            is_dialled=neighbour is not None and bool(neighbour.urls) and not neighbour.blocked,
+            problem=self._problems().get(key, ""),
+        )  # fmt: skip
+
+    # -- asking further --------------------------------------------------------------------------------------
+
+    def _ask_further(self, round_: Round, whole: Fate, now: Now) -> None:
+        """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here."""
+        inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
+        for hex_key in [row.recipient for row in whole.recipients if row.state == "acked"][:ASKED_MAX]:
+            key = bytes.fromhex(hex_key)
+            if self._of.router.ask(key, inquiry, now):
+                round_.missing.add(hex_key)
+                self._awaited.setdefault((key, whole.message), []).append(partial(round_.heard, hex_key))
+            else:
+                round_.reports[hex_key] = Report(whole.message, problem=NOT_CONNECTED)
+
+    async def _await(self, round_: Round) -> None:
+        with trio.move_on_after(PATIENCE_S * (1 + round_.question.depth)):
+            await round_.over.wait()
+        message = round_.trace.identity.hex()
+        for hex_key in round_.missing:
+            self._awaited.pop((bytes.fromhex(hex_key), message), None)
+            round_.reports[hex_key] = Report(message, problem=NO_ANSWER)
+        self._tell(round_)
+
+    def _tell(self, round_: Round) -> None:
+        asker, trace = round_.question.neighbour, round_.trace
+        try:
+            if asker is None:
+                text = _json(one(round_.found, trace, round_.whole, round_.reports))
+            else:
+                text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
+        except MISREAD as error:
+            text = _error(round_.question, f"{DAMAGED}: {error}")
+        self._done(round_.question, text)
+
+
+class Round:
+    """What one question has brought to light, and who has not answered yet."""
+
+    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
+        self.question = question
+        self.found = found
+        self.trace = trace
+        self.whole = whole
+        self.missing: set[str] = set()
+        self.reports: dict[str, Report] = {}
+        self.over = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
+
+    def heard(self, key: str, told: Report) -> None:
+        self.reports[key] = told
+        self.missing.discard(key)
+        if not self.missing:
+            self.over.set()
+
+
+def search(log: Log, prefix: IdPrefix) -> Found:
+    """In a thread. Missing indexes are made for so long as somebody waits with patience."""
+    give_up_s = time.monotonic() + INDEXING_S
+    return Search(log, lambda: time.monotonic() < give_up_s).find(prefix)
+
+
+def _error(question: Question, text: str) -> bytes:
+    if question.neighbour is None:
+        return _json({"error": text})
+    return encode_report(Report(question.prefix.head.hex(), problem=text))
+
+
+def _json(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode()

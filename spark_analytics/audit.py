@@ -1,0 +1,163 @@
+"""One audit by Spark: files to evidence, lines to the layout, tables to findings, findings to the summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import bronze, ed25519, silver, summary
+from .evidence import Evidence, Gap, Witness, judge, witnessed
+from .findings import Rows, find, rows, tally
+from .footer import Verify
+from .gold.names import named
+from .gold.tables import Tables
+from .log_files import Problem
+from .page import render
+from .session import prepare
+from .span import Span
+from .writer import Writer
+
+PARTITION_BYTES = 192 << 20
+"""Of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
+PARTITIONS_MAX = 10_000
+ROUTERS = "number int, router string"
+ENDS = "is_whole boolean, pruned_to long, start_ns long, end_ns long, holes array<struct<first_seq:long,last_seq:long>>"
+
+Report = Callable[[str], None]
+"""Hears what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is read: log files by name, with their URIs, and what was wrong with the paths."""
+
+    uris: Mapping[str, str]
+    problems: Sequence[Problem] = ()
+
+
+def audit(
+    spark: SparkSession,
+    given: Given,
+    span: Span,
+    *,
+    writer: Writer | None = None,
+    verify: Verify = ed25519.verify,
+    report: Report = lambda what: None,
+) -> dict[str, Any]:
+    """The summary of the logs; with a `writer` the tables are written too."""
+    began = monotonic()
+    prepare(spark)
+    report("checking signatures and digests")
+    facts = bronze.facts_of(spark, given.uris)
+    evidence = judge(facts, lambda name: bronze.content_of(spark, given.uris[name]), listed=given.problems, verify=verify)
+    report("reading the lines")
+    events = silver.read_events(spark, silver.parts(evidence.files), given.uris)
+    if writer:
+        events = _silver(spark, events, span, writer)
+    size = sum(one.size for one in facts)
+    tables, words, evidence = _tables(spark, events, evidence, span, size)
+    try:
+        if writer:
+            report("writing the tables")
+            for name, table in tables.gold():
+                writer.write(name, table)
+        report("adding up")
+        findings = find(spark, tables, words)
+    finally:
+        tables.forget()
+    run = {
+        "files": len(given.uris), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
+    }  # fmt: skip
+    found = summary.build(findings, evidence, span.as_of_ns, "spark", run)
+    if writer:
+        _ledger(spark, evidence, found, writer)
+    return found
+
+
+def _silver(spark: SparkSession, events: DataFrame, span: Span, writer: Writer) -> DataFrame:
+    """Write the events by UTC date of their event time, and read them from there."""
+    day = F.expr(f"date_from_unix_date(cast(least(t, {span.as_of_ns}L) div 86400000000000L AS int))")
+    writer.write("events", events.withColumn("date", day), "date")
+    return writer.read(spark, "events").drop("date")
+
+
+def _tables(
+    spark: SparkSession, events: DataFrame, evidence: Evidence, span: Span, size: int
+) -> tuple[Tables, Rows, Evidence]:
+    """The tables of these events, their tally, and the evidence with what the events say about logs."""
+    numbers = spark.createDataFrame([(number, log.router) for number, log in enumerate(evidence.logs)], ROUTERS)
+    partitions = partitions_for(size)
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    laid = silver.laid_out(silver.compact(events, numbers), partitions).persist(StorageLevel.DISK_ONLY)
+    others = laid.where("recipient IS NULL AND event <> 'accepted'").select(
+        "router", "event", "seq", "missing", "t", "peer", "signer", "count", "reason", "recipient", "fields", "is_line"
+    ).persist(StorageLevel.MEMORY_AND_DISK)  # fmt: skip
+    words = rows(named(tally(laid, span.as_of_ns), numbers))
+    evidence = witnessed(evidence, _gaps(named(others, numbers)), _witnesses(named(others, numbers)))
+    routers = spark.createDataFrame(_routers(evidence, words), f"{ROUTERS}, {ENDS}")
+    has_old = any(row["old"] for row in words)
+    return Tables(laid, others, routers, span, has_old, partitions, [laid, others]), words, evidence
+
+
+def partitions_for(size: int) -> int:
+    return max(2, min(PARTITIONS_MAX, -(-size // PARTITION_BYTES)))
+
+
+def _gaps(others: DataFrame) -> list[Gap]:
+    """Events that a router found missing itself when it sealed its log."""
+    found = others.where("event = 'log_gap' AND fields['missing'] IS NOT NULL")
+    return [Gap(*row) for row in found.select("router", "seq", "missing").collect()]
+
+
+def _witnesses(others: DataFrame) -> list[Witness]:
+    """Heads of logs that routers heard from their neighbours."""
+    heads = others.where("event = 'link'").selectExpr(
+        "router", "fields['peer'] AS peer", "try_cast(fields['head_seq'] AS bigint) AS head_seq",
+        "fields['head_digest'] AS head_digest",
+    )  # fmt: skip
+    return [Witness(*row) for row in heads.dropna().distinct().collect()]
+
+
+def _routers(evidence: Evidence, words: Rows) -> list[tuple[object, ...]]:
+    """Each router with where its events begin and end, and its holes."""
+    found = []
+    for number, log in enumerate(evidence.logs):
+        own = [row for row in words if row["router"] == log.router]
+        start = min(own, key=lambda row: int(row["first_seq"]), default={"first_t": None})
+        end = max(own, key=lambda row: int(row["last_seq"]), default={"last_t": None})
+        holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
+        found.append((number, log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], holes))
+    return found
+
+
+def _ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
+    """The tables about the audit itself, the summary and the page."""
+    coverage = [(*log[:6], list(log.problems)) for log in evidence.logs]
+    quality = [(row["check"], row["router"], row["count"]) for row in found["quality"]]
+    quarantine = [
+        (*file, [str(problem) for problem in evidence.problems if problem.path == file.path])
+        for file in evidence.files
+        if file.status in ("bad", "fork", "foreign")
+    ]
+    run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
+    tables: dict[str, tuple[list[Any], str]] = {
+        "log_coverage": (coverage, "router string, segments long, first_seq long, last_seq long, whole boolean,"
+                         " pruned_to long, problems array<string>"),
+        "data_quality": (quality, "`check` string, router string, count long"),
+        "quarantine": (quarantine, "path string, router string, status string, first_seq long, last_seq long, lines long,"
+                       " problems array<string>"),
+        "audit_run": (run, "engine string, as_of string, verdict string, run string"),
+    }  # fmt: skip
+    for name, (values, schema) in tables.items():
+        writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
+    writer.text(spark, "summary.json", json.dumps(found))
+    writer.text(spark, "report.html", render(found))
+
+

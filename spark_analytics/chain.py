@@ -1,0 +1,115 @@
+"""The chain that one router's segments make: what covers which sequence numbers, and where two histories contradict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+Span = tuple[int, int]
+"""First and last sequence number, both included."""
+
+
+class Seal(NamedTuple):
+    """What one authentic footer covers: a segment that is kept, or one or several that were pruned."""
+
+    router: str
+    first_seq: int
+    last_seq: int
+    predecessor: str | None
+    sha256: str
+    segments: int
+    is_kept: bool
+    path: str
+
+
+def missing(first: int, last: int, covered: Iterable[Span]) -> list[Span]:
+    """What of first..last no span covers, in order."""
+    out = []
+    for start, end in sorted(covered):
+        if first < start:
+            out.append((first, min(start - 1, last)))
+        first = max(first, end + 1)
+        if first > last:
+            return out
+    return [*out, (first, last)] if first <= last else out
+
+
+def fits(predecessor: str | None, first_seq: int, seals: Iterable[Seal]) -> bool:
+    """Whether what begins at `first_seq` may name this predecessor, as far as the seals know what came before it."""
+    if first_seq == 1:
+        return predecessor is None
+    before = {seal.sha256 for seal in seals if seal.last_seq == first_seq - 1}
+    return not before or predecessor in before
+
+
+def fork(seals: Sequence[Seal]) -> tuple[int, list[tuple[str, str]]] | None:
+    """From which sequence number on one router's seals tell two histories, and `(path, text)` of those that do.
+
+    None: they tell one. Copies must be gone from `seals`.
+    """
+    found = [*_overlaps(seals), *_unlike_ends(seals), *_breaks(seals)]
+    if not found:
+        return None
+    first = min(start for start, _, _ in found)
+    return first, sorted({(path, text) for start, path, text in found if start == first})
+
+
+Conflict = tuple[int, str, str]
+"""From where on, path, what is wrong there."""
+
+TWO_HISTORIES = "two nodes use one key, or a log was copied and both went on, or it was rewritten"
+
+
+def _order(seal: Seal) -> tuple[int, int, str, str, str]:
+    return seal.first_seq, seal.last_seq, seal.predecessor or "", seal.sha256, seal.path
+
+
+def _overlaps(seals: Iterable[Seal]) -> list[Conflict]:
+    """Of kept segments. Folded footers of pruned ones may overlap what other copies of the log still keep."""
+    out: list[Conflict] = []
+    longest: Seal | None = None
+    for seal in sorted((seal for seal in seals if seal.is_kept), key=_order):
+        if longest and seal.first_seq <= longest.last_seq:
+            both = f"{seal.first_seq} to {min(seal.last_seq, longest.last_seq)}"
+            for one, other in ((longest, seal), (seal, longest)):
+                text = f"holds the events {both}, which {other.path} holds otherwise: {TWO_HISTORIES}"
+                out.append((longest.first_seq, one.path, text))
+        if longest is None or seal.last_seq > longest.last_seq:
+            longest = seal
+    return out
+
+
+def _unlike_ends(seals: Iterable[Seal]) -> list[Conflict]:
+    """Footers that end at the same event and have different digests, one of them at least pruned."""
+    ends: dict[int, dict[str, Seal]] = defaultdict(dict)
+    for seal in sorted(seals, key=lambda seal: (not seal.is_kept, _order(seal))):
+        ends[seal.last_seq].setdefault(seal.sha256, seal)
+    out: list[Conflict] = []
+    for last, by_digest in ends.items():
+        for one, other in pairwise(by_digest.values()):
+            if other.is_kept:
+                continue  # Then so is `one`, and they overlap.
+            start = one.first_seq if one.is_kept else max(one.first_seq, other.first_seq)
+            said = f"ends at event {last} with the digest {other.sha256}, in {one.path} with {one.sha256}"
+            out.append((start, other.path, f"{said}: {TWO_HISTORIES}"))
+    return out
+
+
+def _breaks(seals: Iterable[Seal]) -> list[Conflict]:
+    """Segments that name another predecessor than the one that is there."""
+    seals = sorted(seals, key=_order)
+    ends: dict[int, list[Seal]] = defaultdict(list)
+    for seal in seals:
+        ends[seal.last_seq].append(seal)
+    out: list[Conflict] = []
+    for seal in seals:
+        before = ends[seal.first_seq - 1] if seal.first_seq > 1 else []
+        if fits(seal.predecessor, seal.first_seq, before):
+            continue
+        there = before[0].sha256 if before else None
+        start = min([seal.first_seq, *(one.first_seq for one in before if one.is_kept)])
+        said = f"segment {seal.first_seq} to {seal.last_seq} names {seal.predecessor} as its predecessor"
+        out.append((start, seal.path, f"{said}, but that is {there}: {TWO_HISTORIES}"))
+    return out

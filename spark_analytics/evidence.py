@@ -1,0 +1,290 @@
+"""Which log files count, and what is missing: from the facts of all files to the evidence of an audit.
+
+`judge` is told of each file what an engine computes natively, and reads only files that are not as their router signed
+them (and tails and pruned.jsonl). Then the engine reads the lines of `good` and `tail` files; what these say about logs
+(`log_gap`, `link`) goes into `witnessed`, which adds holes and changes no file's status. The same files in any order
+give the same evidence. A hole lies after a line if the hole's `first_seq` is greater than the line's `seq`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from . import ed25519
+from .chain import Seal, fits, fork, missing
+from .footer import Verify
+from .log_files import FileFacts, Problem, Reading, Seen
+
+NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.jsonl"
+"""What an engine says, as a `Problem` in `listed`, of a directory without candidates."""
+
+
+REWRITTEN = "the log was rewritten since"
+"""How a hole's `why` ends if a neighbour contradicts what is in the files."""
+
+
+class File(NamedTuple):
+    """`status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork, foreign.
+
+    `lines`: of events; of pruned.jsonl, footers. `router` is None if nothing tells it; a span of 0 to 0 is not known.
+    """
+
+    path: str
+    router: str | None
+    status: str
+    first_seq: int
+    last_seq: int
+    lines: int
+
+
+class Hole(NamedTuple):
+    """Sequence numbers of which nothing is known, or nothing can be believed."""
+
+    router: str
+    first_seq: int
+    last_seq: int
+    why: str
+
+
+class Log(NamedTuple):
+    """One router's log: `segments` sealed files that count, events `first` to `last` (0: none).
+
+    `whole`: it has no hole. `pruned_to`: up to where only footers are left (0: nowhere). `problems`: of its files,
+    then its holes.
+    """
+
+    router: str
+    segments: int
+    first: int
+    last: int
+    whole: bool
+    pruned_to: int
+    problems: tuple[str, ...]
+
+
+class Gap(NamedTuple):
+    """A `log_gap` line whose fields hold `missing`: the events `seq .. seq + n - 1` were never found."""
+
+    router: str
+    seq: int
+    n: int
+
+
+class Witness(NamedTuple):
+    """A `link` line of `router`: its neighbour `peer` told it that its own log ends at `head_seq` with that digest."""
+
+    router: str
+    peer: str
+    head_seq: int
+    head_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All in a fixed order.
+
+    `seals`: what good segments and pruned footers cover; `authentic`: SHA-256 of the footers' lines whose signature
+    holds, to be `known` next time.
+    """
+
+    files: tuple[File, ...]
+    holes: tuple[Hole, ...]
+    problems: tuple[Problem, ...]
+    logs: tuple[Log, ...]
+    limits: tuple[str, ...]
+    seals: tuple[Seal, ...]
+    authentic: frozenset[str]
+
+
+def judge(
+    facts: Iterable[FileFacts],
+    content: Callable[[str], bytes],
+    *,
+    listed: Iterable[Problem] = (),
+    known: Collection[str] = (),
+    verify: Verify = ed25519.verify,
+) -> Evidence:
+    """The evidence that the files are, before anybody looked at lines.
+
+    `content(path)`: all bytes of a file (`OSError` if it cannot be read); `listed`: what was found wrong while listing
+    directories; `known`: `authentic` of an earlier evidence. Paths are compared as text: each file under one path.
+    """
+    reading = Reading(content, verify, known)
+    for fact in sorted({fact.path: fact for fact in facts}.values()):
+        reading.take(fact)
+    reading.mark_copies()
+    reading.name_routers()
+    by_router: dict[str, list[Seen]] = defaultdict(list)
+    for seen in reading.files:
+        if seen.router is not None:
+            by_router[seen.router].append(seen)
+    problems, holes = [*listed, *reading.problems], list[Hole]()
+    for router, files in sorted(by_router.items()):
+        problems += _leave_out_odd_tails(files)
+        forked = fork([seal for seen in files for seal in seen.seals])
+        if forked:
+            problems += [Problem(path, 1, text) for path, text in forked[1]]
+        holes += _holes(router, files, forked[0] if forked else None)
+    found = (File(one.path, one.router, one.status, one.first, one.last, one.lines) for one in reading.files)
+    seals = (seal for one in reading.files for seal in one.seals)
+    logs = (Log(router, 0, 0, 0, False, 0, ()) for router in sorted(by_router))
+    evidence = Evidence(
+        tuple(sorted(found, key=lambda file: (file.path, file.router or ""))),
+        (), tuple(sorted(set(problems))), tuple(logs), (),
+        tuple(sorted(seals, key=lambda seal: (seal.router, seal.first_seq, seal.last_seq, seal.path))),
+        frozenset(reading.authentic),
+    )  # fmt: skip
+    return _told(evidence, holes, {})
+
+
+def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witness]) -> Evidence:
+    """The same with what the lines of good files and tails say: gaps that a log records, heads that neighbours saw.
+
+    `evidence` is what `judge` gave.
+    """
+    why = "its router found them missing when it sealed its log, and wrote down so"
+    holes = [*evidence.holes, *(Hole(gap.router, gap.seq, gap.seq + gap.n - 1, why) for gap in gaps)]
+    problems: list[Problem] = []
+    vouched: dict[str, int] = {}
+    heads: dict[str, set[Witness]] = defaultdict(set)
+    for one in witnesses:
+        if one.head_seq > 0 and one.router != one.peer:
+            heads[one.peer].add(one)
+    for log in evidence.logs:
+        beyond: list[Witness] = []
+        ours = _Heads(seal for seal in evidence.seals if seal.router == log.router)
+        for one in sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router)):
+            if ours.have(one):
+                vouched[log.router] = one.head_seq
+            elif seal := ours.contradicting(one):
+                said = f"the neighbour {one.router} was told that it ends at {one.head_seq}"
+                text = f"{said} with the digest {one.head_digest}, which is not so in {seal.path}: {REWRITTEN}"
+                holes.append(Hole(log.router, vouched.get(log.router, 0) + 1, one.head_seq, text))
+                problems.append(Problem(seal.path, 0, f"of the log of {log.router}, {text}"))
+            elif one.head_seq > log.last:
+                beyond.append(one)
+        if beyond:
+            said = f"the neighbour {beyond[-1].router} was told that this log reaches to {beyond[-1].head_seq}"
+            text = f"{said}: its end was cut off, or is not among the files"
+            holes.append(Hole(log.router, log.last + 1, beyond[-1].head_seq, text))
+    known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
+    return _told(known, holes, vouched, sorted(heads))
+
+
+class _Heads:
+    """Where one router's segments end, and with which digests."""
+
+    def __init__(self, seals: Iterable[Seal]) -> None:
+        self._sorted = sorted(seals, key=lambda seal: (seal.last_seq, seal.segments, seal.path))
+        self._lasts = [seal.last_seq for seal in self._sorted]
+        self._ends = {(seal.last_seq, seal.sha256) for seal in self._sorted}
+
+    def have(self, one: Witness) -> bool:
+        return (one.head_seq, one.head_digest) in self._ends
+
+    def contradicting(self, one: Witness) -> Seal | None:
+        """A seal that ends there otherwise, or goes on there; of folded footers only the end is known."""
+        for seal in self._sorted[bisect_left(self._lasts, one.head_seq) :]:
+            if seal.last_seq == one.head_seq or (seal.segments == 1 and seal.first_seq <= one.head_seq):
+                return seal
+            if seal.segments == 1:
+                return None
+        return None
+
+
+def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
+    """Tails that do not follow their router's seals do not count: nobody signed them."""
+    problems = []
+    seals = [seal for seen in files for seal in seen.seals]
+    for seen in files:
+        if seen.status == "tail" and seen.predecessor and not fits(seen.predecessor, seen.first, seals):
+            seen.status = "bad"
+            text = f"follows a segment with the digest {seen.predecessor}, but that before {seen.first} is another"
+            problems.append(Problem(seen.path, 1, text))
+    return problems
+
+
+def _holes(router: str, files: list[Seen], forked_at: int | None) -> list[Hole]:
+    """What of the log from 1 on is not covered. Files from the fork on get their status."""
+    end = max(seen.last for seen in files)
+    holes = []
+    if forked_at is not None:
+        holes.append(Hole(router, forked_at, end, f"from {forked_at} on the files tell two histories, and none counts"))
+        end = forked_at - 1
+        for seen in files:
+            if seen.status in ("good", "tail", "copy") and seen.last >= forked_at:
+                seen.status = "fork"
+    kept = [(seen.first, seen.last) for seen in files if seen.status in ("good", "tail") and seen.first <= seen.last]
+    pruned = [(seal.first_seq, seal.last_seq) for seen in files for seal in seen.seals if not seal.is_kept]
+    oldest = min(kept, default=(end + 1, 0))[0]
+    for first, last in missing(1, end, kept):
+        for hole in missing(first, last, pruned):
+            holes.append(Hole(router, *hole, _why(files, *hole)))
+        for hole in missing(max(first, oldest), last, missing(max(first, oldest), last, pruned)):
+            holes.append(Hole(router, *hole, "only footers of these are left, although older events are kept"))
+    return holes
+
+
+def _why(files: list[Seen], first: int, last: int) -> str:
+    there = [one.path for one in files if one.status in ("bad", "foreign") and one.first <= last and one.last >= first]
+    if not there:
+        return "no file given holds them"
+    more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+    return f"{', '.join(there[:3])}{more} cannot be believed, and no other file holds them"
+
+
+def _told(
+    evidence: Evidence, holes: Iterable[Hole], vouched: Mapping[str, int], absent: Iterable[str] = ()
+) -> Evidence:
+    """The evidence with these holes, and logs and limits to fit.
+
+    `vouched`: router -> event up to which neighbours vouch for its log; `absent`: neighbours without a log here.
+    """
+    found = tuple(sorted(set(holes)))
+    logs = tuple(_log(log.router, evidence, found) for log in evidence.logs)
+    return replace(evidence, holes=found, logs=logs, limits=_limits(evidence.files, logs, vouched, absent))
+
+
+def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
+    files = [file for file in evidence.files if file.router == router]
+    kept = [file for file in files if file.status in ("good", "tail") and file.last_seq >= file.first_seq]
+    first = min((file.first_seq for file in kept), default=0)
+    pruned = [seal.last_seq for seal in evidence.seals if seal.router == router and not seal.is_kept]
+    pruned_to = max((last if not first else min(last, first - 1) for last in pruned), default=0)
+    last = max([pruned_to, *(file.last_seq for file in kept)])
+    paths = {file.path for file in files}
+    own = [hole for hole in holes if hole.router == router]
+    texts = [str(problem) for problem in evidence.problems if problem.path in paths]
+    texts += [f"events {hole.first_seq} to {hole.last_seq} are not known: {hole.why}" for hole in own]
+    segments = sum(file.status == "good" for file in files)
+    return Log(router, segments, first, last, not own, pruned_to, tuple(texts))
+
+
+def _limits(
+    files: Iterable[File], logs: Iterable[Log], vouched: Mapping[str, int], absent: Iterable[str]
+) -> tuple[str, ...]:
+    said = [
+        "What a router never wrote down cannot be seen in its own log; messages that it handed to another router are "
+        "followed there if that router's log is given."
+    ]
+    alone = ", ".join(log.router for log in logs if log.router not in vouched)
+    if alone:
+        text = (
+            "A log whose end was cut off looks like one that ends there. Only a neighbour's log can show it, and none"
+        )
+        said.append(f"{text} of those given knows how far this log reached: {alone}.")
+    for log in logs:
+        if log.router in vouched:
+            text = f"Neighbours vouch for the log of {log.router} up to event {vouched[log.router]}"
+            said.append(f"{text}; it ends at {log.last}, and whether more was cut off behind that is not knowable.")
+    if names := ", ".join(absent):
+        said.append(f"Of these routers, neighbours of the others, no log was given: {names}.")
+    if any(file.status == "tail" for file in files):
+        said.append("The lines of tail files are not sealed yet: no signature vouches for them.")
+    if names := ", ".join(one.path for one in files if one.status in ("bad", "foreign") and one.router is None):
+        said.append(f"Whose events these files held is not knowable: {names}.")
+    return tuple(said)

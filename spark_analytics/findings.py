@@ -1,0 +1,220 @@
+"""From the tables of an audit to its findings: the small tables, as rows, that `summary.build` puts together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import summary
+from .gold import hop_latency, queue_minute
+from .gold.custody import distinct_id, repeated_delivery
+from .gold.names import named
+from .gold.pieces import bits_of, blocks, ended_bits
+from .gold.tables import Tables
+from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
+
+Rows = list[dict[str, Any]]
+KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
+QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
+_SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
+
+
+def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
+    """All findings; `words`: rows of `tally`, with the routers' keys."""
+    lines = rows(_accepted_lines(tables))
+    minutes = [row["minute"] for row in lines]
+    span = {"min_minute": min(minutes, default=None), "max_minute": max(minutes, default=None)}
+    step = summary.step_of(min(minutes), max(minutes)) if minutes else 1
+    custody = rows(tables.custody)
+    distinct = rows(distinct_id(tables.accepted_id))
+    totals = _totals(tables, lines, words, is_again=distinct[0]["accepted_again"] > 0)
+    is_lost = any(row["unaccounted"] for row in totals)
+    is_broken = any(row["broken"] for row in custody)
+    return {
+        "span": [span],
+        "totals": totals,
+        "distinct": distinct,
+        "custody": custody,
+        "broken": _broken(tables) if is_broken else [],
+        "unaccounted": _unaccounted(spark, tables) if is_lost else [],
+        **_windows(tables, step),
+        **_latencies(tables, step),
+        "queues": _queues(tables, step),
+        **_changes(tables, step),
+        **told(words),
+        "configs": rows(_configs(tables)),
+        "quality": _quality(tables, words),
+    }
+
+
+def rows(table: DataFrame) -> Rows:
+    return [row.asDict(recursive=True) for row in table.collect()]
+
+
+def tally(table: DataFrame, as_of_ns: int) -> DataFrame:
+    """Lines of the layout added up by (router, event, reason): what needs no look at parcels."""
+    is_line, is_future = F.col("is_line"), F.col("is_line") & (F.col("t") > as_of_ns)
+    return table.groupBy("router", "event", "reason").agg(
+        F.count(F.when(is_line, 1)).alias("lines"),
+        F.coalesce(F.sum(F.when(is_line, F.col("count"))), F.lit(0)).alias("count"),
+        F.count(F.when(is_future, 1)).alias("future"),
+        F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
+        F.count(F.when(F.col("is_old"), 1)).alias("old"),
+        F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
+        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
+    )  # fmt: skip
+
+
+def told(words: Rows) -> dict[str, Rows]:
+    """The findings that need nothing but the tally."""
+    events: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in words:
+        key = row["router"], row["event"]
+        found = events.setdefault(key, {"router": key[0], "event": key[1], "lines": 0, "count": 0})
+        found["lines"] += row["lines"]
+        found["count"] += row["count"]
+    future, ends = [], []
+    for router in sorted({row["router"] for row in words}):
+        own = [row for row in words if row["router"] == router]
+        late = [row for row in own if row["future"]]
+        if late:
+            latest = max(row["latest_t"] for row in late)
+            future.append({"router": router, "lines": sum(row["future"] for row in late), "latest_t": latest})
+        end = max(own, key=lambda row: int(row["last_seq"]))
+        ends.append({"router": router, "seq": end["last_seq"], "t": end["last_t"]})
+    names = ("router", "event", "reason", "count")
+    reasons = [{name: row[name] for name in names} for row in words if row["reason"] is not None]
+    return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
+
+
+def _accepted_lines(tables: Tables) -> DataFrame:
+    return tables.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
+
+
+def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows:
+    sums = tables.unit_windows.groupBy("router").agg(*(F.sum(name).alias(name) for name in (*_SUMS, "strays")))
+    outside = tables.waits.groupBy("router").agg(F.sum("outside").alias("outside"))
+    units = {row["router"]: row for row in rows(named(sums, tables.routers))}
+    strays = {row["router"]: row["outside"] for row in rows(named(outside, tables.routers))}
+    repeats: dict[str, int] = {}
+    if is_again:
+        again = named(repeated_delivery(tables.pieces, tables.accepted, tables.accepted_id), tables.routers)
+        repeats = {row["router"]: row["repeats"] for row in rows(again)}
+    numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
+    found = []
+    for router in sorted({row["router"] for row in words}):
+        own = units.get(router) or dict.fromkeys((*_SUMS, "strays"), 0)
+        found.append({
+            "router": router,
+            "accepted": sum(row["n"] for row in lines if numbers[row["router"]] == router),
+            **{name: own[name] for name in ("owed", *STATES, "deliveries")},
+            "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
+            "forwards": own["forwards"],
+            "redelivered": own["forwards"] - own["forwarded"],
+            "deferred": own["deferred"],
+            "contradictions": own["contradictions"],
+            "strays": own["strays"] + strays.get(router, 0),
+        })  # fmt: skip
+    return found
+
+
+def _windows(tables: Tables, step: int) -> dict[str, Rows]:
+    units, window = tables.unit_windows, _window(step)
+    sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
+    windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
+    spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
+    due = units.where("pending > 0").groupBy("router", "recipient").agg(F.min("pending_due_ns").alias("due_ns"))
+    found = {"windows": windows, "spans": spans, "due": due}
+    return {name: rows(named(table, tables.routers)) for name, table in found.items()}
+
+
+def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
+    timed = hop_latency.timed(tables.waits)
+    sums = F.sum("count").alias("count"), F.max("max_ns").alias("max_ns")
+    hop = F.when(F.col("event") == "acked", F.col("recipient")).alias("recipient")
+    hops = timed.groupBy("router", hop, "event", "bucket").agg(*sums)
+    return {
+        "latency": rows(timed.groupBy("event", _window(step), "bucket").agg(*sums)),
+        "hops": rows(named(hops, tables.routers)),
+    }
+
+
+def _queues(tables: Tables, step: int) -> Rows:
+    """The queues that were longest at the end of a window."""
+    windows = queue_minute.by_window(tables.queues, step)
+    most = windows.groupBy("router", "recipient").agg(F.max("open").alias("most"))
+    longest = most.orderBy(F.desc("most"), "router", "recipient").limit(QUEUES_MAX)
+    return rows(named(windows.join(F.broadcast(longest), ["router", "recipient"], "left_semi"), tables.routers))
+
+
+def _changes(tables: Tables, step: int) -> dict[str, Rows]:
+    changes = tables.route_change
+    routes = changes.groupBy("router", _window(step), "event").agg(F.count("*").alias("count"))
+    flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.count("*").alias("changes"))
+    order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
+    abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
+    return {
+        "routes": rows(routes),
+        "flaps": rows(flaps.orderBy(F.desc("changes"), "router", "subject").limit(FLAPS_MAX)),
+        "abuse": rows(abuse),
+    }
+
+
+def _configs(tables: Tables) -> DataFrame:
+    last = tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("fields", "seq").alias("fields"))
+    return named(last, tables.routers)
+
+
+def _quality(tables: Tables, words: Rows) -> Rows:
+    found: dict[tuple[str, str], int] = {}
+    for row in words:
+        if row["event"] not in KNOWN_EVENTS:
+            key = "unknown event word", row["router"]
+            found[key] = found.get(key, 0) + row["lines"]
+        if row["future"]:
+            key = "time from the future", row["router"]
+            found[key] = found.get(key, 0) + row["future"]
+    negative = tables.waits.where("bucket < 0").groupBy("router").agg(F.sum("count").alias("count"))
+    for row in rows(named(negative, tables.routers)):
+        found["negative wait", row["router"]] = row["count"]
+    return [{"check": check, "router": router, "count": count} for (check, router), count in found.items()]
+
+
+def _broken(tables: Tables) -> Rows:
+    lost = tables.handover.where("custody = 'broken'").select("router", "taker", F.lower(F.hex("id")).alias("id"))
+    keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    found = named(lost.join(keys, "taker", "inner").drop("taker"), tables.routers)
+    return rows(found.select("router", "recipient", "id").orderBy("router", "recipient", "id").limit(EXAMPLES_MAX))
+
+
+def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
+    """The first parcels with messages that have no end, and of each the first such message."""
+    units = tables.units.where("is_within AND unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
+    lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
+    keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
+    wanted = F.broadcast(spark.createDataFrame(keys, "router int, parcel long, recipient string"))
+    cut = blocks(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
+    bits = cut.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
+    ended = {
+        (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
+        for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().alias("ended")))
+    }
+    parcels = wanted.select("router", "parcel").distinct()
+    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select("router", "parcel", "n", "ids", "signer")
+    by_parcel = {(row["router"], row["parcel"]): row for row in rows(lines)}
+    numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
+    found = []
+    for row, key in zip(lost, keys, strict=True):
+        line = by_parcel[key[:2]]
+        first = next(i for i in range(line["n"]) if not ended.get((*key, i >> 5), 0) >> (i & 31) & 1)
+        found.append({
+            "router": numbers[key[0]], "parcel": key[1], "recipient": key[2], "signer": line["signer"],
+            "count": row["unaccounted"], "id": line["ids"][32 * first : 32 * first + 32].hex(),
+        })  # fmt: skip
+    return found
+
+
+def _window(step: int) -> Column:
+    return F.expr(f"minute div {step}L * {step}L").alias("window")

@@ -1,0 +1,164 @@
+"""Header and footer of a segment: what they say, and whether the router signed it (`cddl/segment.cddl`).
+
+The signed bytes are deterministic CBOR (RFC 8949 §4.2.1) of whole numbers, text, one map and null.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .schema import SCHEMA, VERSION
+
+SEAL_LABEL = b"upsycle event log seal 1"
+NATURAL_MAX = (1 << 63) - 1
+
+Verify = Callable[[bytes, bytes, bytes], bool]
+"""`(key, message, signature)`: whether it is that key's signature."""
+
+_HEX32 = re.compile("[0-9a-f]{64}")
+_HEX64 = re.compile("[0-9a-f]{128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a segment or tail. `predecessor`: digest of the segment before; None in the very first."""
+
+    router: str
+    first_seq: int
+    predecessor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The last line of a segment; in pruned.jsonl of one or several that follow each other."""
+
+    router: str
+    first_seq: int
+    last_seq: int
+    n: int
+    segments: int
+    lines: int
+    counts: Mapping[str, int]
+    min_t: int
+    max_t: int
+    predecessor: str | None
+    sha256: str
+    signature: str
+
+    def signed_bytes(self) -> bytes:
+        """What the router signs. `ValueError` for a name of an event that is no text of UTF-8."""
+        said = (
+            VERSION, self.router, self.first_seq, self.last_seq, self.n, self.segments, self.lines, self.counts,
+            self.min_t, self.max_t, self.predecessor, self.sha256,
+        )  # fmt: skip
+        return SEAL_LABEL + _encode(said)
+
+    def is_authentic(self, verify: Verify) -> bool:
+        """Whether the router that it names signed it."""
+        try:
+            signed = self.signed_bytes()
+        except ValueError:
+            return False
+        return verify(bytes.fromhex(self.router), signed, bytes.fromhex(self.signature))
+
+
+def decode_line(line: bytes) -> dict[str, Any]:
+    """The map that one line is; `ValueError` with a text for people if it is none."""
+    try:
+        row = json.loads(line.decode(), parse_constant=_refuse)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {str(error)[:80]}") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a map of columns")  # noqa: TRY004  For callers it is like any other bad line.
+    return row
+
+
+def read_header(row: Mapping[str, Any]) -> Header:
+    """The header that a line is; `ValueError` says why it is none."""
+    _expect(row, "segment", "the header of a segment")
+    if row.get("schema") != SCHEMA:
+        raise ValueError(f"a header of the schema {row.get('schema')!r:.60}, where {SCHEMA!r} should be")
+    _expect_columns(row, "header", hexes=("router",), positive=("first_seq",))
+    return Header(row["router"], row["first_seq"], row.get("predecessor"))
+
+
+def read_footer(row: Mapping[str, Any]) -> Footer:
+    """The footer that a line is; `ValueError` says why it is none. Its signature is not looked at."""
+    _expect(row, "seal", "a footer")
+    positive = ("first_seq", "last_seq", "n", "segments", "lines")
+    _expect_columns(row, "footer", hexes=("router", "sha256"), positive=positive)
+    min_t, max_t, counts = row.get("min_t", 0), row.get("max_t", 0), row.get("counts")
+    if not (is_natural(min_t) and is_natural(max_t)):
+        raise ValueError(f"a footer whose min_t and max_t are {min_t!r:.40} and {max_t!r:.40}")
+    if not isinstance(counts, dict) or not all(map(is_natural, counts.values())):
+        raise ValueError("a footer whose counts are no whole numbers by event")
+    if row["last_seq"] - row["first_seq"] + 1 != row["n"]:
+        numbers = f"{row['first_seq']} to {row['last_seq']}"
+        raise ValueError(f"a footer over the sequence numbers {numbers} that says they are {row['n']}")
+    signature = row.get("signature")
+    if not isinstance(signature, str) or not _HEX64.fullmatch(signature):
+        raise ValueError("a footer without a signature of 128 hex digits")
+    return Footer(
+        row["router"], row["first_seq"], row["last_seq"], row["n"], row["segments"], row["lines"], counts, min_t, max_t,
+        row.get("predecessor"), row["sha256"], signature,
+    )  # fmt: skip
+
+
+def is_natural(value: object) -> bool:
+    """Whether it is a whole number that the analytics can count with."""
+    return type(value) is int and 0 <= value <= NATURAL_MAX
+
+
+def _expect(row: Mapping[str, Any], event: str, name: str) -> None:
+    if row.get("event") != event:
+        raise ValueError(f"the event {row.get('event')!r:.40} where {name} should be")
+    if row.get("v") != VERSION or type(row["v"]) is not int:
+        raise ValueError(f"version {row.get('v')!r:.40} of the log; this audit reads version {VERSION}")
+
+
+def _expect_columns(row: Mapping[str, Any], kind: str, hexes: tuple[str, ...], positive: tuple[str, ...]) -> None:
+    for name in positive:
+        if not is_natural(row.get(name)) or not row[name]:
+            raise ValueError(f"a {kind} whose {name} is {row.get(name)!r:.40}, not a number from 1 on")
+    for name in (*hexes, *(("predecessor",) if row.get("predecessor") is not None else ())):
+        value = row.get(name)
+        if not isinstance(value, str) or not _HEX32.fullmatch(value):
+            raise ValueError(f"a {kind} whose {name} is {value!r:.80}, not 64 hex digits")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+# -- deterministic CBOR -----------------------------------------------------------------------------------
+
+
+def _encode(value: Any) -> bytes:
+    match value:
+        case None:
+            return b"\xf6"
+        case int():
+            return _head(0, value)
+        case str():
+            text = value.encode()
+            return _head(3, len(text)) + text
+        case tuple():
+            return _head(4, len(value)) + b"".join(map(_encode, value))
+    pairs = sorted((_encode(name), _encode(one)) for name, one in value.items())
+    return _head(5, len(pairs)) + b"".join(name + one for name, one in pairs)
+
+
+def _head(major: int, value: int) -> bytes:
+    """Major type and value, as short as can be."""
+    for size, code in ((0, value), (1, 24), (2, 25), (4, 26), (8, 27)):
+        if value < (1 << 8 * size if size else 24):
+            return bytes((major << 5 | code,)) + (value.to_bytes(size, "big") if size else b"")
+    raise ValueError(f"{value} is beyond 64 bits")

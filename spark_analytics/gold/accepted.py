@@ -1,0 +1,38 @@
+"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and whom they are owed to.
+
+An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.schema import GRACE_NS
+from spark_analytics.span import Span
+
+
+def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """`hole_first`: where the first hole begins that ends behind the line. `is_within`: accepted in the time asked for.
+    `is_over`: had it an end, the log would hold it."""
+    order = Window.partitionBy("router", "parcel").orderBy("seq")
+    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND n > 0").select(
+        "router", "parcel", "n", "seq", "t", "mono", "boot", "kind", "signer", "destination", "peer", "ids", "recipients",
+        "due_ns", F.row_number().over(order).alias("time"),
+    )  # fmt: skip
+    ends = routers.select(F.col("number").alias("router"), "end_ns", "holes")
+    return lines.where("time = 1").join(F.broadcast(ends), "router", "inner").select(
+        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "kind", "signer", "destination",
+        "peer", "ids", "recipients", "due_ns",
+        F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))").alias("hole_first"),
+        F.expr(f"coalesce(due_ns + {GRACE_NS}L <= end_ns, false)").alias("is_over"),
+        span.is_within().alias("is_within"),
+    )  # fmt: skip
+
+
+def owed(accepted: DataFrame) -> DataFrame:
+    """A row for each parcel and recipient: a unit is one of its messages and this recipient."""
+    return accepted.select(
+        "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns", "hole_first",
+        "is_over", "is_within",
+    )  # fmt: skip

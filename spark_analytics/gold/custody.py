@@ -1,0 +1,92 @@
+"""`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
+
+Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the acceptance
+here to after the acknowledgement. Otherwise unknown. The recipient's clock minus the router's lies between lower_ns and
+upper_ns: it accepted after the router did, and before the router heard so.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.gold.names import named
+from spark_analytics.gold.pieces import bits_of, blocks
+
+ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
+"""The i-th message's id, from the ids of a parcel."""
+
+
+def accepted_id(accepted: DataFrame, partitions: int) -> DataFrame:
+    """Key (id, router): the `first_t` of all acceptances; `times`: of those asked for. Laid out by id."""
+    messages = accepted.select("router", "t", "is_within", "ids", F.explode(F.expr("sequence(0L, n - 1)")).alias("i"))
+    ids = messages.select(F.expr(ID).alias("id"), "router", "t", F.col("is_within").cast("int").alias("time"))
+    by_id = ids.repartition(partitions, "id").groupBy("id", "router")
+    return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"))
+
+
+def distinct_id(accepted_id: DataFrame) -> DataFrame:
+    """`accepted_again`: how many acceptances are not the first of that id at that router."""
+    within = accepted_id.where("times > 0").groupBy("id").agg(F.sum(F.col("times") - 1).alias("again"))
+    return within.agg(
+        F.count("*").alias("messages"), F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again")
+    )
+
+
+def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
+    """Each message that a router with a log took over, once for each recipient; laid out by id."""
+    takers = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    passed = pieces.where("event IN ('delivered', 'acked')").join(takers, "recipient", "inner")
+    key = ("router", "parcel", "recipient", "taker")
+    acked_t = F.max(F.when(F.col("event") == "acked", F.col("t")))
+    bits = blocks(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
+    last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
+    masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
+    line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n")
+    lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
+    messages = lines.where("array_contains(recipients, recipient)").withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
+    here = messages.where("(shiftright(mask, bit) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
+    return here.select(F.expr(ID).alias("id"), "taker", "router", "parcel", "i", "t", "acked_t").repartition(
+        partitions, "id"
+    )
+
+
+def handover(taken: DataFrame, accepted_id: DataFrame, routers: DataFrame) -> DataFrame:
+    """Each of them with what became of it."""
+    there = accepted_id.select("id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"))
+    logs = F.broadcast(
+        routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to")
+    )
+    reaches = "is_whole AND end_ns >= acked_t AND (pruned_to = 0 OR start_ns <= t)"
+    custody = f"CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN {reaches} THEN 'broken' ELSE 'unknown' END"
+    found = taken.join(there, ["id", "taker"], "left").join(logs, "taker", "left")
+    return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t", F.expr(custody).alias("custody"))
+
+
+def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
+    def count(word: str) -> Column:
+        return F.count(F.when(F.col("custody") == word, 1)).alias(word)
+
+    sums = handover.groupBy("router", "taker").agg(
+        F.count("*").alias("acked"), count("followed"), count("broken"), count("unknown"),
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"), F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+    )  # fmt: skip
+    keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    found = named(sums.join(keys, "taker", "inner"), routers)
+    return found.select("router", "recipient", "acked", "followed", "broken", "unknown", "lower_ns", "upper_ns")
+
+
+def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataFrame) -> DataFrame:
+    """`repeats` by router: deliveries of an id that the same recipient had there under another arrival number."""
+    again = accepted_id.where("times > 1").select("id", "router")
+    line = accepted.where("is_within").select("router", "parcel", "ids", "n", "recipients")
+    messages = line.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID))
+    twice = messages.join(again, ["id", "router"], "left_semi").select("id", "router", "parcel", "i", "recipients")
+    bits = blocks(pieces.where("event = 'delivered'")).groupBy("router", "parcel", "recipient", "block").agg(
+        bits_of("delivered")
+    )
+    found = twice.withColumn("block", F.expr("i >> 5")).join(bits, ["router", "parcel", "block"], "inner").where(
+        "array_contains(recipients, recipient) AND (shiftright(delivered, cast(i & 31 AS int)) & 1) = 1"
+    )
+    times = found.groupBy("router", "recipient", "id").agg((F.count("*") - 1).alias("repeats")).where("repeats > 0")
+    return times.groupBy("router").agg(F.sum("repeats").alias("repeats"))

@@ -1,0 +1,45 @@
+"""`hop_latency`, key (router, recipient, event, minute, bucket): how long messages took from acceptance to their hop's end."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.gold.names import named
+
+WAITING = ("delivered", "acked")
+
+
+def waits(pieces: DataFrame) -> DataFrame:
+    """Pieces added up by event, minute of the accepted line and bucket of the wait (-1: one that cannot be).
+
+    `outside`: messages of ranges that lie outside of their parcel.
+    """
+    wait = F.when(F.col("event").isin(*WAITING), F.col("wait_ns"))
+    rows = pieces.select(
+        "router", "recipient", "event", F.col("accepted_minute").alias("minute"), "is_within", "count",
+        wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"),
+    )  # fmt: skip
+    rows = rows.withColumn("bucket", F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")))
+    return rows.groupBy("router", "recipient", "event", "minute", "is_within", "bucket").agg(
+        F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns"), F.sum("outside").alias("outside")
+    )
+
+
+def bucket(name: str) -> Column:
+    """As `latency.bucket`: the value itself below 256, then 128 buckets for every power of two."""
+    about = f"cast(floor(log2(greatest({name}, 1L))) AS int)"
+    # The logarithm may round across a power of two, up or down.
+    high = f"{about} + CASE WHEN shiftright({name}, {about} + 1) > 0 THEN 1 WHEN shiftright({name}, {about}) = 0 THEN -1"
+    exponent = f"({high} ELSE 0 END - 7)"
+    return F.expr(f"CASE WHEN {name} < 256 THEN {name} ELSE 128L * {exponent} + shiftright({name}, {exponent}) END")
+
+
+def timed(waits: DataFrame) -> DataFrame:
+    """Those that tell a latency."""
+    return waits.where("bucket >= 0 AND is_within")
+
+
+def hop_latency(waits: DataFrame, routers: DataFrame) -> DataFrame:
+    found = timed(waits)
+    return named(found, routers).select("router", "recipient", "event", "minute", "bucket", "count", "max_ns")

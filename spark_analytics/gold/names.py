@@ -1,0 +1,13 @@
+"""Routers as their keys: tables on the way hold their numbers, in the order of their keys."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+def named(table: DataFrame, routers: DataFrame) -> DataFrame:
+    """The table with its column `router` as key instead of number."""
+    names = F.broadcast(routers.select(F.col("number"), F.col("router").alias("key")))
+    found = table.join(names, table["router"] == names["number"], "inner").drop("number", "router")
+    return found.withColumnRenamed("key", "router")

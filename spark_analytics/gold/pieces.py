@@ -1,0 +1,111 @@
+"""Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
+
+Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the parcel, or
+belongs to none, start = stop: the rest of `count` are strays.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.schema import ENDS
+from spark_analytics.span import Span
+
+EVENTS = ("forwarded", "deferred", *ENDS)
+STEP = 1 << 16
+"""Arrival numbers are looked at in stretches of this many when a parcel is searched for."""
+
+
+def outward(rows: DataFrame) -> DataFrame:
+    """The ranges of outward lines."""
+    found = rows.where(F.col("event").isin(*EVENTS) & F.expr("recipient IS NOT NULL AND range_count > 0"))
+    return found.select(
+        "router", "parcel", "recipient", "event", "t", "mono", "boot", "depth", "range_first", "range_count", "is_old"
+    )
+
+
+def pieces(rows: DataFrame, accepted: DataFrame, span: Span, has_old: bool) -> DataFrame:
+    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot."""
+    ranges = outward(rows)
+    placed = ranges.where("NOT is_old")
+    if has_old:
+        placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
+    line = accepted.select(
+        "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
+        F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
+    )  # fmt: skip
+    offset = "range_first - parcel"
+    stop = F.expr(f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, 1L << 61))) END")
+    is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
+    return placed.join(line, ["router", "parcel"], "left").select(
+        "router", "parcel", "recipient", "event",
+        F.coalesce(F.expr(f"greatest(0L, least(n, {offset}))"), F.lit(0)).alias("start"),
+        F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
+        F.col("range_count").alias("count"), "t", span.minute().alias("minute"), "accepted_minute", "is_within",
+        F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
+    )  # fmt: skip
+
+
+def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Lines of older routers do not name the parcel: it is the last one that begins before the range.
+
+    Looked for within a stretch of arrival numbers, else it is the last one of the stretches before.
+    """
+    columns = [name for name in ranges.columns if name not in ("router", "parcel")]
+    asked = ranges.select("router", F.col("range_first").alias("at"), F.struct(*columns).alias("line"))
+    starts = accepted.select("router", F.col("parcel").alias("at")).withColumn("begins", F.col("at"))
+    both = starts.unionByName(asked, allowMissingColumns=True).withColumn("stretch", F.expr(f"at div {STEP}L"))
+    inside = Window.partitionBy("router", "stretch").orderBy("at", F.col("line").isNotNull())
+    inside = inside.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = Window.partitionBy("router").orderBy("stretch").rowsBetween(Window.unboundedPreceding, -1)
+    last = both.groupBy("router", "stretch").agg(F.max("begins").alias("last"))
+    carried = last.select("router", "stretch", F.max("last").over(before).alias("carried"))
+    found = both.withColumn("found", F.max("begins").over(inside)).where("line IS NOT NULL")
+    parcel = F.coalesce("found", "carried").alias("parcel")
+    return found.join(carried, ["router", "stretch"], "left").select("router", parcel, "line.*")
+
+
+def blocks(pieces: DataFrame) -> DataFrame:
+    """Pieces cut at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
+    cut = pieces.where("start < stop").withColumn("block", F.explode(F.expr("sequence(start >> 5, (stop - 1) >> 5)")))
+    return cut.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
+
+
+def _below(edge: str) -> str:
+    """The bits of a block that lie below an edge."""
+    return f"shiftleft(1L, cast(greatest(0L, least(32L, {edge} - 32 * block)) AS int))"
+
+
+def bits_of(event: str) -> Column:
+    """All the bits of an event, in a group of blocks."""
+    return F.coalesce(F.bit_or(F.when(F.col("event") == event, F.col("mask"))), F.lit(0)).cast("bigint").alias(event)
+
+
+def deliveries_of(*events: str) -> Column:
+    """How often there was one of these events, one message counted as often as it had one."""
+    return F.sum(F.when(F.col("event").isin(*events), F.bit_count("mask")).otherwise(0))
+
+
+def state_bits() -> dict[str, Column]:
+    """Which messages are in which state, from the bits of all ends: of several ends, the first in `ENDS` holds."""
+    found = {ENDS[0]: F.col(ENDS[0])}
+    for number, event in enumerate(ENDS[1:], 1):
+        found[event] = F.col(event).bitwiseAND(F.bitwise_not(_joined(ENDS[:number])))
+    return found
+
+
+def contradiction_bits() -> Column:
+    """Which messages have two ends or more."""
+    both = [F.col(event).bitwiseAND(_joined(ENDS[:number])) for number, event in enumerate(ENDS) if number]
+    return reduce(Column.bitwiseOR, both)
+
+
+def _joined(events: tuple[str, ...]) -> Column:
+    return reduce(Column.bitwiseOR, (F.col(event) for event in events))
+
+
+def ended_bits() -> Column:
+    return _joined(ENDS)

@@ -1,0 +1,43 @@
+"""`queue_minute`, key (router, recipient, minute): a recipient's queue: messages added, ended, open at the minute's end."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.gold.names import named
+from spark_analytics.gold.pieces import outward
+from spark_analytics.span import Span
+
+
+def queues(rows: DataFrame, owed: DataFrame, span: Span) -> DataFrame:
+    """With the routers' numbers. Ends count in their own minute; `depth_max`: null where no outward line told the depth."""
+    none = F.lit(0).cast("bigint")
+    added = owed.select(
+        "router", "recipient", "minute", F.col("n").alias("added"), none.alias("ended"), F.lit(None).cast("bigint").alias("depth")
+    )
+    is_end = ~F.col("event").isin("forwarded", "deferred")
+    ended = outward(rows).select(
+        "router", "recipient", span.minute().alias("minute"), none.alias("added"),
+        F.when(is_end, F.col("range_count")).otherwise(0).alias("ended"), "depth",
+    )  # fmt: skip
+    sums = added.unionByName(ended).groupBy("router", "recipient", "minute").agg(
+        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth").alias("depth_max")
+    )
+    so_far = Window.partitionBy("router", "recipient").orderBy("minute")
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    open_ = F.sum(F.col("added") - F.col("ended")).over(so_far)
+    return sums.select("router", "recipient", "minute", "added", "ended", open_.alias("open"), "depth_max")
+
+
+def queue_minute(queues: DataFrame, routers: DataFrame) -> DataFrame:
+    return named(queues, routers).select("router", "recipient", "minute", "added", "ended", "open", "depth_max")
+
+
+def by_window(queues: DataFrame, step: int) -> DataFrame:
+    """The queues by windows of `step` minutes; `open` at the end of a window."""
+    window = F.expr(f"minute div {step}L * {step}L")
+    return queues.withColumn("window", window).groupBy("router", "recipient", "window").agg(
+        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max_by("open", "minute").alias("open"),
+        F.max("depth_max").alias("depth_max"),
+    )  # fmt: skip

@@ -1,0 +1,18 @@
+"""`route_change`, key (router, seq): routes learned and lost, groups joined and left, links up and down, adverts."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.gold.names import named
+from spark_analytics.schema import ROUTE_EVENTS
+from spark_analytics.span import Span
+
+
+def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    subject = F.coalesce(*(F.expr(f"fields['{name}']") for name in ("destination", "group", "peer", "subscriber")))
+    return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
+        "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
+        F.expr("fields['neighbour']").alias("neighbour"),
+    )  # fmt: skip

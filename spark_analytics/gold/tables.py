@@ -1,0 +1,108 @@
+"""All tables of one audit, each made when it is first asked for, from the layout of `silver.compact`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from spark_analytics.gold import abuse_hour, accepted, audit_window, custody, delivery, hop_latency, message, pieces
+from spark_analytics.gold import queue_minute, route_change
+from spark_analytics.span import Span
+
+GOLD = (
+    "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tables:
+    """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key `router`,
+    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`; `has_old`: there are lines that name no parcel.
+
+    What is used more than once is kept on disk until `forget`.
+    """
+
+    rows: DataFrame
+    others: DataFrame
+    routers: DataFrame
+    span: Span
+    has_old: bool
+    partitions: int
+    kept: list[DataFrame]
+
+    def _keep(self, table: DataFrame) -> DataFrame:
+        self.kept.append(table.persist(StorageLevel.DISK_ONLY))
+        return self.kept[-1]
+
+    def forget(self) -> None:
+        while self.kept:
+            self.kept.pop().unpersist()
+
+    @cached_property
+    def accepted(self) -> DataFrame:
+        return accepted.accepted(self.rows, self.routers, self.span)
+
+    @cached_property
+    def owed(self) -> DataFrame:
+        return accepted.owed(self.accepted)
+
+    @cached_property
+    def pieces(self) -> DataFrame:
+        return pieces.pieces(self.rows, self.accepted, self.span, self.has_old)
+
+    @cached_property
+    def units(self) -> DataFrame:
+        return delivery.units(self.pieces, self.owed)
+
+    @cached_property
+    def unit_windows(self) -> DataFrame:
+        return self._keep(delivery.by_window(self.units))
+
+    @cached_property
+    def waits(self) -> DataFrame:
+        return self._keep(hop_latency.waits(self.pieces))
+
+    @cached_property
+    def queues(self) -> DataFrame:
+        return self._keep(queue_minute.queues(self.rows, self.owed, self.span))
+
+    @cached_property
+    def accepted_id(self) -> DataFrame:
+        return self._keep(custody.accepted_id(self.accepted, self.partitions))
+
+    @cached_property
+    def handover(self) -> DataFrame:
+        taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
+        return self._keep(custody.handover(taken, self.accepted_id, self.routers))
+
+    @cached_property
+    def custody(self) -> DataFrame:
+        return custody.custody(self.handover, self.routers)
+
+    @cached_property
+    def route_change(self) -> DataFrame:
+        return route_change.route_change(self.others, self.routers, self.span)
+
+    @cached_property
+    def abuse_hour(self) -> DataFrame:
+        return abuse_hour.abuse_hour(self.others, self.routers, self.span)
+
+    def gold(self) -> Sequence[tuple[str, DataFrame]]:
+        """The published tables, by name."""
+        made = {
+            "delivery": delivery.delivery(self.units, self.accepted, self.routers),
+            "message": message.message(
+                self.pieces, self.accepted, self.handover, self.routers, self.span.as_of_ns, self.partitions
+            ),
+            "hop_latency": hop_latency.hop_latency(self.waits, self.routers),
+            "queue_minute": queue_minute.queue_minute(self.queues, self.routers),
+            "route_change": self.route_change,
+            "abuse_hour": self.abuse_hour,
+            "custody": self.custody,
+            "audit_window": audit_window.audit_window(self.unit_windows, self.routers),
+        }
+        return [(name, made[name]) for name in GOLD]

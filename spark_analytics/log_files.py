@@ -1,0 +1,233 @@
+"""Reading log files: what each one is, which router's, what it covers and what is wrong with it.
+
+A segment is good if header, footer, signature and digest vouch for all its bytes; then nobody need look at its lines.
+Only what is not good is read line by line, and tails and pruned.jsonl, of which every line counts for itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+from .chain import Seal
+from .footer import Footer, Verify, decode_line, read_footer, read_header
+from .schema import SCHEMA, VERSION, named_seq, role
+from .segment_lines import Lines, examine
+
+ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
+
+
+class FileFacts(NamedTuple):
+    """What an engine tells of a file. One that has gone since it was listed is left out: its footer is in pruned.jsonl.
+
+    `head`, `last`: first and last line (at most 64 KiB each, the last with its newline if there is one); `digest`:
+    SHA-256 in hex of all bytes before the last line; `error`: why it cannot be read, "" if it can.
+    """
+
+    path: str
+    size: int
+    head: bytes
+    last: bytes
+    digest: str
+    error: str = ""
+
+
+class Problem(NamedTuple):
+    """What is wrong, and where. Lines count from 1; 0 is the file as a whole."""
+
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}" if self.line else f"{self.path}: {self.text}"
+
+
+@dataclass(slots=True)
+class Seen:
+    """A file, what it claims and what it is. `seals`: what it covers for good; `digest`: of all its bytes."""
+
+    path: str
+    status: str
+    router: str | None = None
+    first: int = 0
+    last: int = 0
+    lines: int = 0
+    predecessor: str | None = None
+    digest: str = ""
+    seals: tuple[Seal, ...] = ()
+
+
+class Reading:
+    """Takes file after file, in order of their paths."""
+
+    def __init__(self, content: Callable[[str], bytes], verify: Verify, known: Collection[str]) -> None:
+        self.files: list[Seen] = []
+        self.problems: list[Problem] = []
+        self.authentic: set[str] = set()
+        self._content = content
+        self._verify = verify
+        self._known = known
+
+    def take(self, fact: FileFacts) -> None:
+        kind = role(fact.path)
+        if kind == "aside":
+            self._say(fact.path, 0, ASIDE)
+        elif fact.error:
+            self._say(fact.path, 0, f"cannot be read: {fact.error}")
+            self._take_bad(fact.path, Lines())
+        elif kind == "pruned" or (kind is None and fact.head.startswith(b'{"v":1,"event":"seal"')):
+            self._take_pruned(fact.path)
+        elif kind == "tail":
+            self._take_tail(fact)
+        else:
+            self._take_segment(fact)
+
+    def _take_segment(self, fact: FileFacts) -> None:
+        footer = self._good_footer(fact)
+        if footer is None:
+            foreign = _foreign(fact)
+            if foreign is not None:
+                self.files.append(foreign[0])
+                self._say(fact.path, 1, foreign[1])
+                return
+            found = self._examine(fact.path, is_tail=False)
+            if found is not None and not found.problems:
+                self._say(fact.path, 0, "was changed while it was read: audit it again")
+            self._take_bad(fact.path, found or Lines())
+            return
+        if (named := named_seq(fact.path)) not in (None, footer.first_seq):
+            self._say(fact.path, 1, f"the file's name says {named}, its header {footer.first_seq}: renamed or copied")
+        self.files.append(Seen(
+            fact.path, "good", footer.router, footer.first_seq, footer.last_seq, footer.lines, footer.predecessor,
+            footer.sha256, (_seal(footer, fact.path, True),),
+        ))  # fmt: skip
+
+    def _good_footer(self, fact: FileFacts) -> Footer | None:
+        """The footer, if header, footer, signature and digest vouch for the file."""
+        try:
+            header, footer = read_header(decode_line(fact.head)), read_footer(decode_line(fact.last))
+        except ValueError:
+            return None
+        same = (header.router, header.first_seq, header.predecessor) == (
+            footer.router, footer.first_seq, footer.predecessor,
+        )  # fmt: skip
+        whole = same and footer.segments == 1 and footer.sha256 == fact.digest and fact.last.endswith(b"\n")
+        return footer if whole and self._is_authentic(footer, fact.last) else None
+
+    def _is_authentic(self, footer: Footer, line: bytes) -> bool:
+        name = sha256(line).hexdigest()
+        found = name in self._known or footer.is_authentic(self._verify)
+        if found:
+            self.authentic.add(name)
+        return found
+
+    def _take_tail(self, fact: FileFacts) -> None:
+        found = self._examine(fact.path, is_tail=True)
+        if found is None or found.problems or found.header is None:
+            self._take_bad(fact.path, found or Lines())
+            return
+        header, last = found.header, max(found.last_seq, found.header.first_seq - 1)
+        digest = f"{fact.digest} {sha256(fact.last).hexdigest()}"
+        self.files.append(Seen(
+            fact.path, "tail", header.router, header.first_seq, last, found.lines, header.predecessor, digest,
+        ))  # fmt: skip
+
+    def _take_bad(self, path: str, found: Lines) -> None:
+        seqs = [seq for seq in (named_seq(path), found.first_seq, found.last_seq) if seq]
+        span = min(seqs, default=0), max(seqs, default=0)
+        self.files.append(Seen(path, "bad", found.router, *span, found.lines))
+
+    def _take_pruned(self, path: str) -> None:
+        data, before = self._read(path), len(self.problems)
+        seals: dict[str, list[Seal]] = defaultdict(list)
+        for number, line in enumerate((data or b"").split(b"\n")[:-1], 1):
+            try:  # What follows the last newline was torn by a crash: its segment stands, or the gap shows.
+                footer = read_footer(decode_line(line))
+            except ValueError as error:
+                self._say(path, number, f"not the footer of a pruned segment: {error}")
+                continue
+            if self._is_authentic(footer, line + b"\n"):
+                seals[footer.router].append(_seal(footer, path, False))
+            else:
+                said = f"segments {footer.first_seq} to {footer.last_seq}"
+                text = f"the footer of the pruned {said} is not signed by the router {footer.router}, or was changed"
+                self._say(path, number, text)
+        status = "bad" if data is None or len(self.problems) > before else "pruned"
+        for router, found in sorted(seals.items()):
+            first, last = min(one.first_seq for one in found), max(one.last_seq for one in found)
+            self.files.append(Seen(path, status, router, first, last, len(found), seals=tuple(found)))
+        if not seals:
+            self.files.append(Seen(path, status))
+
+    def _examine(self, path: str, *, is_tail: bool) -> Lines | None:
+        data = self._read(path)
+        if data is None:
+            return None
+        found = examine(data, self._verify, is_tail=is_tail)
+        for number, text in found.problems:
+            self._say(path, number, text)
+        return found
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self._content(path)
+        except OSError as error:
+            self._say(path, 0, f"cannot be read: {error.strerror or error}")
+            return None
+
+    def _say(self, path: str, line: int, text: str) -> None:
+        self.problems.append(Problem(path, line, text))
+
+    def mark_copies(self) -> None:
+        """The first path of the same bytes counts, the others are copies."""
+        there: set[tuple[str | None, str]] = set()
+        for seen in self.files:
+            if seen.status in ("good", "tail"):
+                if (seen.router, seen.digest) in there:
+                    seen.status, seen.seals = "copy", ()
+                there.add((seen.router, seen.digest))
+
+    def name_routers(self) -> None:
+        """What no signature vouches for is of the router whose log the rest of its directory is, whatever it claims."""
+        around: dict[str, set[str]] = defaultdict(set)
+        for seen in self.files:
+            if seen.router is not None and seen.status not in ("bad", "foreign"):
+                around[seen.path.rpartition("/")[0]].add(seen.router)
+        for seen in self.files:
+            routers = around[seen.path.rpartition("/")[0]]
+            if seen.status in ("bad", "foreign") and not seen.seals and len(routers) == 1:
+                [seen.router] = routers
+
+
+def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
+    return Seal(
+        footer.router, footer.first_seq, footer.last_seq, footer.predecessor, footer.sha256, footer.segments, is_kept,
+        path,
+    )  # fmt: skip
+
+
+def _foreign(fact: FileFacts) -> tuple[Seen, str] | None:
+    """A file that has no log's name and is none, or the log of another version; and what to say of it."""
+    try:
+        row = decode_line(fact.head)
+    except ValueError:
+        row = {}
+    if row.get("event") != "segment":
+        text = "not an event log: its first line is not the header of a segment"
+        return None if role(fact.path) else (Seen(fact.path, "foreign"), text)
+    version, schema = row.get("v"), row.get("schema")
+    if (version, schema) == (VERSION, SCHEMA) or type(version) is not int or not isinstance(schema, str):
+        return None
+    seen = Seen(fact.path, "foreign", first=named_seq(fact.path) or 0, last=named_seq(fact.path) or 0)
+    try:
+        header = read_header(row | {"v": VERSION, "schema": SCHEMA})
+        seen.router, seen.first, seen.last = header.router, header.first_seq, header.first_seq
+        seen.last = max(seen.last, read_footer(decode_line(fact.last) | {"v": VERSION}).last_seq)
+    except ValueError:
+        pass  # What such a version says otherwise is for those who read it.
+    text = f"has version {version!r:.20} of the schema {schema!r:.60}; this audit reads version {VERSION} of {SCHEMA!r}"
+    return seen, f"{text}: use a newer one"

@@ -1,0 +1,108 @@
+"""What was turned away at the door, by hour and neighbour."""
+
+from __future__ import annotations
+
+from .charts import Lane, TimeAxis, compared, lanes
+from .figure import empty, figure, section, table
+from .markup import Markup, join, tag
+from .reading import Row, rows, summed, whole, whole_or_none
+from .reasons import SENTENCES
+from .wording import between, key, moment, number, share
+
+NEIGHBOURS_SHOWN = 8
+HOURS_MIN = 4
+_TITLE = "Messages turned away, by hour, for each neighbour that brought them"
+
+
+def abuse(summary: Row) -> Markup:
+    lead = (
+        "Who sent what must not be? Routers turn away messages with a wrong signature, replays of what they have, "
+        "floods and impossible expiry times before anybody is owed them. None of this is in the balance; it is "
+        "shown because it may be an attack."
+    )
+    return section("abuse", "Turned away at the door", lead, _figure(rows(summary, "abuse")))
+
+
+def _figure(found: list[Row]) -> Markup:
+    timed = [row for row in found if whole_or_none(row, "hour") is not None and whole(row, "count")]
+    if not timed:
+        return empty("abuse-hours", _TITLE, "Nothing was turned away: every message that came was accepted.")
+    axis = TimeAxis.over((60 * whole(row, "hour") for row in timed), 60)
+    neighbours = summed(timed, "count", "peer")
+    total = sum(n for _, n in neighbours)
+    reasons = summed(timed, "count", "reason")
+    more = (
+        f" The {NEIGHBOURS_SHOWN} busiest of {number(len(neighbours))} neighbours are drawn."
+        if len(neighbours) > NEIGHBOURS_SHOWN
+        else ""
+    )
+    first, count = neighbours[0]
+    return figure(
+        "abuse-hours",
+        _TITLE,
+        see=join(
+            f"{number(total)} were turned away. The neighbour ",
+            key(first, "without a name"),
+            f" brought {share(count, total)} of them; the most frequent reason is “{short_reason(reasons[0][0])}” "
+            f"({number(reasons[0][1])}).{more}",
+        ),
+        do=join(
+            "Replays after a reconnect are usual and harmless. Many wrong signatures from one neighbour are not: ",
+            tag("code", "router peer block KEY", class_="command"),
+            " shuts it out, or tell its operator.",
+        ),
+        chart=join(_drawing(axis, timed, neighbours[:NEIGHBOURS_SHOWN]), _reasons(reasons)),
+        same=table(
+            "Turned away",
+            (
+                ("hour, UTC", ""),
+                ("router", ""),
+                ("neighbour", ""),
+                ("signer", ""),
+                ("reason", ""),
+                ("event", ""),
+                ("messages", "n"),
+            ),
+            (
+                (
+                    moment(60 * whole(row, "hour")),
+                    key(row.get("router")),
+                    key(row.get("peer")),
+                    key(row.get("signer")),
+                    row.get("reason") or "–",
+                    row.get("event") or "–",
+                    whole(row, "count"),
+                )
+                for row in timed
+            ),
+        ),
+    )
+
+
+def _drawing(axis: TimeAxis, found: list[Row], shown: list[tuple[object, int]]) -> Markup:
+    """By hour; of a few hours only, by neighbour."""
+    if axis.count >= HOURS_MIN:
+        return lanes(axis, [_lane(peer, found, axis) for peer, _ in shown], "Messages turned away")
+    drawn = [(key(peer, "unnamed"), n, "s-abuse", None) for peer, n in shown]
+    return compared(drawn, f"Messages turned away, {between(axis.start, axis.end)} UTC, by neighbour")
+
+
+def short_reason(reason: object) -> str:
+    return str(reason)[:60] if reason else "none"
+
+
+def _lane(peer: object, found: list[Row], axis: TimeAxis) -> Lane:
+    values = [0] * axis.count
+    for row in found:
+        if row.get("peer") == peer:
+            values[axis.place(60 * whole(row, "hour"))] += whole(row, "count")
+    return Lane(key(peer, "unnamed"), values, "s-abuse", "turned away")
+
+
+def _reasons(found: list[tuple[object, int]]) -> Markup:
+    return table(
+        "Reasons, over all neighbours",
+        (("reason", ""), ("messages", "n"), ("what it means", "")),
+        ((reason or "none", n, SENTENCES.get(str(reason), "–")) for reason, n in found),
+        most=12,
+    )

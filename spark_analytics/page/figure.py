@@ -1,0 +1,87 @@
+"""The form of everything on the page: a figure with its title, what is seen, what to do, and the same as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .markup import Markup, join, tag, text
+from .wording import number
+
+ROWS_MAX = 60
+
+
+def table(
+    caption: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]], most: int = ROWS_MAX
+) -> Markup:
+    """At most `most` rows, and how many more there are. A wide table scrolls by itself, never the page."""
+    found = list(rows)
+    head = tag("tr", *(tag("th", title, scope="col", class_=kind or None) for title, kind in columns))
+    body = [
+        tag("tr", *(_cell(each, kind) for each, (_, kind) in zip(row, columns, strict=True))) for row in found[:most]
+    ]
+    if len(found) > most:
+        rest = f"and {number(len(found) - most)} more; `router audit --json` has them all"
+        body.append(tag("tr", tag("td", rest.replace("`", ""), colspan=len(columns), class_="rest")))
+    return tag(
+        "div",
+        tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body)),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=caption,
+    )
+
+
+def _cell(value: object, kind: str) -> Markup:
+    shown = number(value) if isinstance(value, int | float) or value is None else text(value)
+    return tag("td", shown, class_=kind or None)
+
+
+def folded(title: str, *inside: object) -> Markup:
+    return tag("details", tag("summary", title), *inside, class_="alt")
+
+
+def figure(
+    name: str, title: str, *, see: object, do: object, chart: object, same: object = None, level: str = ""
+) -> Markup:
+    """A picture (or table) with its words. `same`: what it shows, as a table; `level`: good, attention, bad."""
+    return tag(
+        "figure",
+        tag("h3", title, id=name),
+        _words("What you see", see, "see"),
+        tag("div", chart, class_="chart"),
+        _words("What to do", do, "do"),
+        folded("The same as a table", same) if same is not None else None,
+        class_=f"figure {level}".strip(),
+        aria_labelledby=name,
+    )
+
+
+def _words(head: str, words: object, class_: str) -> Markup:
+    return tag("p", tag("b", head, class_="run-in"), " ", words, class_=class_)
+
+
+def empty(name: str, title: str, words: str) -> Markup:
+    """Instead of an empty frame: a sentence."""
+    return tag("div", tag("h3", title, id=name), tag("p", words, class_="nothing"), class_="figure none-here")
+
+
+def section(name: str, title: str, lead: object, *inside: object) -> Markup:
+    return tag(
+        "section",
+        tag("h2", title, id=f"{name}-title"),
+        tag("p", lead, class_="lead"),
+        *inside,
+        id=name,
+        aria_labelledby=f"{name}-title",
+    )
+
+
+def code(command: object) -> Markup:
+    """A command to copy."""
+    return tag("code", command, class_="command")
+
+
+def sentences(*each: object) -> Markup:
+    """The sentences with spaces between; None is none."""
+    return join(*(part for one in each if one is not None and one != "" for part in (one, " ")))

@@ -1,0 +1,35 @@
+"""The words by which routers say why, each with the sentence that explains it (as `router` itself explains them)."""
+
+from __future__ import annotations
+
+SENTENCES = {
+    "malformed": "The bytes are not a message of this protocol.",
+    "unsupported": "This router does not know that kind of message.",
+    "too-large": "The message is larger than this router allows.",
+    "bad-signature": "The signature does not fit the key that the message names.",
+    "duplicate": "This router has already accepted that message.",
+    "no-route": "No route to the destination is known.",
+    "no-subscribers": "Nobody has joined the group who is here or has messages kept.",
+    "not-local-source": "The message claims a local source but came from outside.",
+    "not-authorised": "The sender has no right to do this here.",
+    "blocked": "The operator has blocked this key.",
+    "rate-limited": "Too many messages in too short a time.",
+    "recipient-offline-ttl0": "The recipient is away and ttl 0 forbids waiting.",
+    "ttl-expired": "The message waited longer than its ttl allows.",
+    "expiry-passed": "The message's expiry time has passed.",
+    "expiry-too-far": "The message's expiry lies further ahead than this router allows.",
+    "queue-full-recipient": "The recipient's queue is full.",
+    "queue-full-group": "The share of the queue for this group or sender is full.",
+    "queue-full-node": "The store of this node is full.",
+    "index-full": "The index of known messages is full.",
+    "window-exceeded": "More messages are in flight than the window allows.",
+    "disk-full": "The disk of this node is nearly full.",
+    "connect-failed": "The next router could not be reached.",
+    "connect-timeout": "The next router did not answer in time.",
+    "peer-refused": "The next router, or the recipient itself, refused the message.",
+    "left": "The recipient left, was removed, or its queue was cleared.",
+    "replaced": "A newer connection of the same key took over.",
+    "shutdown": "The node is stopping.",
+    "internal": "Something is wrong inside this node.",
+    "store-damaged": "The message's bytes were damaged on the disk of this node.",
+}

@@ -1,0 +1,216 @@
+"""What is wrong inside one file of an event log, line by line, given its bytes.
+
+It is read only where header, digest and signature do not already vouch for the whole file, and for tails, which nobody
+has signed. Whatever the bytes are, the answer is a list of problems, each with its line and what should be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from .footer import Footer, Header, Verify, decode_line, is_natural, read_footer, read_header
+from .schema import COLUMNS
+
+PROBLEMS_MAX = 100
+
+
+@dataclass(slots=True)
+class Lines:
+    """What one file says, and what is wrong with it, as `(line number from 1, text)`, at most 100 and how many more.
+
+    `router`, `first_seq` and `last_seq` are what the file claims, as far as it can be read; `lines` are its events.
+    """
+
+    router: str | None = None
+    first_seq: int = 0
+    last_seq: int = 0
+    lines: int = 0
+    header: Header | None = None
+    footer: Footer | None = None
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+
+def examine(data: bytes, verify: Verify, *, is_tail: bool = False) -> Lines:
+    """What a segment says and what is wrong with it; of a tail: header, lines without a gap, and no footer."""
+    check = _Check(verify, is_tail)
+    for line in _lines(data):
+        check.line(line)
+    return check.end()
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """With their newlines, which alone end a line."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
+class _Check:
+    """Reads line after line."""
+
+    def __init__(self, verify: Verify, is_tail: bool) -> None:
+        self._verify = verify
+        self._is_tail = is_tail
+        self._found = Lines()
+        self._number = 0
+        self._unsaid = 0
+        self._digest = sha256()
+        self._next_seq = 0
+        self._counts: dict[str, int] = {}
+        self._times: list[int] = []
+        self._ended = False
+
+    def line(self, data: bytes) -> None:
+        self._number += 1
+        if self._ended:
+            self._say("a line after the footer; nothing may follow it")
+            return
+        if not data.endswith(b"\n"):
+            self._say(f"the file is cut off in the middle of this line, after {len(data)} bytes of it")
+        try:
+            row = decode_line(data)
+        except ValueError as error:
+            self._say(f"not a line of an event log: {error}")
+            self._digest.update(data)
+            return
+        if row.get("event") == "seal":
+            self._ended = True
+            self._check_footer(row)
+            return
+        self._digest.update(data)
+        if self._number == 1:
+            self._check_header(row)
+        else:
+            self._check_event(row)
+
+    def end(self) -> Lines:
+        found = self._found
+        if not self._number:
+            self._say("the file is empty: it should begin with a header")
+        elif self._is_tail and self._ended:
+            self._say("a footer in a tail, which is not sealed")
+        elif not self._is_tail and not self._ended:
+            self._say("no footer after this line: the file is cut off")
+        if found.header:
+            found.router, found.first_seq = found.header.router, found.header.first_seq
+        if found.footer:
+            found.router = found.footer.router
+            found.first_seq, found.last_seq = found.footer.first_seq, found.footer.last_seq
+        if self._unsaid:
+            found.problems.append((self._number, f"and {self._unsaid} more problems"))
+        return found
+
+    def _say(self, text: str) -> None:
+        if len(self._found.problems) < PROBLEMS_MAX:
+            self._found.problems.append((max(1, self._number), text))
+        else:
+            self._unsaid += 1
+
+    def _check_header(self, row: Mapping[str, Any]) -> None:
+        try:
+            header = self._found.header = read_header(row)
+        except ValueError as error:
+            self._say(f"not the header that should be the first line: {error}")
+            return
+        self._next_seq = header.first_seq
+
+    def _check_event(self, row: Mapping[str, Any]) -> None:
+        found, event = self._found, row.get("event")
+        wrong = _misfit(row)
+        if wrong:
+            self._say(wrong)
+            return
+        seq, n, router = row.get("seq"), row.get("n"), row.get("router")
+        if not seq or not n:
+            self._say(f"the event {event!r:.40} has no sequence number")
+            return
+        if 0 < self._next_seq < seq:
+            self._say(f"the sequence numbers {self._next_seq} to {seq - 1} are missing before this line")
+        elif seq < self._next_seq:
+            self._say(f"the sequence number {seq} where {self._next_seq} should be")
+        if found.header and router != found.header.router:
+            self._say(f"an event of the router {router} in the log of {found.header.router}")
+        if event == "accepted" and not _columns_fit(row, n):
+            self._say(f"the columns of this accepted event do not hold {n} messages each")
+        self._next_seq = seq + n
+        found.router = found.router or router
+        found.first_seq = found.first_seq or seq
+        found.last_seq = max(found.last_seq, seq + n - 1)
+        found.lines += 1
+        self._counts[str(event)] = self._counts.get(str(event), 0) + (row.get("count") or 0)
+        self._times.append(row.get("t") or 0)
+
+    def _check_footer(self, row: Mapping[str, Any]) -> None:
+        try:
+            footer = read_footer(row)
+        except ValueError as error:
+            self._say(f"not a footer: {error}")
+            return
+        if not footer.is_authentic(self._verify):
+            self._say(f"the footer is not signed by the router {footer.router}, or was changed after it was")
+            return
+        self._found.footer = footer
+        digest = self._digest.hexdigest()
+        if footer.sha256 != digest:
+            self._say(f"the lines have the digest {digest}, where the footer says {footer.sha256}: they were changed")
+        header = self._found.header
+        if header and (footer.router, footer.predecessor) != (header.router, header.predecessor):
+            self._say("header and footer name different routers or predecessors")
+        for name, said, there in (
+            ("first_seq", footer.first_seq, header.first_seq if header else self._found.first_seq),
+            ("last_seq", footer.last_seq, self._next_seq - 1),
+            ("segments", footer.segments, 1),
+            ("lines", footer.lines, self._found.lines),
+            ("counts", footer.counts, self._counts),
+            ("min_t", footer.min_t, min(self._times, default=0)),
+            ("max_t", footer.max_t, max(self._times, default=0)),
+        ):
+            if said != there:
+                self._say(f"the footer says {name} {said}, the lines {there}")
+
+
+# -- one event's columns ----------------------------------------------------------------------------------
+
+
+def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "BIGINT": (is_natural, "a whole number"),
+    "STRING": (_is_text, "text"),
+    "ARRAY<BIGINT>": (_is_list_of(is_natural), "a list of whole numbers"),
+    "ARRAY<STRING>": (_is_list_of(_is_text), "a list of texts"),
+    "ARRAY<ARRAY<BIGINT>>": (_is_list_of(_is_list_of(is_natural)), "a list of [first, count]"),
+    "MAP<STRING,STRING>": (_is_map, "a map"),
+    "MAP<STRING,BIGINT>": (_is_map, "a map"),
+}
+
+
+def _misfit(row: Mapping[str, Any]) -> str | None:
+    """The first column whose value is not of its type. Columns of newer routers are not looked at."""
+    if row.get("v") != 1:
+        return f"version {row.get('v')!r:.40} of the log; this audit reads version 1"
+    for name, value in row.items():
+        fits, kind = _KINDS[COLUMNS[name]] if name in COLUMNS else (None, "")
+        if fits and value is not None and not fits(value):
+            return f"the column {name} holds {value!r:.60}, where {kind} should be"
+    return None
+
+
+def _columns_fit(row: Mapping[str, Any], n: int) -> bool:
+    columns = row.get("sizes"), row.get("ttls"), row.get("expiries")
+    return len(row.get("ids") or "") == 64 * n and all(len(column or ()) == n for column in columns)

@@ -1,0 +1,320 @@
+"""What an audit found, in sentences: how bad it is, what it is, and what to do.
+
+Levels: `bad` is what must not be (a loss, a broken promise, evidence that cannot be believed), `warning` what somebody
+should look at (unknown, duplicates, drops), `info` what is worth knowing, `good` that all is well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from .evidence import REWRITTEN
+
+LEVELS = ("bad", "warning", "info", "good")
+EACH_MAX = 10
+SOON_S = 86_400
+CLOCK_NS = 10**9
+FLAPS_MIN = 100
+
+Row = Mapping[str, Any]
+Finding = dict[str, str]
+
+
+def verdict_of(findings: Iterable[Row]) -> str:
+    """`bad` if anything is, else `attention` if there is a warning, else `good`."""
+    levels = {row["level"] for row in findings}
+    return "bad" if "bad" in levels else "attention" if "warning" in levels else "good"
+
+
+def sentences(summary: Row) -> list[Finding]:
+    """What the tables of a summary say, the worst first; of each kind the first ten, and how many more."""
+    found: list[Finding] = []
+    for rule in _RULES:
+        said = list(rule(summary))
+        found += said[:EACH_MAX]
+        if len(said) > EACH_MAX:
+            found.append({**said[EACH_MAX], "text": f"The same in {len(said) - EACH_MAX} more cases."})
+    if not any(row["level"] in ("bad", "warning") for row in found):
+        found.append(_all_is_well(summary))
+    return sorted(found, key=lambda row: LEVELS.index(row["level"]))
+
+
+def _all_is_well(summary: Row) -> Finding:
+    if not summary["owed"]:
+        return _say("info", "No accepted message is owed to anybody in these logs and this time: nothing to judge.")
+    also = f", {summary['pending']} of them still under way" if summary["pending"] else ""
+    return _say("good", f"Each of the {_many(summary['owed'], 'delivery')} owed is accounted for{also}.")
+
+
+def _say(level: str, text: str, remedy: str = "") -> Finding:
+    return {"level": level, "text": text, "remedy": remedy}
+
+
+def _many(count: int, noun: str) -> str:
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
+def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
+    """Those that have any, the most first, else in their order."""
+    return sorted((row for row in rows if row[name]), key=lambda row: -row[name])
+
+
+# -- what must not be -------------------------------------------------------------------------------------
+
+
+def _residual(summary: Row) -> Iterator[Finding]:
+    if left := summary["residual"]:
+        yield _say(
+            "bad",
+            f"The books do not balance: {left} more deliveries are owed than are in any state.",
+            "This is a defect of the audit itself. Report it with the output of `router audit --json`.",
+        )
+
+
+def _unaccounted(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["by_router"], "unaccounted"):
+        router = row["router"]
+        example = next((f", for instance {one['id']}" for one in summary["lost"] if one["router"] == router), "")
+        yield _say(
+            "bad",
+            f"Lost without a trace: {_many(row['unaccounted'], 'delivery')} owed by the router {router}. Its log is "
+            "whole and the time is over, but it tells no end of them.",
+            f"Run `router why` at that router for the messages under `lost`{example}. Keep its store and log as they "
+            "are: a router that loses silently has a defect.",
+        )
+
+
+def _broken(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["custody"], "broken"):
+        pair = row["router"], row["recipient"]
+        example = next((one["id"] for one in summary["broken"] if (one["router"], one["recipient"]) == pair), "")
+        yield _say(
+            "bad",
+            f"The router {row['recipient']} took {_many(row['broken'], 'message')} over from {row['router']}, but its "
+            "log, which is whole up to then, does not hold them.",
+            f"Look whether its store was put back to an older state or lost a disk write (first message: {example}). "
+            "Send again what was lost.",
+        )
+
+
+def _contradictions(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["by_router"], "contradictions"):
+        yield _say(
+            "bad",
+            f"{_many(row['contradictions'], 'delivery')} of the router {row['router']} ended in two different ways; "
+            "each counts under the first of them.",
+            "The router has a defect, or somebody who has its key wrote the log. Compare with its neighbours' logs.",
+        )
+
+
+def _files(summary: Row) -> Iterator[Finding]:
+    bad: dict[str | None, list[str]] = {}
+    for file in summary["files"]:
+        if file["status"] == "bad":
+            bad.setdefault(file["router"], []).append(file["path"])
+    for router, paths in bad.items():
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        whose = f"of the log of the router {router}" if router else "of a log of nobody knows whom"
+        yield _say(
+            "bad",
+            f"{_many(len(paths), 'file')} {whose} cannot be believed: {', '.join(paths[:3])}{more}. "
+            "Nothing in them counts.",
+            "`problems` says file, line and what is wrong. Put back an unharmed copy, and find out what changed them.",
+        )
+
+
+def _forks(summary: Row) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for file in summary["files"]:
+        if file["status"] == "fork":
+            first[file["router"]] = min(file["first_seq"], first.get(file["router"], file["first_seq"]))
+    for router, seq in first.items():
+        yield _say(
+            "bad",
+            f"The log of the router {router} has two histories from event {seq} on: two nodes use its key, or a log "
+            "was copied and both went on, or it was rewritten. Nothing counts from there.",
+            "Stop one of the nodes and give it a key of its own; then audit each node's log for itself.",
+        )
+
+
+def _rewritten(summary: Row) -> Iterator[Finding]:
+    for hole in summary["holes"]:
+        if hole["why"].endswith(REWRITTEN):
+            yield _say(
+                "bad",
+                f"The log of the router {hole['router']} is not what its neighbours saw: {hole['why']} (events "
+                f"{hole['first_seq']} to {hole['last_seq']}).",
+                "Compare it with a copy from before. Whoever has the router's key can do this; if it was not you, make "
+                "a new key.",
+            )
+
+
+# -- what somebody should look at -------------------------------------------------------------------------
+
+
+def _no_log(summary: Row) -> Iterator[Finding]:
+    if not summary["logs"]:
+        yield _say("warning", "No router's log is among the files: there is nothing to judge.", "Name its directory.")
+
+
+def _unknown(summary: Row) -> Iterator[Finding]:
+    unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
+    for log in summary["logs"]:
+        holes = [hole for hole in summary["holes"] if hole["router"] == log["router"]]
+        if holes:
+            count, more = unknown.get(log["router"], 0), len(holes) - 1
+            spans = f"{holes[0]['first_seq']} to {holes[0]['last_seq']} ({holes[0]['why']})"
+            spans += f" and {_many(more, 'more span')}" if more else ""
+            judged = f"{_many(count, 'delivery')} cannot be judged" if count else "no delivery depends on it"
+            yield _say(
+                "warning",
+                f"The log of the router {log['router']} is not whole: it lacks events {spans}; {judged}.",
+                "Give the missing files too (or a copy of them) and audit again.",
+            )
+
+
+def _ended_badly(summary: Row) -> Iterator[Finding]:
+    remedies = {
+        "dropped": "The reasons say why; `store-damaged` means that the disk changed what was stored: replace it.",
+        "evicted": "A queue was full and gave way. Bring its recipient back, or raise the limits of queues.",
+    }
+    for event, remedy in remedies.items():
+        for row in _most_first(summary["by_router"], event):
+            why = _reasons(summary, event, row["router"])
+            yield _say("warning", f"The router {row['router']} {event} {_many(row[event], 'delivery')}{why}.", remedy)
+
+
+def _reasons(summary: Row, event: str, router: str) -> str:
+    counts: Counter[str] = Counter()
+    for row in summary["reasons"]:
+        if (row["event"], row["router"]) == (event, router):
+            counts[str(row["reason"])] += row["count"]
+    return f" ({_ranked(counts)})" if counts else ""
+
+
+def _ranked(counts: Mapping[str, int]) -> str:
+    """`ttl-expired 7, left 2`."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _duplicates(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["by_router"], "duplicates"):
+        yield _say(
+            "warning",
+            f"The router {row['router']} delivered {_many(row['duplicates'], 'message')} once more than it should.",
+            "Apps must bear it, but it should not be: look into its index of known messages, and whether its store was "
+            "put back to an older state.",
+        )
+
+
+def _future(summary: Row) -> Iterator[Finding]:
+    for row in summary["future"]:
+        yield _say(
+            "warning",
+            f"The router {row['router']} wrote {_many(row['lines'], 'line')} from the future: its clock went up to "
+            f"{row['latest_t']} ns after 1970. That counts as written now, and no watermark follows it.",
+            "Set that node's clock, and let it be kept by NTP.",
+        )
+
+
+def _clocks(summary: Row) -> Iterator[Finding]:
+    for row in summary["clocks"]:
+        low, high = row["lower_ns"], row["upper_ns"]
+        ahead = low if low is not None and low > CLOCK_NS else None
+        behind = -high if high is not None and high < -CLOCK_NS else None
+        if ahead is not None and behind is not None:
+            text = "contradict each other: one of them was set meanwhile"
+        elif ahead is not None or behind is not None:
+            seconds = (ahead or behind or 0) // 10**9
+            text = f"are apart: the latter is at least {seconds} s {'ahead' if ahead else 'behind'}"
+        else:
+            continue
+        yield _say(
+            "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
+            "Let both be kept by NTP; expiry and the order of events across the two depend on it.",
+        )  # fmt: skip
+
+
+def _filling(summary: Row) -> Iterator[Finding]:
+    for row in summary["queues"]:
+        full, due = row["full_in_s"], row["oldest_due_s"]
+        if full is None or full > SOON_S:
+            continue
+        then = "is full" if not full else f"will be full in {full // 60} min at this rate"
+        oldest = "" if due is None else f", its oldest message expires in {due // 60} min"
+        yield _say(
+            "warning",
+            f"The queue of {row['recipient']} at the router {row['router']} {then}{oldest}: {row['open']} of "
+            f"{row['limit']} messages wait.",
+            "Bring that recipient back or make it faster before then; a full queue refuses what is new.",
+        )
+
+
+def _other_problems(summary: Row) -> Iterator[Finding]:
+    explained = {file["path"] for file in summary["files"] if file["status"] in ("bad", "fork")}
+    rest = [text for text in summary["problems"] if not any(text.startswith(f"{path}:") for path in explained)]
+    rest = [text for text in rest if not text.endswith(REWRITTEN)]
+    if rest:
+        more = f" (and {len(rest) - 1} more)" if len(rest) > 1 else ""
+        yield _say("warning", f"Something about the files: {rest[0]}{more}.", "`problems` lists what it is and where.")
+
+
+# -- what is worth knowing --------------------------------------------------------------------------------
+
+
+def _ended_otherwise(summary: Row) -> Iterator[Finding]:
+    for event in ("expired", "refused", "unconfirmed"):
+        for row in _most_first(summary["by_router"], event):
+            why = _reasons(summary, event, row["router"])
+            yield _say("info", f"{_many(row[event], 'delivery')} of the router {row['router']} ended as {event}{why}.")
+
+
+def _strays(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["by_router"], "strays"):
+        yield _say(
+            "info",
+            f"The log of the router {row['router']} tells of {_many(row['strays'], 'end')} of deliveries whose "
+            "acceptance is not in these logs (pruned, missing, or before the time asked for); none of it counts.",
+        )
+
+
+def _turned_away(summary: Row) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    for row in summary["abuse"]:
+        counts[str(row["reason"])] += row["count"]
+    if counts:
+        yield _say("info", f"{_many(counts.total(), 'message')} came no further than the door: {_ranked(counts)}.")
+
+
+def _flaps(summary: Row) -> Iterator[Finding]:
+    for row in summary["flaps"]:
+        if row["changes"] >= FLAPS_MIN:
+            yield _say(
+                "info",
+                f"Routes and links of {row['subject']} at the router {row['router']} changed {row['changes']} times.",
+            )
+
+
+def _followed(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["custody"], "unknown"):
+        yield _say(
+            "info",
+            f"Of {_many(row['acked'], 'message')} that {row['recipient']} took over from {row['router']}, "
+            f"{row['unknown']} cannot be followed: its log is not whole.",
+        )
+
+
+def _quality(summary: Row) -> Iterator[Finding]:
+    for row in _most_first(summary["quality"], "count"):
+        where = f" at the router {row['router']}" if row["router"] else ""
+        yield _say("info", f"Quality of data: {row['check']}, {row['count']} times{where}.")
+
+
+_RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
+    _residual, _unaccounted, _broken, _contradictions, _files, _forks, _rewritten,
+    _no_log, _unknown, _ended_badly, _duplicates, _future, _clocks, _filling, _other_problems,
+    _ended_otherwise, _strays, _turned_away, _flaps, _followed, _quality,
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""A Spark session on this machine alone: no web page, nothing on the network but loopback, errors only."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+MEMORY = "3g"
+"""Of the one Java process of a local session; what does not fit goes to disk."""
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "true",
+    # Inner joins of what lies together by (router, parcel) on more columns than these need no shuffle.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    # The layout is read from disk a few times: it costs less to write it plainly and compress the blocks.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    # Numbers of a hostile log may overflow; they must not stop the audit of the others.
+    "spark.sql.ansi.enabled": "false",
+}
+"""What an audit sets in whatever session it runs."""
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.rdd.compress": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def local_session(cores: int | None = None, memory: str = MEMORY, scratch: str | None = None) -> SparkSession:
+    """The session of this process, started if there is none (4 to 8 s). `scratch`: where Spark may spill."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName("router audit")
+    settings = _LOCAL | SETTINGS | {"spark.driver.memory": memory}
+    if scratch:
+        settings |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def prepare(spark: SparkSession) -> None:
+    """Set what an audit needs, for as long as the session lives."""
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)

@@ -1,0 +1,98 @@
+"""Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves all.
+
+`compact` has one row for each range of an outward line and one for every other line. Its rows are shuffled by (router,
+parcel) and sorted so: whatever is added up by parcel, or joined to its accepted line, then needs no shuffle of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import bronze
+from .chain import missing
+from .evidence import File
+from .schema import COLUMNS, EPOCH_NS, FRAME_EVENTS
+
+FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts", "min_t", "max_t", "predecessor",
+                 "sha256", "signature")  # fmt: skip
+"""Of headers and footers only."""
+EVENT_COLUMNS = tuple(name for name in COLUMNS if name not in FRAME_COLUMNS)
+EXPIRY_MAX = 100_000_000
+"""Minutes since 2020; later ones count as this one (year 2210), so that nanoseconds fit 64 bits."""
+
+
+class Part(NamedTuple):
+    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq."""
+
+    file: str
+    router: str
+    first_seq: int
+    last_seq: int
+
+
+def parts(files: Iterable[File]) -> list[Part]:
+    """All of the good files; of a tail what no good file, and no tail before it, has too."""
+    counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
+    covered: dict[str, list[tuple[int, int]]] = {str(file.router): [] for file in counted}
+    found = []
+    for file in sorted(counted, key=lambda file: (file.status != "good", file.path)):
+        router = str(file.router)
+        free = [(file.first_seq, file.last_seq)]
+        if file.status == "tail":
+            free = missing(file.first_seq, file.last_seq, covered[router])
+        found += [Part(file.path, router, first, last) for first, last in free if first <= last]
+        covered[router].append((file.first_seq, file.last_seq))
+    return found
+
+
+def read_events(spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str]) -> DataFrame:
+    """The events of these parts; `uris`: of the files, by name."""
+    rows = [(uri, *part[1:]) for part in found for uri in bronze.spellings(uris[part.file])]
+    sources = spark.createDataFrame(rows, "file string, router string, a long, b long")
+    read = [uris[name] for name in sorted({part.file for part in found})]
+    return events(bronze.lines(spark, read) if read else bronze.no_lines(spark), sources)
+
+
+def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
+    """The events among the lines of these files, between a and b; the router is the one that signed the file."""
+    is_event = F.col("event").isNotNull() & ~F.col("event").isin(*FRAME_EVENTS)
+    kept = lines.where(is_event).drop("router").join(F.broadcast(sources), "file", "inner")
+    return kept.where("seq >= a AND seq <= b").select(*map(bronze.quoted, EVENT_COLUMNS), "file")
+
+
+def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
+    """One row for each range of an outward line, one for every other line, with the router's number.
+
+    `is_line`: the row stands for its line; `n`: messages of an accepted line; `boot` is hashed; `parcel` of a line that
+    names none (`is_old`: an outward line of an older router) is its sequence number, which no accepted line is.
+    """
+    due_ns = F.least(
+        F.expr("t + array_max(ttls) * 1000000000L"),
+        F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
+    )
+    rows = events.join(F.broadcast(routers.select("number", "router")), "router", "inner").select(
+        F.col("number").alias("router"), "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "parcel", "kind",
+        F.coalesce("source", "group", "signer").alias("signer"), "destination", "peer", "first", "count", "n",
+        F.unhex("ids").alias("ids"), F.when(F.col("event") == "accepted", due_ns).alias("due_ns"),
+        F.array_distinct("recipients").alias("recipients"), "recipient", "reason", "depth", "fields",
+        F.posexplode_outer("ranges").alias("place", "range"),
+    )  # fmt: skip
+    is_accepted = F.col("event") == "accepted"
+    return rows.select(
+        "router", F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"), "event", "seq",
+        "t", "mono", "boot", "kind", "signer", "destination", "peer", "count",
+        F.when(is_accepted, F.least("n", F.expr("length(ids) div 32"))).alias("n"),
+        F.when(is_accepted, F.col("ids")).alias("ids"), "due_ns", F.when(is_accepted, F.col("recipients")).alias("recipients"),
+        "recipient", F.get("range", F.lit(0)).alias("range_first"), F.get("range", F.lit(1)).alias("range_count"),
+        "reason", "depth", "fields", F.when(F.col("event") == "log_gap", F.col("n")).alias("missing"), (F.coalesce("place", F.lit(0)) == 0).alias("is_line"),
+        (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
+    )  # fmt: skip
+
+
+def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
+    """The one shuffle: the rows of a parcel side by side."""
+    return rows.repartition(partitions, "router", "parcel").sortWithinPartitions("router", "parcel", "seq")

@@ -1,0 +1,36 @@
+"""What an audit is asked: its now, and the accepted events of which time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+NS_MAX = (1 << 63) - 1
+MINUTE_NS = 60 * 10**9
+HOUR_NS = 3600 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`as_of_ns`: the audit's now; accepted events of [since_ns, until_ns) are judged.
+
+    The columns take the name of a column of times in ns. Event time: no stamp counts as later than now.
+    """
+
+    as_of_ns: int
+    since_ns: int = 0
+    until_ns: int = NS_MAX
+
+    def minute(self, t: str = "t") -> Column:
+        return F.expr(f"{self._time(t)} div {MINUTE_NS}L")
+
+    def hour(self, t: str = "t") -> Column:
+        return F.expr(f"{self._time(t)} div {HOUR_NS}L")
+
+    def is_within(self, t: str = "t") -> Column:
+        return F.expr(f"{self._time(t)} >= {self.since_ns}L AND {self._time(t)} < {self.until_ns}L")
+
+    def _time(self, t: str) -> str:
+        return f"least({t}, {self.as_of_ns}L)"

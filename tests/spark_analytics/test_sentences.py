@@ -1,0 +1,176 @@
+"""Each finding's sentence, level and remedy; and the verdict that follows."""
+
+from typing import Any
+
+import pytest
+from test_summary import AS_OF, START, WHOLE, A, B, C, evidence, summary, totals
+
+from spark_analytics.evidence import REWRITTEN, File, Hole
+from spark_analytics.log_files import Problem
+
+ID = "1d" * 32
+CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,
+           "upper_ns": None}  # fmt: skip
+BROKEN_LOG = WHOLE._replace(whole=False)
+
+
+def hole(why: str = "no file given holds them") -> Hole:
+    return Hole(A, 3, 4, why)
+
+
+CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "residual": (
+        {"totals": [totals(A, owed=5, delivered=3)]}, "bad",
+        "The books do not balance: 2 more deliveries are owed than are in any state.",
+    ),
+    "loss": (
+        {"totals": [totals(A, owed=5, unaccounted=1, delivered=4)]}, "bad",
+        f"Lost without a trace: 1 delivery owed by the router {A}. Its log is whole and the time is over, but it tells "
+        "no end of them.",
+    ),
+    "broken custody": (
+        {"custody": [CUSTODY | {"broken": 2}]}, "bad",
+        f"The router {B} took 2 messages over from {A}, but its log, which is whole up to then, does not hold them.",
+    ),
+    "contradiction": (
+        {"totals": [totals(A, owed=5, delivered=5, contradictions=1)]}, "bad",
+        f"1 delivery of the router {A} ended in two different ways; each counts under the first of them.",
+    ),
+    "a bad file": (
+        {"found": evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),))}, "bad",
+        f"1 file of the log of the router {A} cannot be believed: a/2. Nothing in them counts.",
+    ),
+    "a fork": (
+        {"found": evidence(BROKEN_LOG, files=(File("a/3", A, "fork", 5, 6, 9), File("a/2", A, "fork", 3, 4, 9)))},
+        "bad",
+        f"The log of the router {A} has two histories from event 3 on: two nodes use its key, or a log was copied and "
+        "both went on, or it was rewritten. Nothing counts from there.",
+    ),
+    "rewritten": (
+        {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour says: {REWRITTEN}"),))}, "bad",
+        f"The log of the router {A} is not what its neighbours saw: a neighbour says: {REWRITTEN} (events 3 to 4).",
+    ),
+    "no log": ({"found": evidence()}, "warning", "No router's log is among the files: there is nothing to judge."),
+    "a hole": (
+        {"found": evidence(BROKEN_LOG, holes=(hole(),)), "totals": [totals(A, owed=2, unknown=2)]}, "warning",
+        f"The log of the router {A} is not whole: it lacks events 3 to 4 (no file given holds them); 2 deliveries "
+        "cannot be judged.",
+    ),
+    "holes that matter to nothing": (
+        {"found": evidence(BROKEN_LOG, holes=(hole(), hole("x")))}, "warning",
+        f"The log of the router {A} is not whole: it lacks events 3 to 4 (no file given holds them) and 1 more span; "
+        "no delivery depends on it.",
+    ),
+    "dropped": (
+        {"totals": [totals(A, owed=3, dropped=3)],
+         "reasons": [{"router": A, "event": "dropped", "reason": one, "count": n} for one, n in (("x", 1), ("y", 2))]},
+        "warning", f"The router {A} dropped 3 deliveries (y 2, x 1).",
+    ),
+    "evicted": (
+        {"totals": [totals(A, owed=3, evicted=3)]}, "warning", f"The router {A} evicted 3 deliveries.",
+    ),
+    "duplicates": (
+        {"totals": [totals(A, owed=3, delivered=3, duplicates=2)]}, "warning",
+        f"The router {A} delivered 2 messages once more than it should.",
+    ),
+    "the future": (
+        {"future": [{"router": A, "lines": 1, "latest_t": 77}]}, "warning",
+        f"The router {A} wrote 1 line from the future: its clock went up to 77 ns after 1970. That counts as written "
+        "now, and no watermark follows it.",
+    ),
+    "a clock ahead": (
+        {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": 3_000_000_000}]}, "warning",
+        f"The clocks of the routers {A} and {B} are apart: the latter is at least 2 s ahead.",
+    ),
+    "a clock behind": (
+        {"custody": [CUSTODY | {"lower_ns": None, "upper_ns": -3_000_000_000}]}, "warning",
+        f"The clocks of the routers {A} and {B} are apart: the latter is at least 3 s behind.",
+    ),
+    "a clock that was set": (
+        {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": -3_000_000_000}]}, "warning",
+        f"The clocks of the routers {A} and {B} contradict each other: one of them was set meanwhile.",
+    ),
+    "a queue that fills": (
+        {"span": [{"min_minute": START, "max_minute": START}],
+         "configs": [{"router": A, "fields": {"queue_messages_max": "1000"}}],
+         "due": [{"router": A, "recipient": C, "due_ns": AS_OF + 720 * 10**9}],
+         "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
+        "warning",
+        f"The queue of {C} at the router {A} will be full in 99 min at this rate, its oldest message expires in 12 "
+        "min: 10 of 1000 messages wait.",
+    ),
+    "another problem": (
+        {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
+        "warning", "Something about the files: a/2:1: renamed.",
+    ),
+    "expired": (
+        {"totals": [totals(A, owed=3, expired=3)],
+         "reasons": [{"router": A, "event": "expired", "reason": "ttl-expired", "count": 3}]},
+        "info", f"3 deliveries of the router {A} ended as expired (ttl-expired 3).",
+    ),
+    "strays": (
+        {"totals": [totals(A, strays=3)]}, "info",
+        f"The log of the router {A} tells of 3 ends of deliveries whose acceptance is not in these logs (pruned, "
+        "missing, or before the time asked for); none of it counts.",
+    ),
+    "turned away": (
+        {"abuse": [{"router": A, "hour": 4, "peer": B, "signer": None, "reason": "bad-signature", "event": "refused",
+                    "count": 5, "lines": 1}]},
+        "info", "5 messages came no further than the door: bad-signature 5.",
+    ),
+    "flapping": (
+        {"flaps": [{"router": A, "subject": C, "changes": 100}]}, "info",
+        f"Routes and links of {C} at the router {A} changed 100 times.",
+    ),
+    "not followed": (
+        {"custody": [CUSTODY | {"unknown": 4}]}, "info",
+        f"Of 9 messages that {B} took over from {A}, 4 cannot be followed: its log is not whole.",
+    ),
+    "quality": (
+        {"quality": [{"check": "negative wait", "router": A, "count": 2}]}, "info",
+        f"Quality of data: negative wait, 2 times at the router {A}.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_finding_says_what_it_is(name: str) -> None:
+    tables, level, text = CASES[name]
+    found = summary(**tables)
+    [finding] = [row for row in found["findings"] if row["text"] == text]
+    assert finding["level"] == level
+    assert bool(finding["remedy"]) == (level in ("bad", "warning"))
+    assert found["verdict"] == {"bad": "bad", "warning": "attention", "info": "good"}[level]
+
+
+def test_all_is_well() -> None:
+    found = summary(totals=[totals(A, owed=5, delivered=3, pending=2)])
+    text = "Each of the 5 deliveries owed is accounted for, 2 of them still under way."
+    assert (found["verdict"], found["findings"]) == ("good", [{"level": "good", "text": text, "remedy": ""}])
+
+
+def test_nothing_is_owed() -> None:
+    text = "No accepted message is owed to anybody in these logs and this time: nothing to judge."
+    assert summary()["findings"] == [{"level": "info", "text": text, "remedy": ""}]
+
+
+def test_the_worst_comes_first_and_a_loss_names_an_example() -> None:
+    found = summary(
+        totals=[totals(A, owed=5, unaccounted=1, expired=1, dropped=3)],
+        unaccounted=[{"router": A, "parcel": 7, "recipient": C, "signer": B, "count": 1, "id": ID}],
+    )
+    assert [row["level"] for row in found["findings"]] == ["bad", "warning", "info"]
+    assert f"for the messages under `lost`, for instance {ID}." in found["findings"][0]["remedy"]
+
+
+def test_a_file_that_is_bad_is_told_once() -> None:
+    bad = evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),), problems=(Problem("a/2", 4, "odd"),))
+    assert len(summary(bad)["findings"]) == 1
+
+
+def test_many_alike_are_counted() -> None:
+    routers = [f"{number:064x}" for number in range(25)]
+    found = summary(totals=[totals(one, owed=9, unaccounted=number + 1, delivered=8 - number) for number, one in
+                            enumerate(routers)])["findings"]  # fmt: skip
+    assert [row["level"] for row in found] == ["bad"] * 11
+    assert (routers[24] in found[0]["text"], found[10]["text"]) == (True, "The same in 15 more cases.")
