@@ -63,6 +63,7 @@ class Housekeeping:
         self._limits = limits
         self._tidy = tidy
         self.wall = self._first_look(now)
+        self._is_doubt_logged = False
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False
@@ -159,7 +160,9 @@ class Housekeeping:
         if step_s:
             log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", step_s)
             self._measured.clear()
-            self._router.clock_stepped(round(step_s), now)
+        if step_s or self.wall.is_doubted != self._is_doubt_logged:
+            self._is_doubt_logged = self.wall.is_doubted
+            self._router.clock_stepped(round(step_s), self.wall.is_doubted, now)
 
     def _is_far(self, number: int) -> bool:
         """Whether a neighbour that we know is at the other end: an app of ours has our own clock."""

@@ -96,14 +96,13 @@ def _tables(
     partitions = partitions_for(size)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     laid = silver.laid_out(silver.compact(events, numbers), partitions).persist(StorageLevel.DISK_ONLY)
-    others = laid.where("recipient IS NULL AND event <> 'accepted'").select(
-        "router", "event", "seq", "missing", "t", "peer", "signer", "count", "reason", "recipient", "fields", "is_line"
-    ).persist(StorageLevel.MEMORY_AND_DISK)  # fmt: skip
+    others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
+    others = others.persist(StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span.as_of_ns), numbers))
     evidence = witnessed(evidence, _gaps(named(others, numbers)), _witnesses(named(others, numbers)))
     routers = spark.createDataFrame(_routers(evidence, words), f"{ROUTERS}, {ENDS}")
-    has_old = any(row["old"] for row in words)
-    return Tables(laid, others, routers, span, has_old, partitions, [laid, others]), words, evidence
+    has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
+    return Tables(laid, others, routers, span, has_old, has_more, partitions, [laid, others]), words, evidence
 
 
 def partitions_for(size: int) -> int:
@@ -112,15 +111,15 @@ def partitions_for(size: int) -> int:
 
 def _gaps(others: DataFrame) -> list[Gap]:
     """Events that a router found missing itself when it sealed its log."""
-    found = others.where("event = 'log_gap' AND fields['missing'] IS NOT NULL")
-    return [Gap(*row) for row in found.select("router", "seq", "missing").collect()]
+    found = others.where("event = 'log_gap' AND other.fields['missing'] IS NOT NULL")
+    return [Gap(*row) for row in found.select("router", "seq", "other.missing").collect()]
 
 
 def _witnesses(others: DataFrame) -> list[Witness]:
     """Heads of logs that routers heard from their neighbours."""
     heads = others.where("event = 'link'").selectExpr(
-        "router", "fields['peer'] AS peer", "try_cast(fields['head_seq'] AS bigint) AS head_seq",
-        "fields['head_digest'] AS head_digest",
+        "router", "other.fields['peer'] AS peer", "try_cast(other.fields['head_seq'] AS bigint) AS head_seq",
+        "other.fields['head_digest'] AS head_digest",
     )  # fmt: skip
     return [Witness(*row) for row in heads.dropna().distinct().collect()]
 

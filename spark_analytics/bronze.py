@@ -87,7 +87,7 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
 def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
     """The facts of all these files (name -> URI), in order of their names; of one that cannot be read, that."""
-    rows = file_facts(spark, list(logs.values())).toLocalIterator() if logs else iter(())
+    rows = file_facts(spark, list(logs.values())).collect() if logs else []
     found = {name_of(row.uri): row for row in rows}
     return [
         FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest)

@@ -11,14 +11,14 @@ from . import summary
 from .gold import hop_latency, queue_minute
 from .gold.custody import distinct_id, repeated_delivery
 from .gold.names import named
-from .gold.pieces import bits_of, blocks, ended_bits
+from .gold.delivery import SUMS
+from .gold.pieces import bits_of, cut, ended_bits
 from .gold.tables import Tables
 from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 
 Rows = list[dict[str, Any]]
 KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
 QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
-_SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
@@ -55,13 +55,11 @@ def rows(table: DataFrame) -> Rows:
 
 def tally(table: DataFrame, as_of_ns: int) -> DataFrame:
     """Lines of the layout added up by (router, event, reason): what needs no look at parcels."""
-    is_line, is_future = F.col("is_line"), F.col("is_line") & (F.col("t") > as_of_ns)
+    is_future = F.col("t") > as_of_ns
     return table.groupBy("router", "event", "reason").agg(
-        F.count(F.when(is_line, 1)).alias("lines"),
-        F.coalesce(F.sum(F.when(is_line, F.col("count"))), F.lit(0)).alias("count"),
-        F.count(F.when(is_future, 1)).alias("future"),
-        F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
-        F.count(F.when(F.col("is_old"), 1)).alias("old"),
+        F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
+        F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
         F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
         F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
     )  # fmt: skip
@@ -94,7 +92,8 @@ def _accepted_lines(tables: Tables) -> DataFrame:
 
 
 def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows:
-    sums = tables.unit_windows.groupBy("router").agg(*(F.sum(name).alias(name) for name in (*_SUMS, "strays")))
+    asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
+    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"))
     outside = tables.waits.groupBy("router").agg(F.sum("outside").alias("outside"))
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     strays = {row["router"]: row["outside"] for row in rows(named(outside, tables.routers))}
@@ -105,7 +104,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows
     numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
     found = []
     for router in sorted({row["router"] for row in words}):
-        own = units.get(router) or dict.fromkeys((*_SUMS, "strays"), 0)
+        own = units.get(router) or dict.fromkeys((*SUMS, "strays"), 0)
         found.append({
             "router": router,
             "accepted": sum(row["n"] for row in lines if numbers[row["router"]] == router),
@@ -121,7 +120,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows
 
 
 def _windows(tables: Tables, step: int) -> dict[str, Rows]:
-    units, window = tables.unit_windows, _window(step)
+    units, window = tables.unit_windows.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
     windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
     spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
@@ -163,7 +162,7 @@ def _changes(tables: Tables, step: int) -> dict[str, Rows]:
 
 
 def _configs(tables: Tables) -> DataFrame:
-    last = tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("fields", "seq").alias("fields"))
+    last = tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
     return named(last, tables.routers)
 
 
@@ -191,12 +190,12 @@ def _broken(tables: Tables) -> Rows:
 
 def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     """The first parcels with messages that have no end, and of each the first such message."""
-    units = tables.units.where("is_within AND unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
+    units = tables.units.where("unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
     lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
     wanted = F.broadcast(spark.createDataFrame(keys, "router int, parcel long, recipient string"))
-    cut = blocks(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
-    bits = cut.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
+    found = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
+    bits = found.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
     ended = {
         (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
         for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().alias("ended")))

@@ -1,7 +1,7 @@
 """Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves all.
 
-`compact` has one row for each range of an outward line and one for every other line. Its rows are shuffled by (router,
-parcel) and sorted so: whatever is added up by parcel, or joined to its accepted line, then needs no shuffle of its own.
+The rows of `compact` are shuffled by (router, parcel) and sorted so: whatever is added up by parcel, or joined to its
+accepted line, then needs no shuffle of its own.
 """
 
 from __future__ import annotations
@@ -65,31 +65,34 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
 
 
 def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
-    """One row for each range of an outward line, one for every other line, with the router's number.
+    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away.
 
-    `is_line`: the row stands for its line; `n`: messages of an accepted line; `boot` is hashed; `parcel` of a line that
-    names none (`is_old`: an outward line of an older router) is its sequence number, which no accepted line is.
+    `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an outward
+    line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a line that names
+    none (`is_old`: an outward line of an older router) is its sequence number, so that such lines spread.
     """
+    is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
         F.expr("t + array_max(ttls) * 1000000000L"),
         F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
     )
-    rows = events.join(F.broadcast(routers.select("number", "router")), "router", "inner").select(
-        F.col("number").alias("router"), "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "parcel", "kind",
-        F.coalesce("source", "group", "signer").alias("signer"), "destination", "peer", "first", "count", "n",
-        F.unhex("ids").alias("ids"), F.when(F.col("event") == "accepted", due_ns).alias("due_ns"),
-        F.array_distinct("recipients").alias("recipients"), "recipient", "reason", "depth", "fields",
-        F.posexplode_outer("ranges").alias("place", "range"),
+    signer = F.coalesce("source", "group", "signer").alias("signer")
+    accepted = F.struct(
+        F.least("n", F.expr("length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"), due_ns.alias("due_ns"),
+        F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination", "peer",
     )  # fmt: skip
-    is_accepted = F.col("event") == "accepted"
-    return rows.select(
-        "router", F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"), "event", "seq",
-        "t", "mono", "boot", "kind", "signer", "destination", "peer", "count",
-        F.when(is_accepted, F.least("n", F.expr("length(ids) div 32"))).alias("n"),
-        F.when(is_accepted, F.col("ids")).alias("ids"), "due_ns", F.when(is_accepted, F.col("recipients")).alias("recipients"),
-        "recipient", F.get("range", F.lit(0)).alias("range_first"), F.get("range", F.lit(1)).alias("range_count"),
-        "reason", "depth", "fields", F.when(F.col("event") == "log_gap", F.col("n")).alias("missing"), (F.coalesce("place", F.lit(0)) == 0).alias("is_line"),
+    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
+    more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
+    numbered = events.join(F.broadcast(routers.select("number", F.col("router"))), "router", "inner")
+    return numbered.select(
+        F.col("number").alias("router"),
+        F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"),
+        "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",
+        F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
+        more.alias("more_ranges"), "reason", "count", "depth",
         (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
+        F.when(is_accepted, accepted).alias("accepted"),
+        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),
     )  # fmt: skip
 
 

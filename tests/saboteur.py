@@ -8,17 +8,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from saboteur_logs import segments
+from saboteur_logs import LogFile, segments
 from saboteur_scene import Scene
 from saboteur_seals import SEALED
 
 from router.disk.eventlog import Limits, Segments
 
 
+def _not_the_last(scene: Scene) -> LogFile:
+    """A segment after which the log goes on: that it is missing can be seen."""
+    return scene.chance.choice(segments(scene.logs[scene.victim(2)])[:-1])
+
+
 def removed_segment(scene: Scene) -> None:
-    one = scene.segment(3)
-    if one == segments(one.path.parent)[-1]:
-        one = segments(one.path.parent)[1]
+    one = _not_the_last(scene)
     one.path.unlink()
     scene.lose(one, None, f"events {one.first} to {one.last} are not known", "no file given holds them")
 
@@ -74,8 +77,8 @@ def emptied(scene: Scene) -> None:
 
 
 def directory_instead(scene: Scene) -> None:
-    """As good as a file that may not be read: the test may run as root."""
-    one = scene.segment(2)
+    """Nobody lists it as a file, so it is as good as none."""
+    one = _not_the_last(scene)
     one.path.unlink()
     one.path.mkdir()
     scene.lose(one, None, f"events {one.first} to {one.last} are not known")

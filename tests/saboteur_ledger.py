@@ -200,7 +200,8 @@ class Ledger:
         found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for key, unit in self.units.items():
             router, _, whom = key
-            if whom not in self.ends or unit.accepted.get("destination") == whom or self._state(key) != "acked":
+            is_given = whom in self.ends or self.holes.get(whom)
+            if not is_given or unit.accepted.get("destination") == whom or self._state(key) != "acked":
                 continue
             what = "followed" if unit.id in accepted[whom] else "broken" if self._knows(unit, key) else "unknown"
             found[router, whom].update(("acked", what))
@@ -212,9 +213,11 @@ class Ledger:
     def _knows(self, unit: Unit, key: tuple[str, int, str]) -> bool:
         """Whether the next router's log is whole, from before the acceptance here to after the acknowledgement."""
         router, _, whom = key
+        if self.holes.get(whom):
+            return False
         begins = whom not in self.pruned or self.starts[whom]["t"] <= unit.accepted["t"]
         ends = self.ends[whom]["t"] >= self.acked_t[router, unit.accepted["first"], whom]
-        return begins and ends and not self.holes.get(whom)
+        return bool(begins and ends)
 
 
 def table(names: tuple[str, ...], counts: Mapping[tuple[Any, ...], int]) -> list[Row]:

@@ -28,7 +28,7 @@ TABLES = (
     "abuse_hour", "custody", "accepted_id",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
-"""So many routers have a bit each where messages are told apart.""" 
+"""So many routers have a bit each where messages are told apart."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality",
@@ -57,12 +57,13 @@ def audit(
 ) -> dict[str, Any]:
     """The summary of the logs; with `out` the tables are written there too. `AuditFailed` says what is in the way."""
     began = monotonic()
+    near = publish.parent(out) if out else None
     evidence, sizes = _evidence(listing, report)
-    with database(memory_bytes, publish.parent(out) if out else None) as tables:
+    with database(memory_bytes, near) as tables:
         report("reading the lines", 0)
         tables.let(as_of_ns=span.as_of_ns, since_ns=span.since_ns, until_ns=span.until_ns, grace_ns=GRACE_NS)
         tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
-        lines.load(tables, evidence, sizes, lambda: None)
+        lines.load(tables, evidence, sizes)
         evidence = witnessed(evidence, lines.gaps(tables), lines.witnesses(tables))
         _note_evidence(tables, evidence)
         for number, table in enumerate(TABLES):

@@ -36,7 +36,7 @@ def read_facts(paths: Iterable[str], done: Callable[[int], None] = lambda size: 
 def file_facts(path: str) -> FileFacts:
     """The facts of one file, in one pass with little memory."""
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(path).st_mode  # noqa: PTH116 - names need not be UTF-8
         if not stat.S_ISREG(mode):  # opening a pipe would wait for ever
             return FileFacts(path, 0, b"", b"", "", "it is not a regular file")
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be UTF-8

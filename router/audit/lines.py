@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from router.audit.database import AuditFailed, Database, exact, quoted
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
     last_seq: int
 
 
-def load(database: Database, evidence: Evidence, sizes: Mapping[str, int], done: Callable[[], None]) -> None:
+def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> None:
     """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys)."""
     database.make("words")
     database.make("events")
@@ -68,7 +68,6 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int], done:
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
     for group, line_bytes in _groups(_parts(evidence.files), sizes):
         _read(database, numbers, group, line_bytes)
-        done()
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:

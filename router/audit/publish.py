@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,14 @@ GOLD = (
     "log_coverage", "data_quality", "quarantine", "audit_run",
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
+_LEDGER = {
+    "log_coverage": "router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
+                    " pruned_to BIGINT, problems VARCHAR[]",
+    "data_quality": '"check" VARCHAR, router VARCHAR, count BIGINT',
+    "quarantine": "path VARCHAR, router VARCHAR, status VARCHAR, first_seq BIGINT, last_seq BIGINT, lines BIGINT,"
+                  " problems VARCHAR[]",
+    "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
+}  # fmt: skip
 FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE))
 
 
@@ -60,22 +67,17 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
 
 def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -> None:
     """The tables about the audit itself."""
-    database.run(
-        "CREATE TEMP TABLE log_coverage (router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
-        " pruned_to BIGINT, problems VARCHAR[])"
-    )
-    for log in evidence.logs:
-        database.run("INSERT INTO log_coverage VALUES (?, ?, ?, ?, ?, ?, ?)", [*log[:6], list(log.problems)])
-    database.run('CREATE TEMP TABLE data_quality ("check" VARCHAR, router VARCHAR, count BIGINT)')
-    for row in summary["quality"]:
-        database.run("INSERT INTO data_quality VALUES (?, ?, ?)", [row["check"], row["router"], row["count"]])
-    database.run("CREATE TEMP TABLE quarantine (path VARCHAR, router VARCHAR, status VARCHAR, first_seq BIGINT,"
-                 " last_seq BIGINT, lines BIGINT, problems VARCHAR[])")  # fmt: skip
-    for file in evidence.files:
-        if file.status in ("bad", "fork", "foreign"):
-            texts = [str(problem) for problem in evidence.problems if problem.path == file.path]
-            row = [file.path, file.router, file.status, file.first_seq, file.last_seq, file.lines, texts]
-            database.run("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    database.run("CREATE TEMP TABLE audit_run (engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR)")
-    row = [summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]
-    database.run("INSERT INTO audit_run VALUES (?, ?, ?, ?)", row)
+    rows: dict[str, list[list[Any]]] = {
+        "log_coverage": [[*log[:6], list(log.problems)] for log in evidence.logs],
+        "data_quality": [[row["check"], row["router"], row["count"]] for row in summary["quality"]],
+        "quarantine": [
+            [*file, [str(problem) for problem in evidence.problems if problem.path == file.path]]
+            for file in evidence.files
+            if file.status in ("bad", "fork", "foreign")
+        ],
+        "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],
+    }
+    for table, columns in _LEDGER.items():
+        database.run(f"CREATE TEMP TABLE {table} ({columns})")
+        for row in rows[table]:
+            database.run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)

@@ -9,7 +9,7 @@ from random import Random
 from router.core.crypto import SigningKey
 
 EDGES_PER_CORE = 8
-APPS_MAX = 4
+APPS_MIN, APPS_MAX = 3, 4  # of the fleet, of a node
 BIG_GROUP_SHARE = 2  # one app in so many has joined the group that takes most of the traffic
 GROUP_SHARE = 8
 MS = 1_000_000
@@ -91,11 +91,11 @@ class Fleet:
         self.places = self.cores + self.edges
         self.apps: list[App] = []
         for place in self.places:
-            least = 0 if place.uplink is None and nodes > 1 else 2 if nodes == 1 else 1
-            for n in range(least, 1 + chance.randrange(least, APPS_MAX)):
+            least = APPS_MIN if nodes == 1 else 0 if place.uplink is None else 1
+            for n in range(chance.randrange(least, APPS_MAX + 1)):
                 self._add_app(place, n, chance)
-        if not self.apps:
-            self._add_app(self.places[-1], 0, chance)
+        while len(self.apps) < APPS_MIN:
+            self._add_app(self.places[-1], len(self.apps), chance)
         self.groups = [self._topic(f"group-{n:03d}", n, chance) for n in range(max(2, nodes // 2))]
 
     def __repr__(self) -> str:
@@ -117,6 +117,8 @@ class Fleet:
     def _topic(self, name: str, number: int, chance: Random) -> Topic:
         share = GROUP_SHARE if number else BIG_GROUP_SHARE
         members = {app for app in self.apps if not chance.randrange(share)}
+        if not number:
+            members.update(self.apps[:APPS_MIN])  # it always finds readers
         return Topic(signing_key(self.seed, name).public.hex(), members)
 
     # -- the way of a message ------------------------------------------------------------------------------

@@ -153,6 +153,8 @@ class Simulation(Traffic):
             topic.toggle(app)
             node.join(app.hex, topic.hex)
             self._uplink_hears(app.place, topic)
+        else:
+            self.after(60 * SECOND, self._join, app, topic)
 
     def _uplink_hears(self, place: Place, topic: Topic) -> None:
         if place.uplink is None or not self.nodes[place].queue(place.uplink).up:

@@ -371,8 +371,9 @@ class Router:
         limits = self._limits
         self.note("config", (*limits.queues.told(), ("ttl_s_max", limits.acceptance.ttl_s_max)), now)
 
-    def clock_stepped(self, by_s: int, now: Now) -> None:
-        self.note("clock_step", (("by_s", by_s),), now)
+    def clock_stepped(self, by_s: int, doubted: bool, now: Now) -> None:
+        """Or, by 0, it is doubted since the start, or believed again. While it is doubted nothing expires."""
+        self.note("clock_step", (("by_s", by_s), ("doubted", doubted)), now)
 
     def lapse(self, now: Now) -> None:
         """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import trio
 
+from router.audit.terminal import show
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
@@ -44,10 +45,12 @@ def demo(messages: int, keep: bool, as_json: bool) -> None:
         else:
             _print(counts)
             _print_asked(counts)
+            say("What became of everything: $ router audit core a b\n")
+            show(counts.audit)
         if failures:
             raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
         if not as_json:
-            say("Everything that was acknowledged has arrived, once.")
+            say("\nEverything that was acknowledged has arrived, once.")
 
 
 @contextmanager
@@ -95,7 +98,7 @@ def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
         "lost": sum(one.lost for one in counts.heard), "doubled": sum(one.doubled for one in counts.heard),
         "out_of_order": sum(one.out_of_order for one in counts.heard), "apps": [asdict(one) for one in counts.heard],
         "acknowledged_without_core": counts.alone, "waited_for_b": counts.waited, "queued": counts.queued,
-        "why": [asdict(one) for one in counts.asked],
+        "why": [asdict(one) for one in counts.asked], "audit": counts.audit,
         "core_disk": asdict(counts.disk), "tracebacks": counts.tracebacks, "seconds": counts.seconds,
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Counts:
 
     `alone`: acknowledged by A while the core was dead. `waited`: at the core for B when it came back. `queued`: what
     is left in the queues of each node at the end. `asked`: of a message that was delayed and one that was refused.
-    `tracebacks`: who printed one.
+    `audit`: the summary of the audit of all three logs. `tracebacks`: who printed one.
     """
 
     published: int
@@ -102,6 +103,7 @@ class Counts:
     queued: dict[str, int] = field(default_factory=dict)
     disk: Disk = field(default_factory=Disk)
     asked: list[Asked] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
     tracebacks: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -115,4 +117,13 @@ class Counts:
             failed.append(f"the words of the messages are on the core's disk, {self.disk.words} times")
         if not self.disk.keys:
             failed.append("the search of the core's disk did not even find the group's key, so it shows nothing")
+        failed += self._unlike_audit()
         return failed + [f"{who} printed a traceback" for who in self.tracebacks]
+
+    def _unlike_audit(self) -> list[str]:
+        """What the routers' logs say otherwise than the apps' books."""
+        delivered, received = self.audit.get("delivered"), sum(one.received for one in self.heard)
+        failed = [] if delivered == received else [f"the audit counts {delivered} deliveries, the books {received}"]
+        if self.audit.get("verdict", "bad") == "bad":
+            failed.append(f"the audit's verdict is {self.audit.get('verdict')}")
+        return failed

@@ -213,7 +213,7 @@ class Story:
             self._counts.asked.append(Asked(about, f"router {' '.join(words)}", await self.a.router(*words)))
         self._say(
             "The queues of all three are empty. A is asked why one message took so long and another went nowhere. "
-            "The nodes stop, and everything is counted."
+            "The nodes stop, everything is counted, and the logs of all three are audited."
         )
 
     async def _count(self) -> None:
@@ -229,6 +229,8 @@ class Story:
         counts.heard = [self._compare(where, app, book) for where, app, book in whose]
         places = (self.core.home / "store", self.core.home / "log")
         counts.disk = search(places, self._words.encode(), bytes.fromhex(self._group))
+        homes = [str(node.home) for node in (self.core, self.a, self.b)]
+        counts.audit = json.loads(await self.core.router("audit", *homes, "--json"))
         counts.tracebacks = self._stage.tracebacks()
 
     def _compare(self, where: str, app: App, book: str) -> Heard:

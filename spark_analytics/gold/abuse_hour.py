@@ -13,7 +13,7 @@ KEY = ("router", "hour", "peer", "signer", "reason", "event")
 
 
 def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    turned = rows.where(F.col("event").isin(*TURNED_EVENTS) & F.col("recipient").isNull() & F.col("is_line"))
+    turned = rows.where(F.col("event").isin(*TURNED_EVENTS)).select("*", "other.peer", "other.signer")
     sums = turned.withColumn("hour", span.hour()).groupBy(*KEY).agg(
         F.sum("count").alias("count"), F.count("*").alias("lines")
     )

@@ -11,17 +11,19 @@ from pyspark.sql import functions as F
 from spark_analytics.schema import GRACE_NS
 from spark_analytics.span import Span
 
+_COLUMNS = ("n", "ids", "due_ns", "recipients", "kind", "signer", "destination", "peer")
+
 
 def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """`hole_first`: where the first hole begins that ends behind the line. `is_within`: accepted in the time asked for.
     `is_over`: had it an end, the log would hold it."""
     order = Window.partitionBy("router", "parcel").orderBy("seq")
-    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND n > 0").select(
-        "router", "parcel", "n", "seq", "t", "mono", "boot", "kind", "signer", "destination", "peer", "ids", "recipients",
-        "due_ns", F.row_number().over(order).alias("time"),
-    )  # fmt: skip
+    columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
+    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
+        "router", "parcel", "seq", "t", "mono", "boot", *columns, F.row_number().over(order).alias("time")
+    )
     ends = routers.select(F.col("number").alias("router"), "end_ns", "holes")
-    return lines.where("time = 1").join(F.broadcast(ends), "router", "inner").select(
+    return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
         "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "kind", "signer", "destination",
         "peer", "ids", "recipients", "due_ns",
         F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))").alias("hole_first"),

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
-from spark_analytics.gold.pieces import bits_of, blocks
+from spark_analytics.gold.pieces import bits_of, cut, is_event
 
 ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
@@ -36,16 +36,17 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
 def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
     """Each message that a router with a log took over, once for each recipient; laid out by id."""
     takers = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
-    passed = pieces.where("event IN ('delivered', 'acked')").join(takers, "recipient", "inner")
+    passed = pieces.where(is_event("delivered", "acked")).join(takers, "recipient", "inner")
     key = ("router", "parcel", "recipient", "taker")
-    acked_t = F.max(F.when(F.col("event") == "acked", F.col("t")))
-    bits = blocks(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
+    acked_t = F.max(F.when(is_event("acked"), F.col("t")))
+    bits = cut(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
     last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
     masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
     line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n")
     lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
-    messages = lines.where("array_contains(recipients, recipient)").withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
-    here = messages.where("(shiftright(mask, bit) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
+    bit = F.explode(F.expr("sequence(0L, least(31L, n - 1 - 32 * block))"))
+    messages = lines.where("array_contains(recipients, recipient)").withColumn("bit", bit)
+    here = messages.where("(shiftright(mask, cast(bit AS int)) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
     return here.select(F.expr(ID).alias("id"), "taker", "router", "parcel", "i", "t", "acked_t").repartition(
         partitions, "id"
     )
@@ -59,7 +60,7 @@ def handover(taken: DataFrame, accepted_id: DataFrame, routers: DataFrame) -> Da
     )
     reaches = "is_whole AND end_ns >= acked_t AND (pruned_to = 0 OR start_ns <= t)"
     custody = f"CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN {reaches} THEN 'broken' ELSE 'unknown' END"
-    found = taken.join(there, ["id", "taker"], "left").join(logs, "taker", "left")
+    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left").join(logs, "taker", "left")
     return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t", F.expr(custody).alias("custody"))
 
 
@@ -82,7 +83,7 @@ def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataF
     line = accepted.where("is_within").select("router", "parcel", "ids", "n", "recipients")
     messages = line.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID))
     twice = messages.join(again, ["id", "router"], "left_semi").select("id", "router", "parcel", "i", "recipients")
-    bits = blocks(pieces.where("event = 'delivered'")).groupBy("router", "parcel", "recipient", "block").agg(
+    bits = cut(pieces.where(is_event("delivered"))).groupBy("router", "parcel", "recipient", "block").agg(
         bits_of("delivered")
     )
     found = twice.withColumn("block", F.expr("i >> 5")).join(bits, ["router", "parcel", "block"], "inner").where(

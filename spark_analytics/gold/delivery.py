@@ -5,78 +5,80 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import (
-    EVENTS, bits_of, blocks, contradiction_bits, deliveries_of, ended_bits, state_bits,
+    EVENTS, bits_of, contradiction_bits, cut, ended_bits, state_bits, times_of,
 )  # fmt: skip
 from spark_analytics.schema import ENDS, STATES
 
-_LINE = ("seq", "t", "minute", "due_ns", "hole_first")
-_SUMS = ("deliveries", "forwards", "forwarded", "deferred", "contradictions")
+LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
+SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
 
-def units(pieces: DataFrame, owed: DataFrame) -> DataFrame:
-    """One row for each (router, parcel, recipient). `owed` is null where only strays are, which are `events` then.
+def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
+    """Key (router, parcel, recipient, block): 32 messages at a recipient, counted by state.
 
-    Bits are joined by blocks of 32 messages, then counted: no message has a row of its own, and rows that lie together by
-    (router, parcel) are not shuffled again.
+    What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that lie
+    together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
     """
-    flags = ("is_over", "is_within")
-    line = owed.select(
-        "router", "parcel", "recipient", F.lit(-1).cast("bigint").alias("block"), F.col("n").alias("owed"), *_LINE,
-        *(F.col(flag).cast("bigint").alias(flag) for flag in flags),
-    )  # fmt: skip
-    cut = blocks(pieces).select("router", "parcel", "recipient", "block", "event", "mask")
-    both = cut.unionByName(line, allowMissingColumns=True)
-    carried = ("owed", *_LINE, *flags)
-    by_block = both.groupBy("router", "parcel", "recipient", "block").agg(
-        *(bits_of(event) for event in (*ENDS, "forwarded")),
-        deliveries_of("delivered").alias("deliveries"),
-        deliveries_of("forwarded").alias("forwards"),
-        deliveries_of("deferred").alias("deferred"),
-        deliveries_of(*EVENTS).alias("events"),
-        *(F.max(name).alias(name) for name in carried),
+    cut_owed = owed.select(
+        "router", "parcel", "recipient", "n", *LINE, F.explode(F.expr("sequence(0L, (n - 1) >> 5)")).alias("block")
     )
-    states = {name: F.bit_count(bits) for name, bits in state_bits().items()}
-    counted = by_block.select(
-        "router", "parcel", "recipient", *carried, "deliveries", "forwards", "deferred", "events",
-        *(count.alias(name) for name, count in states.items()),
-        F.bit_count("forwarded").alias("forwarded"), F.bit_count(ended_bits()).alias("ended"),
-        F.bit_count(contradiction_bits()).alias("contradictions"),
+    none = F.lit(0).cast("bigint")
+    added = [
+        cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", none.alias("owed")),
+        cut_owed.select(
+            "router", "parcel", "recipient", "block", F.expr("least(n - 32 * block, 32L)").alias("owed"),
+            F.lit(-1).alias("code"), none.alias("mask"), *LINE,
+        ),
+    ]  # fmt: skip
+    bits = added[0].unionByName(added[1], allowMissingColumns=True).groupBy("router", "parcel", "recipient", "block").agg(
+        F.max("owed").alias("owed"),
+        *(bits_of(event) for event in (*ENDS, "forwarded")),
+        times_of("delivered").alias("deliveries"),
+        times_of("forwarded").alias("forwards"),
+        times_of("deferred").alias("deferred"),
+        times_of(*EVENTS).alias("events"),
+        *(F.max(name).alias(name) for name in LINE),
     )  # fmt: skip
-    found = counted.groupBy("router", "parcel", "recipient").agg(
-        *(F.max(name).alias(name) for name in carried), F.sum("ended").alias("ended"), F.sum("events").alias("events"),
-        *(F.sum(name).alias(name) for name in (*ENDS, *_SUMS)),
+    rest = F.col("owed") - F.bit_count(ended_bits())
+    is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
+    return bits.select(
+        "router", "parcel", "recipient", "block", *LINE, "owed", "deliveries", "forwards", "deferred", "events",
+        *(F.bit_count(bits).cast("bigint").alias(name) for name, bits in state_bits().items()),
+        F.when(is_hole, rest).otherwise(none).alias("unknown"),
+        F.when(~is_hole & ~is_over, rest).otherwise(none).alias("pending"),
+        F.when(~is_hole & is_over, rest).otherwise(none).alias("unaccounted"),
+        F.bit_count("forwarded").cast("bigint").alias("forwarded"),
+        F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
     )  # fmt: skip
-    rest, is_hole, is_over = F.col("owed") - F.col("ended"), F.col("hole_first").isNotNull(), F.col("is_over") == 1
-    return found.select(
-        "router", "parcel", "recipient", *_LINE, "owed", *ENDS,
-        F.when(is_hole, rest).otherwise(0).alias("unknown"),
-        F.when(~is_hole & ~is_over, rest).otherwise(0).alias("pending"),
-        F.when(~is_hole & is_over, rest).otherwise(0).alias("unaccounted"),
-        *_SUMS, "events", (F.col("is_within") == 1).alias("is_within"),
+
+
+def units(blocks: DataFrame) -> DataFrame:
+    """Key (router, parcel, recipient), with the routers' numbers; of accepted lines that were asked for."""
+    return blocks.where("owed > 0 AND is_within").groupBy("router", "parcel", "recipient").agg(
+        *(F.max(name).alias(name) for name in LINE), *(F.sum(name).alias(name) for name in SUMS)
     )  # fmt: skip
 
 
 def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
     line = accepted.select("router", "parcel", "kind", "signer", "destination", "peer")
-    names = F.broadcast(routers.select(F.col("number"), F.col("router").alias("key")))
-    found = units.where("is_within").join(line, ["router", "parcel"], "inner")
-    return found.join(names, F.col("router") == F.col("number"), "inner").select(
-        F.col("key").alias("router"), "parcel", "recipient", "seq", "t", "minute", "kind", "signer", "destination", "peer",
-        "owed", *STATES, *_SUMS, "due_ns", "hole_first",
+    found = units.join(line, ["router", "parcel"], "inner")
+    return named(found, routers).select(
+        "router", "parcel", "recipient", "seq", "t", "minute", "kind", "signer", "destination", "peer", *SUMS, "due_ns",
+        "hole_first",
     )  # fmt: skip
 
 
-def by_window(units: DataFrame) -> DataFrame:
-    """Units added up by (router, recipient, minute, hole_first): all that the summary asks of them.
+def by_window(blocks: DataFrame) -> DataFrame:
+    """Units added up by (router, recipient, minute, hole_first, is_within): all that the summary asks of them.
 
     `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one pending.
     """
-    within = F.col("is_within")
-    sums = [F.sum(F.when(within, F.col(name)).otherwise(0)).alias(name) for name in ("owed", *STATES, *_SUMS)]
-    return units.groupBy("router", "recipient", "minute", "hole_first").agg(
-        *sums,
-        F.sum(F.when(F.col("owed").isNull(), F.col("events")).otherwise(0)).alias("strays"),
-        F.min(F.when(within & (F.col("pending") > 0), F.col("due_ns"))).alias("pending_due_ns"),
-        F.max(F.when(within, F.col("due_ns"))).alias("due_ns"),
+    is_stray = F.col("owed") == 0
+    return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within").agg(
+        *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
+        F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
+        F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),
+        F.max("due_ns").alias("due_ns"),
     )

@@ -6,24 +6,25 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
-
-WAITING = ("delivered", "acked")
+from spark_analytics.gold.pieces import event_of, is_event
 
 
 def waits(pieces: DataFrame) -> DataFrame:
-    """Pieces added up by event, minute of the accepted line and bucket of the wait (-1: one that cannot be).
+    """Pieces added up by event, minute of the accepted line, own minute (`ended_minute`) and bucket of the wait (null: of no
+    interest, -1: one that cannot be).
 
-    `outside`: messages of ranges that lie outside of their parcel.
+    `outside`: messages of ranges that lie outside of their parcel; `depth_max`: of the recipient's queue.
     """
-    wait = F.when(F.col("event").isin(*WAITING), F.col("wait_ns"))
+    wait = F.when(is_event("delivered", "acked"), F.col("wait_ns"))
     rows = pieces.select(
-        "router", "recipient", "event", F.col("accepted_minute").alias("minute"), "is_within", "count",
-        wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"),
+        "router", "recipient", "code", F.col("accepted_minute").alias("minute"), F.col("minute").alias("ended_minute"),
+        "is_within", "count", "depth", wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"),
     )  # fmt: skip
     rows = rows.withColumn("bucket", F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")))
-    return rows.groupBy("router", "recipient", "event", "minute", "is_within", "bucket").agg(
-        F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns"), F.sum("outside").alias("outside")
-    )
+    return rows.groupBy("router", "recipient", "code", "minute", "ended_minute", "is_within", "bucket").agg(
+        F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns"), F.sum("outside").alias("outside"),
+        F.max("depth").alias("depth_max"),
+    )  # fmt: skip
 
 
 def bucket(name: str) -> Column:
@@ -36,10 +37,11 @@ def bucket(name: str) -> Column:
 
 
 def timed(waits: DataFrame) -> DataFrame:
-    """Those that tell a latency."""
-    return waits.where("bucket >= 0 AND is_within")
+    """Those that tell a latency, by the event's word."""
+    return waits.where("bucket >= 0 AND is_within").withColumn("event", event_of())
 
 
 def hop_latency(waits: DataFrame, routers: DataFrame) -> DataFrame:
-    found = timed(waits)
-    return named(found, routers).select("router", "recipient", "event", "minute", "bucket", "count", "max_ns")
+    key = ("router", "recipient", "event", "minute", "bucket")
+    sums = timed(waits).groupBy(*key).agg(F.sum("count").alias("count"), F.max("max_ns").alias("max_ns"))
+    return named(sums, routers).select(*key, "count", "max_ns")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.gold.custody import ID
-from spark_analytics.gold.pieces import bits_of, blocks, ended_bits, state_bits
+from spark_analytics.gold.pieces import bits_of, cut, ended_bits, is_event, state_bits
 from spark_analytics.schema import ENDS, STATES
 
 
@@ -59,8 +59,8 @@ def message(
 
 def _ended(pieces: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
     """The bits of each end by (router, parcel, recipient, block). `is_beyond`: the recipient's own log is not given."""
-    cut = blocks(pieces.where(F.col("event").isin(*ENDS)))
-    bits = cut.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
+    ends = cut(pieces.where(is_event(*ENDS)))
+    bits = ends.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
     states = bits.select("router", "parcel", "recipient", "block", *(b.alias(e) for e, b in state_bits().items()),
                          ended_bits().alias("ended"))  # fmt: skip
     known = F.broadcast(routers.select(F.col("router").alias("recipient"), F.lit(True).alias("has_log")))

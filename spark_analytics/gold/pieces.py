@@ -1,7 +1,7 @@
 """Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
 
 Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the parcel, or
-belongs to none, start = stop: the rest of `count` are strays.
+belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,26 @@ from pyspark.sql import functions as F
 from spark_analytics.schema import ENDS
 from spark_analytics.span import Span
 
-EVENTS = ("forwarded", "deferred", *ENDS)
+EVENTS = (*ENDS, "forwarded", "deferred")
 STEP = 1 << 16
 """Arrival numbers are looked at in stretches of this many when a parcel is searched for."""
 
 
-def outward(rows: DataFrame) -> DataFrame:
-    """The ranges of outward lines."""
-    found = rows.where(F.col("event").isin(*EVENTS) & F.expr("recipient IS NOT NULL AND range_count > 0"))
-    return found.select(
-        "router", "parcel", "recipient", "event", "t", "mono", "boot", "depth", "range_first", "range_count", "is_old"
-    )
+def outward(rows: DataFrame, has_more: bool) -> DataFrame:
+    """The ranges of outward lines. `has_more`: some lines have several."""
+    lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
+    columns = ("router", "parcel", "recipient", "event", "t", "mono", "boot", "depth", "is_old")
+    found = lines.select(*columns, "range_first", "range_count")
+    if has_more:
+        more = lines.select(*columns, F.explode("more_ranges").alias("range"))
+        pair = F.expr("get(range, 0)").alias("range_first"), F.expr("get(range, 1)").alias("range_count")
+        found = found.unionByName(more.select(*columns, *pair))
+    return found.where("range_count > 0")
 
 
-def pieces(rows: DataFrame, accepted: DataFrame, span: Span, has_old: bool) -> DataFrame:
-    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot."""
-    ranges = outward(rows)
+def pieces(ranges: DataFrame, accepted: DataFrame, span: Span, has_old: bool) -> DataFrame:
+    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name no
+    parcel."""
     placed = ranges.where("NOT is_old")
     if has_old:
         placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
@@ -38,13 +42,16 @@ def pieces(rows: DataFrame, accepted: DataFrame, span: Span, has_old: bool) -> D
         F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
     )  # fmt: skip
     offset = "range_first - parcel"
-    stop = F.expr(f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, 1L << 61))) END")
+    stop = F.expr(
+        f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
+    )
     is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
+    code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
     return placed.join(line, ["router", "parcel"], "left").select(
-        "router", "parcel", "recipient", "event",
+        "router", "parcel", "recipient", code.alias("code"),
         F.coalesce(F.expr(f"greatest(0L, least(n, {offset}))"), F.lit(0)).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
-        F.col("range_count").alias("count"), "t", span.minute().alias("minute"), "accepted_minute", "is_within",
+        F.col("range_count").alias("count"), "depth", "t", span.minute().alias("minute"), "accepted_minute", "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
     )  # fmt: skip
 
@@ -56,7 +63,7 @@ def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
     """
     columns = [name for name in ranges.columns if name not in ("router", "parcel")]
     asked = ranges.select("router", F.col("range_first").alias("at"), F.struct(*columns).alias("line"))
-    starts = accepted.select("router", F.col("parcel").alias("at")).withColumn("begins", F.col("at"))
+    starts = accepted.select("router", F.col("parcel").alias("at"), F.col("parcel").alias("begins"))
     both = starts.unionByName(asked, allowMissingColumns=True).withColumn("stretch", F.expr(f"at div {STEP}L"))
     inside = Window.partitionBy("router", "stretch").orderBy("at", F.col("line").isNotNull())
     inside = inside.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -68,10 +75,19 @@ def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
     return found.join(carried, ["router", "stretch"], "left").select("router", parcel, "line.*")
 
 
-def blocks(pieces: DataFrame) -> DataFrame:
+def is_event(*events: str) -> Column:
+    return F.col("code").isin(*(EVENTS.index(event) for event in events))
+
+
+def event_of() -> Column:
+    """The event's word."""
+    return F.element_at(F.array(*map(F.lit, EVENTS)), F.col("code") + 1)
+
+
+def cut(pieces: DataFrame) -> DataFrame:
     """Pieces cut at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
-    cut = pieces.where("start < stop").withColumn("block", F.explode(F.expr("sequence(start >> 5, (stop - 1) >> 5)")))
-    return cut.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
+    found = pieces.where("start < stop").withColumn("block", F.explode(F.expr("sequence(start >> 5, (stop - 1) >> 5)")))
+    return found.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
 
 
 def _below(edge: str) -> str:
@@ -80,13 +96,15 @@ def _below(edge: str) -> str:
 
 
 def bits_of(event: str) -> Column:
-    """All the bits of an event, in a group of blocks."""
-    return F.coalesce(F.bit_or(F.when(F.col("event") == event, F.col("mask"))), F.lit(0)).cast("bigint").alias(event)
+    """All the bits of an event, in a group of cut pieces."""
+    bits = F.when(is_event(event), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
+    return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias(event)
 
 
-def deliveries_of(*events: str) -> Column:
+def times_of(*events: str) -> Column:
     """How often there was one of these events, one message counted as often as it had one."""
-    return F.sum(F.when(F.col("event").isin(*events), F.bit_count("mask")).otherwise(0))
+    count = F.bit_count("mask").cast("bigint")
+    return F.sum(F.when(is_event(*events), count).otherwise(F.lit(0).cast("bigint")))
 
 
 def state_bits() -> dict[str, Column]:
@@ -103,9 +121,10 @@ def contradiction_bits() -> Column:
     return reduce(Column.bitwiseOR, both)
 
 
+def ended_bits() -> Column:
+    """Which messages have an end."""
+    return _joined(ENDS)
+
+
 def _joined(events: tuple[str, ...]) -> Column:
     return reduce(Column.bitwiseOR, (F.col(event) for event in events))
-
-
-def ended_bits() -> Column:
-    return _joined(ENDS)

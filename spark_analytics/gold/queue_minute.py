@@ -6,23 +6,20 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
-from spark_analytics.gold.pieces import outward
-from spark_analytics.span import Span
+from spark_analytics.gold.pieces import is_event
+from spark_analytics.schema import ENDS
 
 
-def queues(rows: DataFrame, owed: DataFrame, span: Span) -> DataFrame:
+def queues(waits: DataFrame, unit_windows: DataFrame) -> DataFrame:
     """With the routers' numbers. Ends count in their own minute; `depth_max`: null where no outward line told the depth."""
     none = F.lit(0).cast("bigint")
-    added = owed.select(
-        "router", "recipient", "minute", F.col("n").alias("added"), none.alias("ended"), F.lit(None).cast("bigint").alias("depth")
-    )
-    is_end = ~F.col("event").isin("forwarded", "deferred")
-    ended = outward(rows).select(
-        "router", "recipient", span.minute().alias("minute"), none.alias("added"),
-        F.when(is_end, F.col("range_count")).otherwise(0).alias("ended"), "depth",
+    added = unit_windows.where("owed > 0").select("router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended"))
+    ended = waits.select(
+        "router", "recipient", F.col("ended_minute").alias("minute"), none.alias("added"),
+        F.when(is_event(*ENDS), F.col("count")).otherwise(none).alias("ended"), "depth_max",
     )  # fmt: skip
-    sums = added.unionByName(ended).groupBy("router", "recipient", "minute").agg(
-        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth").alias("depth_max")
+    sums = added.unionByName(ended, allowMissingColumns=True).groupBy("router", "recipient", "minute").agg(
+        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth_max").alias("depth_max")
     )
     so_far = Window.partitionBy("router", "recipient").orderBy("minute")
     so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)

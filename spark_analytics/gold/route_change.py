@@ -11,8 +11,8 @@ from spark_analytics.span import Span
 
 
 def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    subject = F.coalesce(*(F.expr(f"fields['{name}']") for name in ("destination", "group", "peer", "subscriber")))
+    subject = F.coalesce(*(F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber")))
     return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
         "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
-        F.expr("fields['neighbour']").alias("neighbour"),
+        F.expr("other.fields['neighbour']").alias("neighbour"),
     )  # fmt: skip

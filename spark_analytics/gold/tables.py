@@ -21,7 +21,7 @@ GOLD = (
 @dataclass(frozen=True)
 class Tables:
     """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key `router`,
-    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`; `has_old`: there are lines that name no parcel.
+    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`; `has_old`: there are lines that name no parcel, `has_more`: with several ranges.
 
     What is used more than once is kept on disk until `forget`.
     """
@@ -31,6 +31,7 @@ class Tables:
     routers: DataFrame
     span: Span
     has_old: bool
+    has_more: bool
     partitions: int
     kept: list[DataFrame]
 
@@ -44,7 +45,7 @@ class Tables:
 
     @cached_property
     def accepted(self) -> DataFrame:
-        return accepted.accepted(self.rows, self.routers, self.span)
+        return self._keep(accepted.accepted(self.rows, self.routers, self.span))
 
     @cached_property
     def owed(self) -> DataFrame:
@@ -52,15 +53,20 @@ class Tables:
 
     @cached_property
     def pieces(self) -> DataFrame:
-        return pieces.pieces(self.rows, self.accepted, self.span, self.has_old)
+        ranges = pieces.outward(self.rows, self.has_more)
+        return self._keep(pieces.pieces(ranges, self.accepted, self.span, self.has_old))
+
+    @cached_property
+    def blocks(self) -> DataFrame:
+        return delivery.blocks(self.pieces, self.owed)
 
     @cached_property
     def units(self) -> DataFrame:
-        return delivery.units(self.pieces, self.owed)
+        return delivery.units(self.blocks)
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        return self._keep(delivery.by_window(self.units))
+        return self._keep(delivery.by_window(self.blocks))
 
     @cached_property
     def waits(self) -> DataFrame:
@@ -68,7 +74,7 @@ class Tables:
 
     @cached_property
     def queues(self) -> DataFrame:
-        return self._keep(queue_minute.queues(self.rows, self.owed, self.span))
+        return self._keep(queue_minute.queues(self.waits, self.unit_windows))
 
     @cached_property
     def accepted_id(self) -> DataFrame:

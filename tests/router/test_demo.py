@@ -51,6 +51,9 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     delayed, refused = found["why"]
     assert delayed["about"] == "delayed" and "acked, " in delayed["text"] and "next: there: " in delayed["text"]
     assert refused["about"] == "refused" and "refused (no-route)" in refused["text"]
+    audit = found["audit"]
+    assert (audit["residual"], audit["unaccounted"], audit["unknown"]) == (0, 0, 0)
+    assert (audit["delivered"], audit["refused"], len(audit["logs"])) == (2 * (100 + AWAY), 1, 3)
     assert found["core_disk"]["words"] == 0 < found["core_disk"]["keys"]
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
 
@@ -83,7 +86,8 @@ def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
 def test_what_is_in_order_is_no_failure() -> None:
     assert compare("edge B", ["a", "b", "c"], ["c", "a", "b"], [1, 2, 3], 1) == WELL
     assert WELL.failures() == []
-    assert Counts(3, 3, heard=[WELL], queued={"edge A": 0}, disk=Disk(9, 0, 1)).failures() == []
+    audit = {"verdict": "good", "delivered": 3}
+    assert Counts(3, 3, heard=[WELL], queued={"edge A": 0}, disk=Disk(9, 0, 1), audit=audit).failures() == []
 
 
 @pytest.mark.parametrize(
@@ -102,10 +106,12 @@ def test_what_an_app_lacks_or_has_too_much(acknowledged: str, ids: str, numbers:
 def test_everything_else_that_would_be_wrong() -> None:
     lost = replace(WELL, lost=2)
     counts = Counts(5, 4, heard=[lost], queued={"edge A": 7, "edge B": 0}, disk=Disk(9, 3, 0), tracebacks=["edge B"])
+    counts.audit = {"verdict": "bad", "delivered": 4}
     said = "; ".join(counts.failures())
     for words in (
         "edge B: 2 lost", "5 messages were published and 4 acknowledged", "7 messages are left in the queues of edge A",
         "on the core's disk, 3 times", "did not even find the group's key", "edge B printed a traceback",
+        "the audit counts 4 deliveries, the books 3", "the audit's verdict is bad",
     ):  # fmt: skip
         assert words in said
 

@@ -15,6 +15,7 @@ from store_samples import WALL_S, parcel
 
 from router.connection import Measured
 from router.core.effects import Changes, Finished, Now
+from router.core.events import State
 from router.core.link import Hello
 from router.core.recovered import Recovered
 from router.core.rights import Directory, Neighbour
@@ -100,6 +101,10 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, mo
         assert housekeeping.is_disk_full, "but an eighth must be free outside the store"
 
 
+def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
+    return [one.fields for one in changes.events if isinstance(one, State) and one.event == "clock_step"]
+
+
 def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,12 +121,16 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         for _ in range(2):
             found.tick(housekeeping)
         assert housekeeping.wall.is_doubted, "an app here has the same clock"
-        assert not found.router.take(found.now()).changes.finished
+        changes = found.router.take(found.now()).changes
+        assert not changes.finished
+        assert clock_steps(changes) == [(("by_s", 0), ("doubted", True))], "told once"
         found.measured[far] = Measured(far, 1, SECOND_NS, None)
         for _ in range(2):
             found.tick(housekeeping)
         assert not housekeeping.wall.is_doubted
-        assert found.router.take(found.now()).changes.defer, "what is due is looked at"
+        changes = found.router.take(found.now()).changes
+        assert changes.defer, "what is due is looked at"
+        assert clock_steps(changes) == [(("by_s", 0), ("doubted", False))]
 
 
 def test_a_start_soon_after_the_newest_event_is_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

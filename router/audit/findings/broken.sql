@@ -1,8 +1,7 @@
 SELECT routers.key AS router, keys.key AS recipient, id_text(ids, i) AS id
-FROM handover
-JOIN accepted_line USING (line)
-JOIN routers ON routers.router = handover.router
-JOIN keys ON keys.id = handover.recipient
-WHERE custody = 'broken'
+FROM accepted_line
+JOIN (SELECT line, recipient, i FROM handover WHERE custody = 'broken') USING (line)
+JOIN routers USING (router)
+JOIN keys ON keys.id = recipient
 ORDER BY ALL
 LIMIT 20;

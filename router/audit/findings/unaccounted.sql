@@ -1,9 +1,9 @@
 -- The first parcels with messages that have no end, and of each the first such message.
 WITH lost AS (
-    SELECT line, unit.router, parcel, recipient, signer, owed, unaccounted
-    FROM unit JOIN accepted USING (line)
-    WHERE unaccounted > 0
-    ORDER BY unit.router, parcel, recipient
+    SELECT line, router, parcel, recipient, signer, owed, unaccounted
+    FROM accepted
+    JOIN (SELECT line, recipient, owed, unaccounted FROM unit WHERE unaccounted > 0) USING (line)
+    ORDER BY router, parcel, recipient
     LIMIT 20
 ),
 messages AS (
@@ -23,9 +23,9 @@ first_lost AS (
 )
 SELECT routers.key AS router, lost.parcel, recipients.key AS recipient, signers.key AS signer, unaccounted AS count,
     id_text(line.ids, first_lost.i) AS id
-FROM lost
-JOIN first_lost USING (line, recipient)
-JOIN accepted_line line USING (line)
+FROM accepted_line line
+JOIN first_lost USING (line)
+JOIN lost USING (line, recipient)
 JOIN routers ON routers.router = lost.router
 JOIN keys recipients ON recipients.id = lost.recipient
 LEFT JOIN keys signers ON signers.id = lost.signer

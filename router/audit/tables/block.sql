@@ -1,7 +1,7 @@
 -- What became of 32 messages of a parcel at one recipient: one bit a message for each end, and raw counts.
 CREATE TEMP TABLE block AS
 SELECT
-    line, recipient, block,
+    line, recipient, block, n,
     coalesce(bit_or(mask) FILTER (event = 'delivered'), 0) AS delivered,
     coalesce(bit_or(mask) FILTER (event = 'acked'), 0) AS acked,
     coalesce(bit_or(mask) FILTER (event = 'unconfirmed'), 0) AS unconfirmed,
@@ -14,7 +14,7 @@ SELECT
     coalesce(sum(bit_count(mask)) FILTER (event = 'forwarded'), 0)::BIGINT AS forwards,
     coalesce(sum(bit_count(mask)) FILTER (event = 'deferred'), 0)::BIGINT AS deferred
 FROM (
-    SELECT line, recipient, event, block,
+    SELECT line, recipient, event, block, n,
         bits_below(stop - 32 * block) - bits_below(start - 32 * block) AS mask
     FROM (
         SELECT *, unnest(range(start >> 5, ((stop - 1) >> 5) + 1)) AS block
@@ -22,7 +22,7 @@ FROM (
         WHERE start < stop
     )
 )
-GROUP BY line, recipient, block;
+GROUP BY line, recipient, block, n;
 
 -- Messages of outward lines that are in no state: outside of their parcel, of a parcel that is not here, or of a
 -- recipient that the parcel does not name.

@@ -1,12 +1,15 @@
 -- Messages that another router took over (acked), where that router's log is given too: is their acceptance in it?
+-- What was for that router itself is at its goal, and accepted nowhere.
+CREATE TEMP TABLE taker AS
+SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
+
 CREATE TEMP TABLE taken AS
-SELECT line, recipient, there.router AS taker, block, acked & (~delivered) AS mask
+SELECT line, recipient, taker, block, acked & (~delivered) AS mask
 FROM block
+JOIN taker USING (recipient)
 JOIN accepted USING (line)
 JOIN owed USING (line, recipient)
-JOIN keys ON keys.id = block.recipient
-JOIN routers there ON there.key = keys.key
-WHERE acked & (~delivered) <> 0 AND is_within;
+WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
 
 -- When a taker accepted a message first.
 CREATE TEMP TABLE accepted_there AS
@@ -32,7 +35,7 @@ messages AS (
         SELECT *, 32 * block + bit AS i
         FROM (
             SELECT line, accepted_line.router, recipient, taker, t, ids, block, mask, unnest(range(32)) AS bit
-            FROM taken JOIN accepted_line USING (line)
+            FROM accepted_line JOIN taken USING (line)
         )
         WHERE (mask >> bit::INTEGER) & 1 = 1
     )

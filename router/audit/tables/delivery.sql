@@ -1,35 +1,41 @@
 -- Each parcel and recipient: how many of its messages are in which state.
 -- A message with several ends has the first of: delivered acked unconfirmed refused expired dropped evicted.
 CREATE TEMP TABLE unit AS
-WITH states AS (
+WITH counts AS NOT MATERIALIZED (
     SELECT
-        line, recipient,
-        sum(bit_count(delivered)) AS delivered,
-        sum(bit_count(acked & (~delivered))) AS acked,
-        sum(bit_count(unconfirmed & (~(delivered | acked)))) AS unconfirmed,
-        sum(bit_count(refused & (~(delivered | acked | unconfirmed)))) AS refused,
-        sum(bit_count(expired & (~(delivered | acked | unconfirmed | refused)))) AS expired,
-        sum(bit_count(dropped & (~(delivered | acked | unconfirmed | refused | expired)))) AS dropped,
-        sum(bit_count(evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped)))) AS evicted,
-        sum(bit_count(delivered | acked | unconfirmed | refused | expired | dropped | evicted)) AS ended,
-        sum(bit_count(
+        line, recipient, n,
+        bit_count(delivered) AS delivered,
+        bit_count(acked & (~delivered)) AS acked,
+        bit_count(unconfirmed & (~(delivered | acked))) AS unconfirmed,
+        bit_count(refused & (~(delivered | acked | unconfirmed))) AS refused,
+        bit_count(expired & (~(delivered | acked | unconfirmed | refused))) AS expired,
+        bit_count(dropped & (~(delivered | acked | unconfirmed | refused | expired))) AS dropped,
+        bit_count(evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) AS evicted,
+        bit_count(delivered | acked | unconfirmed | refused | expired | dropped | evicted) AS ended,
+        bit_count(
             (delivered & acked)
             | ((delivered | acked) & unconfirmed)
             | ((delivered | acked | unconfirmed) & refused)
             | ((delivered | acked | unconfirmed | refused) & expired)
             | ((delivered | acked | unconfirmed | refused | expired) & dropped)
             | ((delivered | acked | unconfirmed | refused | expired | dropped) & evicted)
-        )) AS contradictions,
-        sum(bit_count(forwarded)) AS forwarded,
-        sum(deliveries) AS deliveries,
-        sum(forwards) AS forwards,
-        sum(deferred) AS deferred
+        ) AS contradictions,
+        bit_count(forwarded) AS forwarded,
+        deliveries, forwards, deferred
     FROM block
+),
+states AS NOT MATERIALIZED (
+    -- Most parcels are one block.
+    SELECT * EXCLUDE (n) FROM counts WHERE n <= 32
+    UNION ALL
+    SELECT line, recipient, sum(COLUMNS(* EXCLUDE (line, recipient, n)))::BIGINT
+    FROM counts
+    WHERE n > 32
     GROUP BY line, recipient
 )
 SELECT
     line, router, recipient, minute,
-    n AS owed,
+    accepted.n AS owed,
     coalesce(delivered, 0)::INTEGER AS delivered,
     coalesce(acked, 0)::INTEGER AS acked,
     coalesce(unconfirmed, 0)::INTEGER AS unconfirmed,
@@ -37,17 +43,17 @@ SELECT
     coalesce(expired, 0)::INTEGER AS expired,
     coalesce(dropped, 0)::INTEGER AS dropped,
     coalesce(evicted, 0)::INTEGER AS evicted,
-    CASE WHEN hole_first IS NOT NULL THEN n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unknown,
-    CASE WHEN hole_first IS NULL AND NOT is_over THEN n - coalesce(ended, 0) ELSE 0 END::INTEGER AS pending,
-    CASE WHEN hole_first IS NULL AND is_over THEN n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unaccounted,
+    CASE WHEN hole_first IS NOT NULL THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unknown,
+    CASE WHEN hole_first IS NULL AND NOT is_over THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS pending,
+    CASE WHEN hole_first IS NULL AND is_over THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unaccounted,
     coalesce(deliveries, 0)::BIGINT AS deliveries,
     coalesce(forwards, 0)::BIGINT AS forwards,
     coalesce(forwarded, 0)::INTEGER AS forwarded,
     coalesce(deferred, 0)::BIGINT AS deferred,
     coalesce(contradictions, 0)::INTEGER AS contradictions
-FROM owed
+FROM states
+RIGHT JOIN owed USING (line, recipient)
 JOIN accepted USING (line)
-LEFT JOIN states USING (line, recipient)
 WHERE accepted.is_within;
 
 CREATE TEMP VIEW delivery AS

@@ -22,10 +22,10 @@ placed AS NOT MATERIALIZED (
     ASOF LEFT JOIN accepted ON accepted.router = ranges.router AND accepted.parcel <= ranges.first
 )
 SELECT
-    accepted.line, placed.router, recipients.id AS recipient, event::outward AS event,
-    CASE WHEN n IS NULL THEN 0 ELSE greatest(0, least(n, placed.first - placed.parcel)) END::INTEGER AS start,
-    CASE WHEN n IS NULL THEN 0
-        ELSE greatest(0, least(n, placed.first - placed.parcel + count::HUGEINT)) END::INTEGER AS stop,
+    accepted.line, accepted.n, placed.router, recipients.id AS recipient, event::outward AS event,
+    CASE WHEN accepted.n IS NULL THEN 0 ELSE greatest(0, least(accepted.n, placed.first - placed.parcel)) END::INTEGER AS start,
+    CASE WHEN accepted.n IS NULL THEN 0
+        ELSE greatest(0, least(accepted.n, placed.first - placed.parcel + count::HUGEINT)) END::INTEGER AS stop,
     count, depth, placed.t,
     minute_of(placed.t) AS minute,
     accepted.minute AS accepted_minute,

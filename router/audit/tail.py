@@ -1,0 +1,83 @@
+"""The newest events of a node, which no segment of its log holds yet: from the running node, or from its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+
+from router.core.codec import Malformed
+from router.core.line import Line, decode_line, encode_lines, rows
+from router.core.segment import header
+from router.disk.store_file import UNREADABLE, unusable
+from router.settings import keyring
+from router.settings.home import Home, HomeBusy
+from spark_analytics.schema import role
+
+ROUNDS_MAX = 100_000
+"""Questions to a node that writes faster than it is read; then the tail is long enough."""
+
+Ask = Callable[[Home, str, str], Any]
+"""Asks the running node of a home one word with one argument; its answer, decoded."""
+
+
+def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
+    """What to audit of the node in that home: its log, and its tail, which is written into `directory`.
+
+    The tail is taken first, so that what is sealed meanwhile is in one of both. Errors of the home, the store and of
+    `ask` pass, and say what to do.
+    """
+    try:
+        with home.lock():
+            lines = list(_stored(home))
+    except HomeBusy:
+        lines = list(_told(home, ask))
+    written = write_tails(lines, directory)
+    there = home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
+    return [*([home.log_path] if there or not written else []), *written]
+
+
+def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:
+    """Files `tail-<first sequence number>.jsonl`, a new one wherever numbers are left out: they are in a segment."""
+    paths: list[Path] = []
+    next_seq = 0
+    for line in lines:
+        if line.seq != next_seq:
+            paths.append(directory / f"tail-{line.seq:016d}.jsonl")
+            paths[-1].write_bytes(encode_lines([header(line, None)]))
+        with paths[-1].open("ab") as file:
+            file.write(encode_lines([line]))
+        next_seq = line.seq + line.n
+    return paths
+
+
+def _told(home: Home, ask: Ask) -> Iterator[Line]:
+    """From the running node, part by part."""
+    after = 0
+    for _ in range(ROUNDS_MAX):
+        answer = ask(home, "log", str(after))
+        for text in answer["lines"]:
+            yield decode_line(text.encode())
+        after = answer["next_seq"] - 1
+        if not answer["more"]:
+            return
+
+
+def _stored(home: Home) -> Iterator[Line]:
+    """From the store of a stopped node, whose lock we hold."""
+    path = home.store_path
+    if not (path / "data.mdb").exists():
+        return
+    router = keyring.load(home, keyring.NODE).public
+    try:
+        with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment, environment.begin() as txn:
+            log = environment.open_db(b"log", txn, create=False)
+            for _, value in txn.cursor(log):
+                yield from rows(bytes(value), bytes(router))
+    except lmdb.NotFoundError:
+        return
+    except (lmdb.Error, OSError, Malformed, msgspec.MsgspecError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be read", error) from None

@@ -1,0 +1,160 @@
+"""`router audit`: the delivery audit of event logs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from router.cli.command import Command, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import say_json
+
+_SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SIZE = {
+    "": 1,
+    "B": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "KI": 2**10,
+    "MI": 2**20,
+    "GI": 2**30,
+    "TI": 2**40,
+}
+SECOND_NS = 10**9
+NS_MAX = (1 << 63) - 1
+
+
+class When(click.ParamType[Any]):
+    """An instant: a date or time as ISO 8601 writes it, in UTC unless it says otherwise, or how long ago (`2d`)."""
+
+    name = "WHEN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """Nanoseconds since 1970; seconds before now as a negative float."""
+        if isinstance(value, int | float):
+            return value
+        if found := re.fullmatch(r"(\d{1,6})([smhdw])", value):
+            return -float(int(found[1]) * _SPAN_S[found[2]])
+        try:
+            when = datetime.fromisoformat(value)
+            when = when if when.tzinfo else when.replace(tzinfo=UTC)
+            ns = int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or how long ago, 2d or 90m")
+        if not 0 <= ns <= NS_MAX:
+            self.fail(f"{value!r} lies outside of the years 1970 to 2262")
+        return ns
+
+
+class Size(click.ParamType[Any]):
+    """Bytes: `2GB`, `512MiB`."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,9})\s*([KMGT]I?)?B?", value.upper())
+        if not found:
+            self.fail(f"{value!r} is no size: write 2GB or 512MiB")
+        return int(found[1]) * _SIZE[found[2] or ""]
+
+
+@click.command(cls=Command)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write every table as Parquet, the summary and a page there; an earlier audit is replaced.",
+)
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
+@click.option("--since", type=When(), help="Only messages accepted from then on: 2026-03-12T17:30 (UTC), or 2d (ago).")
+@click.option("--until", type=When(), help="Only messages accepted before then.")
+@click.option("--as-of", type=When(), help="Judge as if it were then; default: now.")
+@click.option(
+    "--memory", type=Size(), default="2GB", show_default=True, help="What it may take; the rest goes to disk."
+)
+@click.option("--format", "table_format", type=click.Choice(["parquet"]), default="parquet", help="Of the tables.")
+@click.option("--strict", is_flag=True, help="End with code 1 if the verdict is bad.")
+@json_option
+def audit(
+    paths: tuple[Path, ...], out: Path | None, engine: str, since: float | None, until: float | None,
+    as_of: float | None, memory: int, table_format: str, strict: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Say what became of every message that the logs tell of, and prove it.
+
+    A PATH is a directory with event logs (searched through), a log file, or the home of a node: then its newest
+    events, which are not in the log yet, count too. Several routers' logs together let messages be followed from one
+    to the next.
+    """
+    from router.audit.database import MEMORY_BYTES_MIN, AuditFailed
+    from router.audit.engine import Span
+    from router.audit.listing import NothingToRead
+    from router.audit.terminal import show
+
+    if memory < MEMORY_BYTES_MIN:
+        raise click.UsageError(f"--memory {memory} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
+    if engine == "spark":
+        raise Failure(Exit.FAILED, "the Spark engine is not there yet; `--engine local` gives the same numbers")
+    now = _instant(as_of, time.time_ns())
+    span = Span(now, _instant(since, now, 0), _instant(until, now, NS_MAX))
+    if span.since_ns >= span.until_ns:
+        raise click.UsageError("--since must lie before --until")
+    try:
+        summary = _audited(paths, span, memory, out)
+    except (AuditFailed, NothingToRead) as error:
+        raise Failure(Exit.FAILED, str(error)) from None
+    if as_json:
+        say_json(summary)
+    else:
+        show(summary)
+    if strict and summary["verdict"] == "bad":
+        raise Failure(Exit.FAILED, "" if as_json else "the verdict is bad")
+
+
+def _instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:
+    if given is None:
+        return now_ns if default_ns is None else default_ns
+    return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given
+
+
+def _audited(paths: tuple[Path, ...], span: Any, memory: int, out: Path | None) -> dict[str, Any]:
+    """The local engine's summary, with what it is doing on the terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from router.audit.database import scratch
+    from router.audit.engine import audit
+    from router.audit.listing import list_logs
+    from router.audit.tail import node_paths
+    from router.cli.ask import ask
+    from router.settings.home import Home
+
+    looks = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        given: list[Path] = []
+        for path in paths:
+            home = Home(path) if path.is_dir() else None
+            if home and home.holds_node:
+                given += node_paths(home, stack.enter_context(scratch()), ask)
+            else:
+                given.append(path)
+        progress = stack.enter_context(
+            Progress(*looks, console=console, transient=True, disable=not sys.stderr.isatty())
+        )
+        task = progress.add_task("", total=1.0)
+        return audit(
+            list_logs(given), span, memory_bytes=memory, out=out,
+            report=lambda what, part: progress.update(task, description=what, completed=part),
+        )  # fmt: skip

@@ -1,0 +1,152 @@
+"""What apps really got, over three real nodes of which one is killed, is what `router audit` says of their logs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from processes import run_command, until
+from rig import ROUTER, NodeProcess, Tiers, new_key, three_tiers
+
+from router import Reason, connect
+from router.core.crypto import PublicKey, SigningKey
+
+MESSAGES = 100
+KILLED_AT = 40
+NAP_S = 3  # each hop begins it anew, and takes less
+LITTLE_SEGMENTS = {"log.segment_bytes": 64 * 1024, "log.segment_s": 1}
+UNWANTED = b"no, thank you"
+
+
+@dataclass
+class Reader:
+    """An app that keeps book of what it was handed, and refuses what it does not want."""
+
+    node: NodeProcess
+    key: SigningKey = field(default_factory=new_key)
+    got: Counter[bytes] = field(default_factory=Counter)
+    refused: set[bytes] = field(default_factory=set)
+
+    async def run(self, group: SigningKey, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with connect(home=self.node.home, key=self.key, when_down="queue") as app:
+            messages = await app.join(group.public)
+            task_status.started()
+            async for message in messages:
+                if message.body == UNWANTED:
+                    self.refused.add(bytes(message.id))
+                    await message.refuse(Reason.PEER_REFUSED)
+                else:
+                    self.got[bytes(message.id)] += 1
+
+    async def until_has(self, ids: list[bytes]) -> None:
+        async def has_all() -> bool:
+            return set(ids) <= set(self.got) | self.refused
+
+        await until(f"{self.key.public.hex()[:8]} has everything", has_all)
+
+
+@dataclass
+class Story:
+    """Who was sent what. Four fifths go to the big group, which is read at the core and behind it."""
+
+    tiers: Tiers
+    big: SigningKey = field(default_factory=new_key)
+    small: SigningKey = field(default_factory=new_key)
+    naps: SigningKey = field(default_factory=new_key)
+    sleeper: SigningKey = field(default_factory=new_key)
+    sent: dict[PublicKey, list[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _, self.a, self.core, self.b = self.tiers
+        self.at_core, self.of_small, self.at_b = Reader(self.core), Reader(self.core), Reader(self.b)
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for reader, group in ((self.at_core, self.big), (self.of_small, self.small), (self.at_b, self.big)):
+                await nursery.start(reader.run, group)
+            async with connect(home=self.b.home, key=self.sleeper) as app:
+                await app.join(self.naps.public)
+            for group in (self.big, self.naps):
+                await self.core.until_joined(group.public, self.b.address)
+            await self._publish()
+            for reader, group in ((self.at_core, self.big), (self.of_small, self.small), (self.at_b, self.big)):
+                await reader.until_has(self.sent[group.public])
+            for node in (self.a, self.core, self.b):
+                await node.until_drained()
+            nursery.cancel_scope.cancel()
+
+    async def _publish(self) -> None:
+        """The core is killed in the midst of it; what expires and what nobody wants comes when all is well again."""
+        async with connect(home=self.a.home) as app:
+            async with trio.open_nursery() as nursery:
+                for n in range(MESSAGES):
+                    if n == KILLED_AT:
+                        await self.core.kill()
+                        nursery.start_soon(self.core.start)
+                    await self._say(app, self.small if n % 5 == 4 else self.big, b"%d" % n)
+            await self.core.until_connected(self.b.address)
+            await self.a.until_drained()
+            for _ in range(2):
+                await self._say(app, self.big, UNWANTED)
+            for _ in range(3):
+                await self._say(app, self.naps, b"wake up", ttl_s=NAP_S)
+            await self._say(app, new_key(), b"is anybody here?")
+
+    async def _say(self, app: Any, group: SigningKey, body: bytes, ttl_s: int = 3600) -> None:
+        identity = await app.group(group).publish(body, ttl_s=ttl_s)
+        self.sent.setdefault(group.public, []).append(bytes(identity))
+
+    # -- what the audit must say -----------------------------------------------------------------------------
+
+    def owed(self) -> dict[str, dict[str, int]]:
+        """By router: what was owed, and how it ended, as the apps know it."""
+        big, small, naps = (len(self.sent[group.public]) for group in (self.big, self.small, self.naps))
+        everything = sum(map(len, self.sent.values()))
+        return {
+            self.a.address.hex(): {"owed": everything, "acked": everything - 1, "refused": 1},
+            self.core.address.hex(): {
+                "owed": 2 * big + small + naps, "acked": big + naps, "refused": len(self.at_core.refused),
+                "delivered": len(self.at_core.got) + len(self.of_small.got),
+            },
+            self.b.address.hex(): {
+                "owed": big + naps, "delivered": len(self.at_b.got), "refused": len(self.at_b.refused),
+                "expired": naps,
+            },
+        }  # fmt: skip
+
+
+async def audited(*nodes: NodeProcess) -> dict[str, Any]:
+    homes = [str(node.home.path) for node in nodes]
+    done = await run_command((*ROUTER, "audit", *homes, "--json"))
+    assert done.code == 0, done.stderr
+    found: dict[str, Any] = done.json
+    return found
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_the_apps_ledger_is_the_audits(stopped: bool, tmp_path: Path) -> None:
+    """Of nodes that were stopped or killed, and of nodes that run, whose last events are not sealed yet."""
+    async with three_tiers(tmp_path, LITTLE_SEGMENTS) as tiers:
+        story = Story(tiers)
+        await story.run()
+        if stopped:
+            assert await story.a.stop() == await story.core.stop() == 0
+            await story.b.kill()
+        found = await audited(story.a, story.core, story.b)
+    ids = {identity for some in story.sent.values() for identity in some}
+    assert found["messages"] == len(ids)
+    for row in found["by_router"]:
+        expected = story.owed()[row["router"]]
+        ended = ("owed", "delivered", "acked", "refused", "expired", "dropped", "pending", "unaccounted", "unknown")
+        assert {name: row[name] for name in ended} == {name: expected.get(name, 0) for name in ended}
+    assert found["duplicates"] == found["residual"] == found["contradictions"] == found["strays"] == 0
+    handed_again = sum((reader.got - Counter(set(reader.got))).total() for reader in (story.at_core, story.at_b))
+    assert found["redelivered"] >= handed_again
+    assert sum(row["broken"] + row["unknown"] for row in found["custody"]) == 0
+    assert found["holes"] == found["problems"] == []
+    words = {(row["event"], row["reason"]) for row in found["reasons"]}
+    assert words >= {("expired", "ttl-expired"), ("refused", "no-subscribers"), ("refused", "peer-refused")}

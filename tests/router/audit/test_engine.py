@@ -1,0 +1,274 @@
+"""What the audit says of small logs, by value: states, counts, examples, times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
+from msgspec.structs import replace
+
+from router.audit.database import AuditFailed
+from router.audit.engine import Span, audit
+from router.audit.listing import list_logs
+from spark_analytics.schema import ENDS
+
+
+def ended(log: Log) -> Log:
+    """With a line long after everything is due, so that the log is known to hold all ends."""
+    log.state("stop", LATE)
+    return log
+
+
+@pytest.mark.parametrize("event", ENDS)
+def test_each_end_is_a_state(tmp_path: Path, event: str) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward(event, [(1, 3)])
+    assert states(audited(ended(log).write(tmp_path))) == {"owed": 3, event: 3}
+
+
+def test_what_has_no_end_is_unaccounted_and_named(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(40), [APP, OTHER_APP])
+    log.outward("delivered", [(1, 34), (36, 5)])
+    log.outward("delivered", [(1, 40)], recipient=OTHER_APP)
+    found = audited(ended(log).write(tmp_path))
+    assert states(found) == {"owed": 80, "delivered": 79, "unaccounted": 1}
+    [lost] = found["lost"]
+    assert (lost["parcel"], lost["recipient"], lost["count"], lost["id"]) == (1, APP, 1, message_id(34))
+    assert found["verdict"] == "bad"
+
+
+def test_pending_until_ten_minutes_after_it_was_due(tmp_path: Path) -> None:
+    for number, (end, state) in enumerate(((659.9, "pending"), (660, "unaccounted"))):
+        log = Log()
+        log.accepted(1, range(2), ttl=60)
+        log.state("stop", end)
+        found = audited(log.write(tmp_path / str(number)))
+        assert states(found) == {"owed": 2, state: 2}
+
+
+def test_the_sooner_of_ttl_and_expiry_makes_it_due(tmp_path: Path) -> None:
+    log = Log()
+    line = log.accepted(1, range(1), ttl=10**6)
+    minute = (line.t // SECOND - 1_577_836_800) // 60
+    log.lines[-1] = replace(line, expiries=[minute + 1])
+    log.state("stop", 60 + 600)
+    assert states(audited(log.write(tmp_path))) == {"owed": 1, "unaccounted": 1}
+
+
+def test_a_hole_behind_the_acceptance_makes_it_unknown(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 1)])
+    log.skip(5)
+    hole = log.seq - 5
+    log.accepted(3, [3], at=2)
+    directory = ended(log).write(tmp_path, [2])
+    found = audited(directory)
+    assert states(found) == {"owed": 3, "delivered": 1, "unknown": 1, "unaccounted": 1}
+    assert found["spans"] == [{"router": name(A), "hole_first": hole, "unknown": 1}]
+    assert found["watermark"] is None
+
+
+def test_a_gap_that_the_log_records_is_a_hole(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.state("log_gap", n=4, missing=4)
+    found = audited(ended(log).write(tmp_path))
+    assert states(found) == {"owed": 2, "unknown": 2}
+    assert [(hole["first_seq"], hole["last_seq"]) for hole in found["holes"]] == [(3, 6)]
+
+
+def test_several_ends_count_once_by_precedence_and_are_contradictions(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(4))
+    log.outward("expired", [(1, 3)])
+    log.outward("refused", [(2, 2)])
+    log.outward("delivered", [(3, 2)])
+    found = audited(ended(log).write(tmp_path))
+    assert states(found) == {"owed": 4, "delivered": 2, "refused": 1, "expired": 1}
+    assert found["contradictions"] == 2
+
+
+def test_deliveries_and_attempts_beyond_the_first(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(5))
+    log.outward("forwarded", [(1, 5)])
+    log.outward("forwarded", [(2, 2)])
+    log.outward("deferred", [(2, 2)])
+    log.outward("delivered", [(1, 5)])
+    log.outward("delivered", [(5, 1)])
+    found = audited(ended(log).write(tmp_path))
+    totals = found["by_router"][0]
+    assert (totals["deliveries"], totals["duplicates"], totals["redelivered"], totals["deferred"]) == (6, 1, 2, 2)
+    assert states(found) == {"owed": 5, "delivered": 5}
+
+
+def test_an_id_accepted_again_and_delivered_again_is_a_duplicate(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, ["x", "y"])
+    log.accepted(3, ["x"], [APP, OTHER_APP])
+    for parcel, count in ((1, 2), (3, 1)):
+        log.outward("delivered", [(parcel, count)], parcel=parcel)
+    log.outward("delivered", [(3, 1)], parcel=3, recipient=OTHER_APP)
+    found = audited(ended(log).write(tmp_path))
+    assert (found["messages"], found["accepted_again"], found["duplicates"]) == (2, 1, 1)
+
+
+def test_what_belongs_to_no_unit_is_a_stray(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(10, range(3))
+    log.outward("delivered", [(9, 6)], parcel=10)  # one before the parcel, two behind it
+    log.outward("acked", [(10, 2)], parcel=10, recipient=OTHER_APP)
+    log.outward("expired", [(70, 4)], parcel=70)
+    found = audited(ended(log).write(tmp_path))
+    assert states(found) == {"owed": 3, "delivered": 3}
+    assert found["strays"] == 3 + 2 + 4
+    assert found["contradictions"] == found["duplicates"] == 0
+
+
+def test_a_range_without_end_costs_nothing(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(2, 2**62)])
+    found = audited(ended(log).write(tmp_path))
+    assert states(found) == {"owed": 3, "delivered": 2, "unaccounted": 1}
+    assert found["strays"] == 2**62 - 2
+
+
+def test_lines_of_older_routers_find_their_parcel(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(4))
+    log.accepted(5, range(4, 40))
+    log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
+    assert states(audited(ended(log).write(tmp_path))) == {"owed": 40, "delivered": 40}
+
+
+def test_a_tail_counts_what_no_segment_has(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 1)])
+    log.outward("delivered", [(2, 1)])
+    log.state("stop", LATE)
+    sealed = Log()
+    sealed.lines = log.lines[:2]
+    sealed.write(tmp_path)
+    log.write_tail(tmp_path, 1)
+    found = audited(tmp_path)
+    assert states(found) == {"owed": 2, "delivered": 2}
+    assert found["by_router"][0]["deliveries"] == 2
+
+
+def test_a_copy_of_a_log_counts_once(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    ended(log)
+    found = audited(log.write(tmp_path / "a"), log.write(tmp_path / "b"))
+    assert states(found) == {"owed": 3, "delivered": 3}
+    assert found["duplicates"] == 0
+
+
+def test_a_fork_counts_nowhere_and_is_bad(tmp_path: Path) -> None:
+    one, two = Log(), Log()
+    for log, end in ((one, "delivered"), (two, "expired")):
+        log.accepted(1, range(3))
+        log.outward(end, [(1, 3)])
+    found = audited(ended(one).write(tmp_path / "one"), ended(two).write(tmp_path / "two"))
+    assert states(found) == {}
+    assert found["verdict"] == "bad"
+    assert {file["status"] for file in found["files"]} == {"fork"}
+
+
+def test_a_file_that_was_changed_counts_nowhere(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    directory = ended(log).write(tmp_path, [1])
+    second = max(directory.iterdir())
+    second.write_bytes(second.read_bytes().replace(b'"delivered"', b'"dropped"', 1))
+    found = audited(directory)
+    assert states(found) == {"owed": 3, "unknown": 3}
+    assert found["verdict"] == "bad" and second.name in " ".join(found["problems"])
+
+
+def test_the_head_that_a_neighbour_saw_shows_a_cut_tail(tmp_path: Path) -> None:
+    log, witness = Log(), Log(B)
+    log.accepted(1, range(2))
+    log.state("stop", LATE)
+    whole = log.write(tmp_path / "a")
+    witness.state("link", peer=name(A), head_seq=9, head_digest="ab" * 32)
+    found = audited(whole, ended(witness).write(tmp_path / "b"))
+    assert states(found) == {"owed": 2, "unknown": 2}
+
+
+def test_waits_by_one_clock_or_by_the_wall(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3), mono=5)
+    log.outward("delivered", [(1, 1)], mono=5 + 2_000_000)
+    log.outward("delivered", [(2, 1)], at=3, boot="1" * 32, mono=6)
+    log.outward("delivered", [(3, 1)], at=-1, boot="1" * 32, mono=6)
+    found = audited(ended(log).write(tmp_path))
+    assert found["latency_ms"]["max"] == 3000
+    assert found["latency_ms"]["p50"] == pytest.approx(2, rel=1 / 128)
+    assert found["quality"] == [{"check": "negative wait", "router": name(A), "count": 1}]
+
+
+def test_times_from_the_future_are_now_and_counted(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2), at=100)
+    log.outward("delivered", [(1, 2)], at=500)
+    found = audited(log.write(tmp_path), at=200)
+    assert found["future"] == [{"router": name(A), "lines": 1, "latest_t": START + 500 * SECOND}]
+    assert found["watermark"] == "2025-02-19T21:23:20+00:00"
+    assert states(found) == {"owed": 2, "delivered": 2}
+
+
+def test_only_what_was_accepted_in_the_time_asked_for(tmp_path: Path) -> None:
+    log = Log()
+    for parcel in (1, 2, 3):
+        log.accepted(parcel, [parcel], at=100 * parcel)
+        log.outward("delivered", [(parcel, 1)], parcel=parcel, at=350)
+    found = audited(ended(log).write(tmp_path), since_ns=START + 200 * SECOND, until_ns=START + 300 * SECOND)
+    assert states(found) == {"owed": 1, "delivered": 1}
+    assert (found["messages"], found["strays"]) == (1, 0)
+
+
+def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
+    log = Log()
+    log.state("config", queue_messages_max=100)
+    log.accepted(1, range(8), at=0)
+    log.outward("delivered", [(1, 3)], at=61, depth=5)
+    log.state("route_add", destination=APP, neighbour=OTHER_APP)
+    log.state("route_del", destination=APP, neighbour=OTHER_APP)
+    log.turned("refused", 7, "bad-signature")
+    log.outward("teleported", [(1, 8)], parcel=1)
+    found = audited(ended(log).write(tmp_path))
+    [queue] = found["queues"]
+    minute = START // MINUTE
+    told = [tuple(row[name] for name in ("window", "added", "ended", "open", "depth_max")) for row in queue["windows"]]
+    assert told == [(minute, 8, 0, 8, None), (minute + 1, 0, 3, 5, 5)]
+    assert queue["limit"] == 100
+    assert found["flaps"] == [{"router": name(A), "subject": APP, "changes": 2}]
+    assert [(row["peer"], row["reason"], row["count"]) for row in found["abuse"]] == [(APP, "bad-signature", 7)]
+    assert found["quality"] == [{"check": "unknown event word", "router": name(A), "count": 1}]
+    assert {"router": name(A), "event": "teleported", "lines": 1, "count": 8} in found["events"]
+    assert states(found) == {"owed": 8, "delivered": 3, "unaccounted": 5}
+
+
+def test_lines_count_for_the_router_that_signed_the_file(tmp_path: Path) -> None:
+    log = Log(B)
+    log.state("start")
+    log.accepted(1, range(2))
+    log.lines[1] = replace(log.lines[1], router=name(A))
+    found = audited(ended(log).write(tmp_path))
+    assert [(row["router"], row["owed"]) for row in found["by_router"]] == [(name(B), 2)]
+
+
+def test_too_little_memory_is_said(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    with pytest.raises(AuditFailed, match="--memory"):
+        audit(list_logs([ended(log).write(tmp_path)]), Span(START), memory_bytes=2_000_000)

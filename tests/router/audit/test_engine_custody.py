@@ -1,0 +1,78 @@
+"""Messages followed from one router to the next, and what the two clocks say of each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name, states
+
+
+def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:
+    """A's log: messages 0 .. ids-1 accepted, and acked by B."""
+    log = Log(A)
+    log.accepted(1, range(ids), [name(B)], at=at)
+    log.outward("acked", [(1, ids)], at=acked, recipient=name(B))
+    log.state("stop", LATE)
+    return log
+
+
+def taken(*ids: int, at: float = 2, end: float = LATE) -> Log:
+    """B's log: it accepted these, and delivered them."""
+    log = Log(B)
+    log.state("start", 0)
+    if ids:
+        log.accepted(1, ids, at=at)
+        log.outward("delivered", [(1, len(ids))], at=at + 1)
+    log.state("stop", end)
+    return log
+
+
+def only(summary: dict[str, Any]) -> dict[str, Any]:
+    [row] = summary["custody"]
+    assert (row.pop("router"), row.pop("recipient")) == (name(A), name(B))
+    return dict(row)
+
+
+def test_followed_and_the_bounds_of_the_clocks(tmp_path: Path) -> None:
+    found = audited(handed_over(40).write(tmp_path / "a"), taken(*range(40)).write(tmp_path / "b"))
+    assert only(found) == {
+        "acked": 40, "followed": 40, "broken": 0, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND,
+    }  # fmt: skip
+    assert states(found) == {"owed": 80, "acked": 40, "delivered": 40}
+    assert found["messages"] == 40
+
+
+def test_broken_is_named_and_bad(tmp_path: Path) -> None:
+    found = audited(handed_over(3).write(tmp_path / "a"), taken(0, 2).write(tmp_path / "b"))
+    assert {**only(found), "lower_ns": 0, "upper_ns": 0} == {
+        "acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": 0, "upper_ns": 0,
+    }  # fmt: skip
+    assert found["broken"] == [{"router": name(A), "recipient": name(B), "id": message_id(1)}]
+    assert found["verdict"] == "bad"
+
+
+@pytest.mark.parametrize("case", ["ends before", "has a hole"])
+def test_unknown_where_the_other_log_does_not_reach(tmp_path: Path, case: str) -> None:
+    there = taken(0, end=3.5 if case == "ends before" else LATE)
+    cuts = [1, 2] if case == "has a hole" else []
+    directory = there.write(tmp_path / "b", cuts)
+    if case == "has a hole":
+        sorted(directory.iterdir())[1].unlink()
+    found = only(audited(handed_over(3).write(tmp_path / "a"), directory))
+    unknown = 2 if case == "ends before" else 3
+    assert (found["followed"], found["broken"], found["unknown"]) == (3 - unknown, 0, unknown)
+
+
+def test_without_the_other_log_nothing_is_said(tmp_path: Path) -> None:
+    assert audited(handed_over(3).write(tmp_path / "a"))["custody"] == []
+
+
+def test_what_was_for_the_next_router_itself_is_at_its_goal(tmp_path: Path) -> None:
+    log = Log(A)
+    log.accepted(1, range(2), [name(B)], kind="unicast", destination=name(B), group=None, source=APP)
+    log.outward("acked", [(1, 2)], recipient=name(B))
+    log.state("stop", LATE)
+    found = audited(log.write(tmp_path / "a"), taken().write(tmp_path / "b"))
+    assert found["custody"] == [] and states(found) == {"owed": 2, "acked": 2}

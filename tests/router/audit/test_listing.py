@@ -1,0 +1,48 @@
+"""Which files are read of the paths that were given, and what is said of those without any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from router.audit.listing import NothingToRead, list_logs
+from spark_analytics.evidence import NO_LOG
+
+NAMES = ("events-0000000000000001.jsonl", "pruned.jsonl", "tail-0000000000000007.jsonl", ".aside-1.jsonl")
+OTHERS = ("truth.json", ".open-0000000000000042", "events-1.json", "notes.txt")
+
+
+def directory(path: Path) -> Path:
+    path.mkdir()
+    for name in (*NAMES, *OTHERS):
+        (path / name).touch()
+    return path
+
+
+def test_log_files_anywhere_below(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    log = directory(tmp_path / "deep" / "log")
+    assert list_logs([tmp_path]).paths == sorted(str(log / name) for name in NAMES)
+
+
+def test_a_file_that_is_named_is_read_whatever_its_name(tmp_path: Path) -> None:
+    log = directory(tmp_path / "log")
+    assert list_logs([log / "notes.txt"]).paths == [str(log / "notes.txt")]
+
+
+def test_each_file_once(tmp_path: Path) -> None:
+    log = directory(tmp_path / "log")
+    (tmp_path / "link").symlink_to(log)
+    assert len(list_logs([log, tmp_path / "link", log / NAMES[0]]).paths) == len(NAMES)
+
+
+def test_a_directory_without_logs_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    found = list_logs([directory(tmp_path / "log"), tmp_path / "empty"])
+    assert [(one.path, one.text) for one in found.problems] == [(str(tmp_path / "empty"), NO_LOG)]
+
+
+def test_nothing_to_read_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(NothingToRead, match=r"no event log here.*name the log directory"):
+        list_logs([tmp_path])

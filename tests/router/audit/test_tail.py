@@ -1,0 +1,84 @@
+"""The newest events of a node as files: of a stopped one from its store, and with gaps where segments took them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+from audit_logs import Log, audited, states
+from segment_samples import accepted, outward
+
+from router.audit.tail import node_paths, write_tails
+from router.core.events import State, encode_events
+from router.core.line import encode_line, rows
+from router.disk.store_terms import StoreError
+from router.settings import keyring
+from router.settings.home import Home
+
+BOOT = bytes(16)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    found = Home(tmp_path / "home")
+    found.create()
+    keyring.load_or_create(found, keyring.NODE)
+    return found
+
+
+def refuse(home: Home, word: str, argument: str) -> Any:
+    raise AssertionError("nobody is to be asked")
+
+
+def store(home: Home, *values: bytes) -> None:
+    with lmdb.open(str(home.store_path), max_dbs=2, lock=False, map_size=1 << 20) as environment:
+        log = environment.open_db(b"log")
+        with environment.begin(write=True) as txn:
+            for number, value in enumerate(values, 1):
+                txn.put(number.to_bytes(8, "big"), value, db=log)
+
+
+def test_the_store_of_a_stopped_node(home: Home, tmp_path: Path) -> None:
+    store(home, encode_events([State(4, 5, "start", ()), accepted(3)], 1, BOOT), encode_events([outward()], 5, BOOT))
+    [path] = node_paths(home, tmp_path, refuse)
+    assert path.name == "tail-0000000000000001.jsonl"
+    found = audited(path)
+    assert [log["last"] for log in found["logs"]] == [5]
+    assert [log["router"] for log in found["logs"]] == [keyring.load(home, keyring.NODE).public.hex()]
+    assert found["accepted"] == 3 and found["problems"] == []
+
+
+def test_a_node_that_has_never_run_has_only_its_log_directory(home: Home, tmp_path: Path) -> None:
+    assert node_paths(home, tmp_path, refuse) == [home.log_path]
+
+
+def test_a_damaged_store_is_said(home: Home, tmp_path: Path) -> None:
+    store(home, b"rubbish")
+    with pytest.raises(StoreError, match="damaged"):
+        node_paths(home, tmp_path, refuse)
+
+
+def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Path) -> None:
+    value = encode_events([State(4, 5, "start", ()), accepted(3), outward()], 1, BOOT)
+    texts = [encode_line(row).decode() for row in rows(value, bytes(keyring.load(home, keyring.NODE).public))]
+    answers = {
+        "0": {"lines": texts[:1], "next_seq": 2, "sealed_seq": 0, "more": True},
+        "1": {"lines": texts[1:], "next_seq": 6, "sealed_seq": 0, "more": False},
+    }
+    with home.lock():
+        paths = node_paths(home, tmp_path, lambda home, word, argument: answers[argument] if word == "log" else None)
+    assert [log["last"] for log in audited(*paths)["logs"]] == [5]
+
+
+def test_what_was_sealed_meanwhile_is_left_to_the_segment(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 1)])
+    log.outward("delivered", [(2, 1)])
+    sealed = Log()
+    sealed.lines = log.lines[:2]
+    paths = write_tails([log.lines[0], log.lines[2]], tmp_path)
+    assert [path.name for path in paths] == ["tail-0000000000000001.jsonl", "tail-0000000000000004.jsonl"]
+    assert states(audited(sealed.write(tmp_path / "log"), *paths)) == {"owed": 2, "delivered": 2}
