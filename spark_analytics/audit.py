@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import bronze, ed25519, silver, summary
+from . import bronze, ed25519, log_ends, silver, summary
 from .evidence import Evidence, Gap, Witness, judge, witnessed
 from .findings import Rows, find, rows, tally
 from .footer import Verify
@@ -28,7 +28,6 @@ PARTITION_BYTES = 192 << 20
 """Of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
 PARTITIONS_MAX = 10_000
 ROUTERS = "number int, router string"
-ENDS = "is_whole boolean, pruned_to long, start_ns long, end_ns long, holes array<struct<first_seq:long,last_seq:long>>"
 
 Report = Callable[[str], None]
 """Hears what is being done."""
@@ -52,17 +51,31 @@ def audit(
     report: Report = lambda what: None,
 ) -> dict[str, Any]:
     """The summary of the logs; with a `writer` the tables are written too."""
+
+    def content(name: str) -> bytes:
+        return bronze.content_of(spark, given.uris[name])
+
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
     facts = bronze.facts_of(spark, given.uris)
-    evidence = judge(facts, lambda name: bronze.content_of(spark, given.uris[name]), listed=given.problems, verify=verify)
-    report("reading the lines")
-    events = silver.read_events(spark, silver.parts(evidence.files), given.uris)
-    if writer:
-        events = _silver(spark, events, span, writer)
+    evidence = judge(facts, content, listed=given.problems, verify=verify)
     size = sum(one.size for one in facts)
-    tables, words, evidence = _tables(spark, events, evidence, span, size)
+    unlike: set[str] = set()
+    while True:
+        report("reading the lines")
+        events = silver.read_events(spark, silver.parts(evidence.files), given.uris)
+        if writer:
+            events = _silver(spark, events, span, writer)
+        tables, words, evidence = _tables(spark, events, evidence, span, size)
+        more = {bronze.name_of(row["reason"]) for row in words if row["event"] == silver.UNLIKE}
+        if not more:
+            break
+        tables.forget()
+        unlike |= more
+        evidence = judge(
+            facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify
+        )
     try:
         if writer:
             report("writing the tables")
@@ -77,7 +90,7 @@ def audit(
     }  # fmt: skip
     found = summary.build(findings, evidence, span.as_of_ns, "spark", run)
     if writer:
-        _ledger(spark, evidence, found, writer)
+        write_ledger(spark, evidence, found, writer)
     return found
 
 
@@ -100,7 +113,8 @@ def _tables(
     others = others.persist(StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span.as_of_ns), numbers))
     evidence = witnessed(evidence, _gaps(named(others, numbers)), _witnesses(named(others, numbers)))
-    routers = spark.createDataFrame(_routers(evidence, words), f"{ROUTERS}, {ENDS}")
+    ends = log_ends.log_ends(evidence, words, others, numbers)
+    routers = spark.createDataFrame([(number, *row) for number, row in enumerate(ends)], f"number int, {log_ends.COLUMNS}")
     has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
     return Tables(laid, others, routers, span, has_old, has_more, partitions, [laid, others]), words, evidence
 
@@ -124,19 +138,7 @@ def _witnesses(others: DataFrame) -> list[Witness]:
     return [Witness(*row) for row in heads.dropna().distinct().collect()]
 
 
-def _routers(evidence: Evidence, words: Rows) -> list[tuple[object, ...]]:
-    """Each router with where its events begin and end, and its holes."""
-    found = []
-    for number, log in enumerate(evidence.logs):
-        own = [row for row in words if row["router"] == log.router]
-        start = min(own, key=lambda row: int(row["first_seq"]), default={"first_t": None})
-        end = max(own, key=lambda row: int(row["last_seq"]), default={"last_t": None})
-        holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
-        found.append((number, log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], holes))
-    return found
-
-
-def _ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
+def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
     """The tables about the audit itself, the summary and the page."""
     coverage = [(*log[:6], list(log.problems)) for log in evidence.logs]
     quality = [(row["check"], row["router"], row["count"]) for row in found["quality"]]

@@ -24,6 +24,7 @@ LINE_BYTES_MAX = 64 * 1024
 FILE_BYTES_MAX = 1 << 30
 """A larger file is not read: Spark takes a file's bytes at once, and a router closes a segment long before."""
 SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+CORRUPT = "_corrupt"
 _URI = "_metadata.file_path"
 _BYTES = "ISO-8859-1"  # a character for each byte, so text functions count bytes
 _MISSING_PATH = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1388")
@@ -115,14 +116,17 @@ def content_of(spark: SparkSession, uri: str) -> bytes:
 
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    """The lines of these files with the columns of `schema.COLUMNS`, and the file's path; other columns are left out."""
-    reader = spark.read.schema(SCHEMA).option("lineSep", "\n").option("mode", "PERMISSIVE")
-    return reader.json(exact(uris)).select(*map(quoted, COLUMNS), F.col(_URI).alias("file"))
+    """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`, and a
+    line that is not as the schema says as `_corrupt`."""
+    reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
+    return reader.option("lineSep", "\n").json(exact(uris)).select(
+        *map(quoted, COLUMNS), CORRUPT, F.col(_URI).alias("file")
+    )
 
 
 def no_lines(spark: SparkSession) -> DataFrame:
     """The lines of no file."""
-    return spark.createDataFrame([], f"{SCHEMA}, file STRING")
+    return spark.createDataFrame([], f"{SCHEMA}, {CORRUPT} STRING, file STRING")
 
 
 def spellings(uri: str) -> list[str]:
@@ -133,9 +137,8 @@ def spellings(uri: str) -> list[str]:
 def events_raw(text: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as columns: those of the schema, `_rescued` (columns that the schema lacks, as text),
     `_corrupt` (a line that is no JSON), the file and when it was taken in."""
-    schema = f"{SCHEMA}, _corrupt STRING"
-    options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
-    parsed = text.withColumn("line", F.from_json("value", schema, options))
+    options = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
+    parsed = text.withColumn("line", F.from_json("value", f"{SCHEMA}, {CORRUPT} STRING", options))
     names = F.array(*(F.lit(name) for name in COLUMNS))
     unknown = F.array_except(F.json_object_keys("value"), names)
     everything = F.from_json("value", "map<string,string>")
@@ -144,7 +147,7 @@ def events_raw(text: DataFrame) -> DataFrame:
         "file",
         *(F.col(f"line.{quoted(name)}") for name in COLUMNS),
         F.when(F.size("unknown") > 0, rescued).alias("_rescued"),
-        F.col("line._corrupt").alias("_corrupt"),
+        F.col(f"line.{CORRUPT}").alias(CORRUPT),
         F.current_timestamp().alias("ingested_at"),
     )
 

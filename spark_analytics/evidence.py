@@ -106,14 +106,16 @@ def judge(
     *,
     listed: Iterable[Problem] = (),
     known: Collection[str] = (),
+    doubted: Collection[str] = (),
     verify: Verify = ed25519.verify,
 ) -> Evidence:
     """The evidence that the files are, before anybody looked at lines.
 
     `content(path)`: all bytes of a file (`OSError` if it cannot be read); `listed`: what was found wrong while listing
-    directories; `known`: `authentic` of an earlier evidence. Paths are compared as text: each file under one path.
+    directories; `known`: `authentic` of an earlier evidence; `doubted`: files whose lines an engine could not read,
+    whoever signed them. Paths are compared as text: each file under one path.
     """
-    reading = Reading(content, verify, known)
+    reading = Reading(content, verify, known, doubted)
     for fact in sorted({fact.path: fact for fact in facts}.values()):
         reading.take(fact)
     reading.mark_copies()

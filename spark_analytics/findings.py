@@ -9,10 +9,9 @@ from pyspark.sql import functions as F
 
 from . import summary
 from .gold import hop_latency, queue_minute
-from .gold.custody import distinct_id, repeated_delivery
 from .gold.names import named
 from .gold.delivery import SUMS
-from .gold.pieces import bits_of, cut, ended_bits
+from .gold.pieces import bits_of, cut, ended_bits, flying_bits
 from .gold.tables import Tables
 from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 
@@ -23,12 +22,12 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     """All findings; `words`: rows of `tally`, with the routers' keys."""
-    lines = rows(_accepted_lines(tables))
+    lines = rows(tables.lines)
     minutes = [row["minute"] for row in lines]
     span = {"min_minute": min(minutes, default=None), "max_minute": max(minutes, default=None)}
     step = summary.step_of(min(minutes), max(minutes)) if minutes else 1
     custody = rows(tables.custody)
-    distinct = rows(distinct_id(tables.accepted_id))
+    distinct = rows(tables.distinct)
     totals = _totals(tables, lines, words, is_again=distinct[0]["accepted_again"] > 0)
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
@@ -87,10 +86,6 @@ def told(words: Rows) -> dict[str, Rows]:
     return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
 
 
-def _accepted_lines(tables: Tables) -> DataFrame:
-    return tables.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
-
-
 def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
     sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"))
@@ -99,7 +94,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows
     strays = {row["router"]: row["outside"] for row in rows(named(outside, tables.routers))}
     repeats: dict[str, int] = {}
     if is_again:
-        again = named(repeated_delivery(tables.pieces, tables.accepted, tables.accepted_id), tables.routers)
+        again = named(tables.repeats, tables.routers)
         repeats = {row["router"]: row["repeats"] for row in rows(again)}
     numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
     found = []
@@ -149,9 +144,9 @@ def _queues(tables: Tables, step: int) -> Rows:
 
 
 def _changes(tables: Tables, step: int) -> dict[str, Rows]:
-    changes = tables.route_change
-    routes = changes.groupBy("router", _window(step), "event").agg(F.count("*").alias("count"))
-    flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.count("*").alias("changes"))
+    changes = tables.changes
+    routes = changes.groupBy("router", _window(step), "event").agg(F.sum("changes").alias("count"))
+    flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
     order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
     abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
     return {
@@ -193,15 +188,15 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     units = tables.units.where("unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
     lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
-    wanted = F.broadcast(spark.createDataFrame(keys, "router int, parcel long, recipient string"))
+    wanted = F.broadcast(spark.createDataFrame(keys, "router long, parcel long, recipient string"))
     found = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
-    bits = found.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS))
+    bits = found.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS), flying_bits())
     ended = {
         (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
-        for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().alias("ended")))
+        for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().bitwiseOR(F.col("flying")).alias("ended")))
     }
     parcels = wanted.select("router", "parcel").distinct()
-    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select("router", "parcel", "n", "ids", "signer")
+    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select("router", "parcel", "n", "ids", "said.signer")
     by_parcel = {(row["router"], row["parcel"]): row for row in rows(lines)}
     numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
     found = []

@@ -38,6 +38,9 @@ FRAME_EVENTS = ("segment", "seal")
 EPOCH_NS = 1_577_836_800 * 10**9
 """2020-01-01T00:00Z: expiries count minutes from here."""
 
+COUNT_MAX = 1 << 40
+"""A line that claims to stand for more messages counts for so many: no log has them, and sums stay within 64 bits."""
+
 GRACE_NS = 600 * 10**9
 """How long after its due time a unit without an end is still `pending`."""
 

@@ -21,6 +21,7 @@ FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts
                  "sha256", "signature")  # fmt: skip
 """Of headers and footers only."""
 EVENT_COLUMNS = tuple(name for name in COLUMNS if name not in FRAME_COLUMNS)
+UNLIKE = "(not as the schema says)"
 EXPIRY_MAX = 100_000_000
 """Minutes since 2020; later ones count as this one (year 2210), so that nanoseconds fit 64 bits."""
 
@@ -58,14 +59,23 @@ def read_events(spark: SparkSession, found: Sequence[Part], uris: Mapping[str, s
 
 
 def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
-    """The events among the lines of these files, between a and b; the router is the one that signed the file."""
+    """The events among the lines of these files, between a and b; the router is the one that signed the file.
+
+    A line that is not as the schema says is the event `UNLIKE`, and says nothing more.
+    """
+    is_unlike = F.col(bronze.CORRUPT).isNotNull()
     is_event = F.col("event").isNotNull() & ~F.col("event").isin(*FRAME_EVENTS)
-    kept = lines.where(is_event).drop("router").join(F.broadcast(sources), "file", "inner")
-    return kept.where("seq >= a AND seq <= b").select(*map(bronze.quoted, EVENT_COLUMNS), "file")
+    kept = lines.where(is_event | is_unlike).drop("router").join(F.broadcast(sources), "file", "inner")
+    columns = {name: F.col(bronze.quoted(name)) for name in EVENT_COLUMNS}
+    said = {"event": F.lit(UNLIKE), "router": F.col("router"), "seq": F.col("a"), "count": F.lit(0).cast("bigint")}
+    return kept.where(F.expr("seq >= a AND seq <= b") | is_unlike).select(
+        *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()), "file"
+    )
 
 
 def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
-    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away.
+    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An `UNLIKE`
+    line's reason is its file.
 
     `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an outward
     line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a line that names
@@ -89,7 +99,8 @@ def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
         F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"),
         "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",
         F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
-        more.alias("more_ranges"), "reason", "count", "depth",
+        more.alias("more_ranges"),
+        F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"), "count", "link", "depth",
         (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
         F.when(is_accepted, accepted).alias("accepted"),
         F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),

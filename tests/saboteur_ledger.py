@@ -28,6 +28,7 @@ class Unit:
     accepted: Row
     at: int
     events: Counter[str] = field(default_factory=Counter)
+    links: list[tuple[int, int]] = field(default_factory=list)  # it was written to: sequence number, link
 
     @property
     def id(self) -> str:
@@ -40,13 +41,40 @@ class Unit:
         by_expiry: int = EPOCH_NS + max(self.accepted["expiries"]) * 60 * 10**9
         return min(by_ttl, by_expiry)
 
-    def state(self, hole_seqs: Iterable[int], end_ns: int) -> str:
+    def state(self, hole_seqs: Iterable[int], run: Run) -> str:
         found = [state for state in ENDS if self.events[state]]
         if found:
             return found[0]
         if any(seq > self.accepted["seq"] for seq in hole_seqs):
             return "unknown"
-        return "pending" if self.due_ns + GRACE_NS > end_ns else "unaccounted"
+        is_over = not run.is_doubted and max(self.due_ns, run.settled_ns) + GRACE_NS <= run.end_ns
+        in_flight = any(link in run.open_links and seq > run.seq for seq, link in self.links)
+        return "unaccounted" if is_over and not in_flight else "pending"
+
+
+@dataclass
+class Run:
+    """Of a router, what is so at the end of its log; `seq`, `settled_ns`: see `log_end.sql`."""
+
+    seq: int = 0
+    end_ns: int = 0
+    settled_ns: int = 0
+    is_doubted: bool = False
+    open_links: set[int | None] = field(default_factory=set)
+
+    def take(self, row: Row) -> None:
+        """The router's lines, in order."""
+        self.end_ns, fields = row["t"], row.get("fields") or {}
+        match row["event"]:
+            case "start":
+                self.seq, self.settled_ns, self.is_doubted = row["seq"], row["t"], False
+                self.open_links.clear()
+            case "clock_step":
+                self.settled_ns, self.is_doubted = row["t"], fields.get("doubted") is True
+            case "link_up":
+                self.open_links.add(fields.get("link"))
+            case "link_down":
+                self.open_links.discard(fields.get("link"))
 
 
 def rows(path: Path) -> list[Row]:
@@ -72,6 +100,7 @@ class Ledger:
         self.parcels: dict[tuple[str, int], Row] = {}
         self.starts: dict[str, Row] = {}
         self.ends: dict[str, Row] = {}
+        self.runs: defaultdict[str, Run] = defaultdict(Run)
         self.acked_t: dict[tuple[str, int, str], int] = {}
         self.strays: Counter[tuple[str, str]] = Counter()
         self.waits: dict[str, Counter[int]] = {"delivered": Counter(), "acked": Counter()}
@@ -80,6 +109,7 @@ class Ledger:
         for row in ordered:
             self.starts.setdefault(row["router"], row)
             self.ends[row["router"]] = row
+            self.runs[row["router"]].take(row)
             if row["event"] == "accepted":
                 self._accept(row)
         for row in ordered:
@@ -106,6 +136,8 @@ class Ledger:
                     self.strays[router, event] += 1
                 else:
                     unit.events[event] += 1
+                    if event == "forwarded":
+                        unit.links.append((row["seq"], row["link"]))
         if parcel is not None and event in self.waits and row["recipient"] in parcel["recipients"]:
             same = row["boot"] == parcel["boot"]
             wait_ns = row["mono"] - parcel["mono"] if same else row["t"] - parcel["t"]
@@ -131,7 +163,7 @@ class Ledger:
 
     def _state(self, key: tuple[str, int, str]) -> str:
         router = key[0]
-        return self.units[key].state(self.holes.get(router, ()), self.ends[router]["t"])
+        return self.units[key].state(self.holes.get(router, ()), self.runs[router])
 
     def _router(self, router: str) -> Row:
         keys = [key for key in self.units if key[0] == router]
@@ -195,28 +227,49 @@ class Ledger:
         What was for that router itself (control) is at its goal, and accepted nowhere.
         """
         accepted: defaultdict[str, set[str]] = defaultdict(set)
+        accepted_t: dict[tuple[str, str], int] = {}
         for (router, _), row in self.parcels.items():
             accepted[router].update(_ids(row))
+            for one in _ids(row):
+                accepted_t[router, one] = min(row["t"], accepted_t.get((router, one), row["t"]))
         found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        handed: defaultdict[tuple[str, str], list[tuple[tuple[str, int, str], Unit]]] = defaultdict(list)
         for key, unit in self.units.items():
             router, _, whom = key
             is_given = whom in self.ends or self.holes.get(whom)
-            if not is_given or unit.accepted.get("destination") == whom or self._state(key) != "acked":
-                continue
-            what = "followed" if unit.id in accepted[whom] else "broken" if self._knows(unit, key) else "unknown"
-            found[router, whom].update(("acked", what))
+            if is_given and unit.accepted.get("destination") != whom and self._state(key) == "acked":
+                handed[router, whom].append((key, unit))
+        for (router, whom), units in handed.items():
+            apart = self._apart(whom, [(key, unit) for key, unit in units if unit.id in accepted[whom]], accepted_t)
+            for key, unit in units:
+                what = "followed" if unit.id in accepted[whom] else "unknown"
+                if what == "unknown" and self._knows(unit, key, apart):
+                    what = "broken"
+                found[router, whom].update(("acked", what))
         return [
             {"router": router, "recipient": whom, **{name: found[router, whom][name] for name in
              ("acked", "followed", "broken", "unknown")}} for router, whom in sorted(found)
         ]  # fmt: skip
 
-    def _knows(self, unit: Unit, key: tuple[str, int, str]) -> bool:
+    def _apart(
+        self, whom: str, units: list[tuple[tuple[str, int, str], Unit]], accepted_t: dict[tuple[str, str], int]
+    ) -> tuple[int, int]:
+        """How far the next router's clock is before this one's: at least, at most."""
+        if not units:
+            return 0, 0
+        there = [accepted_t[whom, unit.id] for _, unit in units]
+        acked = [self.acked_t[key[0], unit.accepted["first"], whom] for key, unit in units]
+        lower = max(one - other for one, other in zip(there, acked, strict=True))
+        upper = min(one - unit.accepted["t"] for one, (_, unit) in zip(there, units, strict=True))
+        return min(lower, upper), max(lower, upper)
+
+    def _knows(self, unit: Unit, key: tuple[str, int, str], apart: tuple[int, int]) -> bool:
         """Whether the next router's log is whole, from before the acceptance here to after the acknowledgement."""
         router, _, whom = key
         if self.holes.get(whom):
             return False
-        begins = whom not in self.pruned or self.starts[whom]["t"] <= unit.accepted["t"]
-        ends = self.ends[whom]["t"] >= self.acked_t[router, unit.accepted["first"], whom]
+        begins = whom not in self.pruned or self.starts[whom]["t"] <= unit.accepted["t"] + apart[0]
+        ends = self.ends[whom]["t"] >= self.acked_t[router, unit.accepted["first"], whom] + apart[1]
         return bool(begins and ends)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -17,7 +17,8 @@ from router.audit.listing import Listing
 from router.core.crypto import verify
 from spark_analytics import summary
 from spark_analytics.evidence import Evidence, judge, witnessed
-from spark_analytics.schema import GRACE_NS, OUTWARD_EVENTS, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS
+from spark_analytics.log_files import FileFacts
+from spark_analytics.schema import COUNT_MAX, GRACE_NS, OUTWARD_EVENTS, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS
 
 CONTENT_BYTES_MAX = 1 << 30
 """A file that is not as its router signed it is looked at line by line, in memory, up to this size."""
@@ -58,32 +59,30 @@ def audit(
     """The summary of the logs; with `out` the tables are written there too. `AuditFailed` says what is in the way."""
     began = monotonic()
     near = publish.parent(out) if out else None
-    evidence, sizes = _evidence(listing, report)
-    with database(memory_bytes, near) as tables:
-        report("reading the lines", 0)
-        tables.let(as_of_ns=span.as_of_ns, since_ns=span.since_ns, until_ns=span.until_ns, grace_ns=GRACE_NS)
-        tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
-        lines.load(tables, evidence, sizes)
-        evidence = witnessed(evidence, lines.gaps(tables), lines.witnesses(tables))
-        _note_evidence(tables, evidence)
-        for number, table in enumerate(TABLES):
-            report("adding up", number / len(TABLES))
-            tables.make(table)
-        _count_messages(tables, len(evidence.logs))
-        findings = _findings(tables)
-        run = {
-            "files": len(listing.paths), "bytes": sum(sizes.values()), "seconds": round(monotonic() - began, 3),
-            "duckdb": duckdb.__version__,
-        }  # fmt: skip
-        found = summary.build(findings, evidence, span.as_of_ns, "local", run)
-        if out:
-            report("writing the tables", 0)
-            publish.publish(tables, evidence, found, out)
-    return found
+    evidence, facts = evidence_of(listing, report)
+    sizes = {one.path: one.size for one in facts}
+    unlike: list[str] = []
+    while True:
+        with database(memory_bytes, near) as tables:
+            report("reading the lines", 0)
+            more = lines.load(tables, evidence, sizes)
+            if not more:
+                findings, evidence = _added_up(tables, evidence, span, report)
+                run = {
+                    "files": len(listing.paths), "bytes": sum(sizes.values()), "seconds": round(monotonic() - began, 3),
+                    "duckdb": duckdb.__version__,
+                }  # fmt: skip
+                found = summary.build(findings, evidence, span.as_of_ns, "local", run)
+                if out:
+                    report("writing the tables", 0)
+                    publish.publish(tables, evidence, found, out)
+                return found
+        unlike += more
+        evidence = _judged(listing, facts, evidence.authentic, unlike)
 
 
-def _evidence(listing: Listing, report: Report) -> tuple[Evidence, dict[str, int]]:
-    """What the files prove, and their sizes."""
+def evidence_of(listing: Listing, report: Report = lambda what, part: None) -> tuple[Evidence, list[FileFacts]]:
+    """What the files prove, and the facts that it rests on."""
     read = 0
 
     def done(size: int) -> None:
@@ -92,8 +91,31 @@ def _evidence(listing: Listing, report: Report) -> tuple[Evidence, dict[str, int
         report("checking signatures and digests", read / len(listing.paths))
 
     facts = read_facts(listing.paths, done)
-    evidence = judge(facts, _content, listed=listing.problems, verify=verify)
-    return evidence, {one.path: one.size for one in facts}
+    return _judged(listing, facts), facts
+
+
+def _judged(
+    listing: Listing, facts: Sequence[FileFacts], known: Collection[str] = (), unlike: Collection[str] = ()
+) -> Evidence:
+    """`unlike`: files with a line that cannot be read, though their router signed it."""
+    return judge(facts, _content, listed=listing.problems, known=known, doubted=unlike, verify=verify)
+
+
+def _added_up(
+    tables: Database, evidence: Evidence, span: Span, report: Report
+) -> tuple[dict[str, Sequence[dict[str, Any]]], Evidence]:
+    """The findings in the lines that were read, and the evidence with what these say of logs."""
+    tables.let(
+        as_of_ns=span.as_of_ns, since_ns=span.since_ns, until_ns=span.until_ns, grace_ns=GRACE_NS, count_max=COUNT_MAX
+    )
+    tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
+    evidence = witnessed(evidence, lines.gaps(tables), lines.witnesses(tables))
+    _note_evidence(tables, evidence)
+    for number, table in enumerate(TABLES):
+        report("adding up", number / len(TABLES))
+        tables.make(table)
+    _count_messages(tables, len(evidence.logs))
+    return _findings(tables), evidence
 
 
 def _content(path: str) -> bytes:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import duckdb
+
 from router.audit.database import AuditFailed, Database, exact, quoted
 from router.audit.facts import longest_line
 from spark_analytics.chain import missing
 from spark_analytics.evidence import Evidence, File, Gap, Witness
-from spark_analytics.schema import COLUMNS, EPOCH_NS
+from spark_analytics.schema import COLUMNS, COUNT_MAX, EPOCH_NS
 
 LINE_BYTES_MAX = 64 << 20
 """A longer line is not read; a router's are at most a few hundred KiB."""
@@ -18,27 +20,31 @@ FILE_BYTES_PLAIN = 16 << 20
 """Of a larger file it is worth to look how long its lines really are: DuckDB's buffers are as large."""
 _NEEDED = (
     "event", "seq", "n", "t", "mono", "boot", "kind", "source", "group", "signer", "destination", "peer", "first",
-    "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "depth", "fields",
+    "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "link", "depth",
+    "fields",
 )  # fmt: skip
 _TYPES = {
     "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
     "ARRAY<ARRAY<BIGINT>>": "BIGINT[][]", "MAP<STRING,STRING>": "MAP(VARCHAR, VARCHAR)",
 }  # fmt: skip
+_UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException)
+"""What DuckDB says of a line that is no JSON, no UTF-8, or has another type in a column."""
 _EVENTS = """
 INSERT INTO events
 SELECT
     file.router, seq,
     CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64) ELSE n END AS n,
     t, mono, boot, event, kind,
-    coalesce(source, "group", signer) AS signer, destination, peer, first, count, ids, recipients,
+    coalesce(source, "group", signer) AS signer, destination, peer, first, at_most(count, $count_max) AS count,
+    ids, recipients,
     CASE WHEN event = 'accepted' THEN least(
         t + list_max(ttls)::HUGEINT * 1_000_000_000,
         $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
         9_223_372_036_854_775_807
     )::BIGINT END AS due_ns,
-    recipient, parcel, ranges[1][1] AS range_first, ranges[1][2] AS range_count,
+    recipient, parcel, ranges[1][1] AS range_first, at_most(ranges[1][2], $count_max) AS range_count,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
-    reason, depth, fields
+    reason, link, depth, fields
 FROM read_json(
     $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
     maximum_object_size = $line_bytes, filename = true
@@ -56,8 +62,11 @@ class _Part(NamedTuple):
     last_seq: int
 
 
-def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> None:
-    """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys)."""
+def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> list[str]:
+    """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys).
+
+    Returns the files with a line that is not as the schema says, signed as they are; nothing is taken from them.
+    """
     database.make("words")
     database.make("events")
     database.run("CREATE TABLE file (path VARCHAR, router INTEGER, first_seq BIGINT, last_seq BIGINT)")
@@ -66,8 +75,10 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> No
     if numbers:
         rows = [(number, router, False, 0) for router, number in numbers.items()]
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
+    unlike: list[str] = []
     for group, line_bytes in _groups(_parts(evidence.files), sizes):
-        _read(database, numbers, group, line_bytes)
+        unlike += _read_readable(database, numbers, group, line_bytes)
+    return unlike
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:
@@ -105,6 +116,20 @@ def _line_bytes(path: str) -> int:
     return longest
 
 
+def _read_readable(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
+    """Read them; if a line cannot be, each half apart. Returns the files that are to blame."""
+    try:
+        _read(database, numbers, parts, line_bytes)
+    except _UNLIKE:
+        paths = sorted({part.file.path for part in parts})
+        if len(paths) == 1:
+            return paths
+        first = set(paths[: len(paths) // 2])
+        halves = [part for part in parts if part.file.path in first], [p for p in parts if p.file.path not in first]
+        return [path for half in halves for path in _read_readable(database, numbers, half, line_bytes)]
+    return []
+
+
 def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> None:
     """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8."""
     links = database.directory / "files"
@@ -120,13 +145,20 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
         values += [(str(link), *span) for span in spans]
     database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", values)
     columns = ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in _NEEDED)
-    database.run(
-        _EVENTS.replace("{columns}", "{" + columns + "}"),
-        {"paths": f"{exact(str(links))}/*.jsonl", "line_bytes": line_bytes + 1, "epoch_ns": EPOCH_NS},
-    )
-    for link in links.iterdir():
-        link.unlink()
-    links.rmdir()
+    try:
+        database.run(
+            _EVENTS.replace("{columns}", "{" + columns + "}"),
+            {
+                "paths": f"{exact(str(links))}/*.jsonl",
+                "line_bytes": line_bytes + 1,
+                "epoch_ns": EPOCH_NS,
+                "count_max": COUNT_MAX,
+            },
+        )
+    finally:
+        for link in links.iterdir():
+            link.unlink()
+        links.rmdir()
 
 
 def gaps(database: Database) -> list[Gap]:

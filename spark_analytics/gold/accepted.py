@@ -11,23 +11,25 @@ from pyspark.sql import functions as F
 from spark_analytics.schema import GRACE_NS
 from spark_analytics.span import Span
 
-_COLUMNS = ("n", "ids", "due_ns", "recipients", "kind", "signer", "destination", "peer")
+_COLUMNS = ("n", "ids", "due_ns", "recipients")
+_SAID = ("kind", "signer", "destination", "peer")
 
 
 def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """`hole_first`: where the first hole begins that ends behind the line. `is_within`: accepted in the time asked for.
-    `is_over`: had it an end, the log would hold it."""
+    `is_over`: had its messages an end, the log would hold it."""
     order = Window.partitionBy("router", "parcel").orderBy("seq")
     columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
+    said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
     lines = rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
-        "router", "parcel", "seq", "t", "mono", "boot", *columns, F.row_number().over(order).alias("time")
+        "router", "parcel", "seq", "t", "mono", "boot", *columns, said.alias("said"), F.row_number().over(order).alias("time")
     )
-    ends = routers.select(F.col("number").alias("router"), "end_ns", "holes")
+    ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
+    is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
     return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
-        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "kind", "signer", "destination",
-        "peer", "ids", "recipients", "due_ns",
+        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients", "due_ns",
         F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))").alias("hole_first"),
-        F.expr(f"coalesce(due_ns + {GRACE_NS}L <= end_ns, false)").alias("is_over"),
+        is_over.alias("is_over"),
         span.is_within().alias("is_within"),
     )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the acceptance
-here to after the acknowledgement. Otherwise unknown. The recipient's clock minus the router's lies between lower_ns and
-upper_ns: it accepted after the router did, and before the router heard so.
+here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the router's lies between
+lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was for that router itself is at
+its goal, and accepted nowhere.
 """
 
 from __future__ import annotations
@@ -42,26 +43,40 @@ def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions
     bits = cut(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
     last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
     masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
-    line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n")
+    line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n", "said.destination")
     lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
     bit = F.explode(F.expr("sequence(0L, least(31L, n - 1 - 32 * block))"))
-    messages = lines.where("array_contains(recipients, recipient)").withColumn("bit", bit)
+    is_passed_on = "array_contains(recipients, recipient) AND NOT (destination <=> recipient)"
+    messages = lines.where(is_passed_on).withColumn("bit", bit)
     here = messages.where("(shiftright(mask, cast(bit AS int)) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
     return here.select(F.expr(ID).alias("id"), "taker", "router", "parcel", "i", "t", "acked_t").repartition(
         partitions, "id"
     )
 
 
-def handover(taken: DataFrame, accepted_id: DataFrame, routers: DataFrame) -> DataFrame:
-    """Each of them with what became of it."""
+def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
+    """Each of them with `there_t`: when the taker accepted that id first, null if it did not."""
     there = accepted_id.select("id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"))
-    logs = F.broadcast(
-        routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to")
+    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left")
+    return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t")
+
+
+def clock(met: DataFrame) -> DataFrame:
+    """Key (router, taker): bounds of the taker's clock minus the router's."""
+    return met.groupBy("router", "taker").agg(
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"), F.min(F.col("there_t") - F.col("t")).alias("upper_ns")
     )
-    reaches = "is_whole AND end_ns >= acked_t AND (pruned_to = 0 OR start_ns <= t)"
-    custody = f"CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN {reaches} THEN 'broken' ELSE 'unknown' END"
-    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left").join(logs, "taker", "left")
-    return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t", F.expr(custody).alias("custody"))
+
+
+def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
+    """Each of them with what became of it, by the taker's clock."""
+    logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
+    ends = "end_ns - acked_t >= coalesce(greatest(lower_ns, upper_ns), 0L)"
+    begins = "pruned_to = 0 OR start_ns - t <= coalesce(least(lower_ns, upper_ns), 0L)"
+    custody = f"""CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN is_whole AND {ends} AND ({begins}) THEN 'broken'
+        ELSE 'unknown' END"""
+    found = met.join(F.broadcast(clock), ["router", "taker"], "inner").join(logs, "taker", "left")
+    return found.select(*met.columns, "lower_ns", "upper_ns", F.expr(custody).alias("custody"))
 
 
 def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
@@ -70,7 +85,7 @@ def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
 
     sums = handover.groupBy("router", "taker").agg(
         F.count("*").alias("acked"), count("followed"), count("broken"), count("unknown"),
-        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"), F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+        F.max("lower_ns").alias("lower_ns"), F.max("upper_ns").alias("upper_ns"),
     )  # fmt: skip
     keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     found = named(sums.join(keys, "taker", "inner"), routers)

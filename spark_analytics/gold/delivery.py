@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import (
-    EVENTS, bits_of, contradiction_bits, cut, ended_bits, state_bits, times_of,
+    EVENTS, bits_of, contradiction_bits, cut, ended_bits, flying_bits, state_bits, times_of,
 )  # fmt: skip
 from spark_analytics.schema import ENDS, STATES
 
@@ -26,15 +26,16 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     )
     none = F.lit(0).cast("bigint")
     added = [
-        cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", none.alias("owed")),
+        cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", "is_flying", none.alias("owed")),
         cut_owed.select(
             "router", "parcel", "recipient", "block", F.expr("least(n - 32 * block, 32L)").alias("owed"),
-            F.lit(-1).alias("code"), none.alias("mask"), *LINE,
+            F.lit(-1).alias("code"), none.alias("mask"), F.lit(False).alias("is_flying"), *LINE,
         ),
     ]  # fmt: skip
     bits = added[0].unionByName(added[1], allowMissingColumns=True).groupBy("router", "parcel", "recipient", "block").agg(
         F.max("owed").alias("owed"),
         *(bits_of(event) for event in (*ENDS, "forwarded")),
+        flying_bits(),
         times_of("delivered").alias("deliveries"),
         times_of("forwarded").alias("forwards"),
         times_of("deferred").alias("deferred"),
@@ -42,13 +43,14 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         *(F.max(name).alias(name) for name in LINE),
     )  # fmt: skip
     rest = F.col("owed") - F.bit_count(ended_bits())
+    flying = F.bit_count(F.col("flying").bitwiseAND(F.bitwise_not(ended_bits()))).cast("bigint")
     is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
     return bits.select(
         "router", "parcel", "recipient", "block", *LINE, "owed", "deliveries", "forwards", "deferred", "events",
         *(F.bit_count(bits).cast("bigint").alias(name) for name, bits in state_bits().items()),
         F.when(is_hole, rest).otherwise(none).alias("unknown"),
-        F.when(~is_hole & ~is_over, rest).otherwise(none).alias("pending"),
-        F.when(~is_hole & is_over, rest).otherwise(none).alias("unaccounted"),
+        F.when(is_hole, none).when(is_over, flying).otherwise(rest).alias("pending"),
+        F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
     )  # fmt: skip
@@ -62,7 +64,7 @@ def units(blocks: DataFrame) -> DataFrame:
 
 
 def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
-    line = accepted.select("router", "parcel", "kind", "signer", "destination", "peer")
+    line = accepted.select("router", "parcel", "said.*")
     found = units.join(line, ["router", "parcel"], "inner")
     return named(found, routers).select(
         "router", "parcel", "recipient", "seq", "t", "minute", "kind", "signer", "destination", "peer", *SUMS, "due_ns",
@@ -70,13 +72,13 @@ def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataF
     )  # fmt: skip
 
 
-def by_window(blocks: DataFrame) -> DataFrame:
-    """Units added up by (router, recipient, minute, hole_first, is_within): all that the summary asks of them.
+def by_window(blocks: DataFrame, *more: str) -> DataFrame:
+    """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of them.
 
     `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one pending.
     """
     is_stray = F.col("owed") == 0
-    return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within").agg(
+    return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
         F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
         F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),

@@ -9,7 +9,7 @@ from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import event_of, is_event
 
 
-def waits(pieces: DataFrame) -> DataFrame:
+def waits(pieces: DataFrame, *more: str) -> DataFrame:
     """Pieces added up by event, minute of the accepted line, own minute (`ended_minute`) and bucket of the wait (null: of no
     interest, -1: one that cannot be).
 
@@ -18,10 +18,10 @@ def waits(pieces: DataFrame) -> DataFrame:
     wait = F.when(is_event("delivered", "acked"), F.col("wait_ns"))
     rows = pieces.select(
         "router", "recipient", "code", F.col("accepted_minute").alias("minute"), F.col("minute").alias("ended_minute"),
-        "is_within", "count", "depth", wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"),
+        "is_within", "count", "depth", wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"), *more,
     )  # fmt: skip
     rows = rows.withColumn("bucket", F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")))
-    return rows.groupBy("router", "recipient", "code", "minute", "ended_minute", "is_within", "bucket").agg(
+    return rows.groupBy("router", "recipient", "code", "minute", "ended_minute", "is_within", "bucket", *more).agg(
         F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns"), F.sum("outside").alias("outside"),
         F.max("depth").alias("depth_max"),
     )  # fmt: skip

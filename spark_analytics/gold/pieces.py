@@ -15,6 +15,8 @@ from spark_analytics.schema import ENDS
 from spark_analytics.span import Span
 
 EVENTS = (*ENDS, "forwarded", "deferred")
+COUNT_MAX = 1 << 40
+"""A range counts at most so many messages, whatever a line says."""
 STEP = 1 << 16
 """Arrival numbers are looked at in stretches of this many when a parcel is searched for."""
 
@@ -22,7 +24,7 @@ STEP = 1 << 16
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     """The ranges of outward lines. `has_more`: some lines have several."""
     lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
-    columns = ("router", "parcel", "recipient", "event", "t", "mono", "boot", "depth", "is_old")
+    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth", "is_old")
     found = lines.select(*columns, "range_first", "range_count")
     if has_more:
         more = lines.select(*columns, F.explode("more_ranges").alias("range"))
@@ -31,9 +33,9 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     return found.where("range_count > 0")
 
 
-def pieces(ranges: DataFrame, accepted: DataFrame, span: Span, has_old: bool) -> DataFrame:
+def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
     """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name no
-    parcel."""
+    parcel. `is_flying`: written to a link that is up where the log ends; in flight nothing expires."""
     placed = ranges.where("NOT is_old")
     if has_old:
         placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
@@ -47,12 +49,16 @@ def pieces(ranges: DataFrame, accepted: DataFrame, span: Span, has_old: bool) ->
     )
     is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
-    return placed.join(line, ["router", "parcel"], "left").select(
+    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links"))
+    is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
+    found = placed.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
+    return found.select(
         "router", "parcel", "recipient", code.alias("code"),
         F.coalesce(F.expr(f"greatest(0L, least(n, {offset}))"), F.lit(0)).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
-        F.col("range_count").alias("count"), "depth", "t", span.minute().alias("minute"), "accepted_minute", "is_within",
+        F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"), "accepted_minute", "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
+        F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
     )  # fmt: skip
 
 
@@ -99,6 +105,12 @@ def bits_of(event: str) -> Column:
     """All the bits of an event, in a group of cut pieces."""
     bits = F.when(is_event(event), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
     return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias(event)
+
+
+def flying_bits() -> Column:
+    """All that is in flight, in a group of cut pieces."""
+    bits = F.when(F.col("is_flying"), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
+    return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias("flying")
 
 
 def times_of(*events: str) -> Column:

@@ -16,7 +16,7 @@ def queues(waits: DataFrame, unit_windows: DataFrame) -> DataFrame:
     added = unit_windows.where("owed > 0").select("router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended"))
     ended = waits.select(
         "router", "recipient", F.col("ended_minute").alias("minute"), none.alias("added"),
-        F.when(is_event(*ENDS), F.col("count")).otherwise(none).alias("ended"), "depth_max",
+        F.when(is_event(*ENDS), F.col("count") - F.col("outside")).otherwise(none).alias("ended"), "depth_max",
     )  # fmt: skip
     sums = added.unionByName(ended, allowMissingColumns=True).groupBy("router", "recipient", "minute").agg(
         F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth_max").alias("depth_max")

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from spark_analytics.gold import abuse_hour, accepted, audit_window, custody, delivery, hop_latency, message, pieces
 from spark_analytics.gold import queue_minute, route_change
@@ -21,7 +22,8 @@ GOLD = (
 @dataclass(frozen=True)
 class Tables:
     """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key `router`,
-    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`; `has_old`: there are lines that name no parcel, `has_more`: with several ranges.
+    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was
+    started last (`run_seq`), since when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no parcel, `has_more`: with several ranges.
 
     What is used more than once is kept on disk until `forget`.
     """
@@ -54,7 +56,7 @@ class Tables:
     @cached_property
     def pieces(self) -> DataFrame:
         ranges = pieces.outward(self.rows, self.has_more)
-        return self._keep(pieces.pieces(ranges, self.accepted, self.span, self.has_old))
+        return self._keep(pieces.pieces(ranges, self.accepted, self.routers, self.span, self.has_old))
 
     @cached_property
     def blocks(self) -> DataFrame:
@@ -83,11 +85,30 @@ class Tables:
     @cached_property
     def handover(self) -> DataFrame:
         taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
-        return self._keep(custody.handover(taken, self.accepted_id, self.routers))
+        met = self._keep(custody.met(taken, self.accepted_id))
+        return custody.judged(met, custody.clock(met), self.routers)
 
     @cached_property
     def custody(self) -> DataFrame:
         return custody.custody(self.handover, self.routers)
+
+    @cached_property
+    def lines(self) -> DataFrame:
+        """Messages accepted (`n`) by router and minute."""
+        return self.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
+
+    @cached_property
+    def distinct(self) -> DataFrame:
+        return custody.distinct_id(self.accepted_id)
+
+    @cached_property
+    def repeats(self) -> DataFrame:
+        return custody.repeated_delivery(self.pieces, self.accepted, self.accepted_id)
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """Route changes counted (`changes`) by router, minute, event and subject."""
+        return self.route_change.groupBy("router", "minute", "event", "subject").agg(F.count("*").alias("changes"))
 
     @cached_property
     def route_change(self) -> DataFrame:

@@ -12,7 +12,7 @@ messages AS (
 ),
 ends AS (
     SELECT line, recipient, block,
-        delivered | acked | unconfirmed | refused | expired | dropped | evicted AS mask
+        delivered | acked | unconfirmed | refused | expired | dropped | evicted | flying AS mask
     FROM block SEMI JOIN lost USING (line, recipient)
 ),
 first_lost AS (

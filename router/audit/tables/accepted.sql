@@ -31,7 +31,7 @@ SELECT
     boots.id AS boot, line.kind, signers.id AS signer, destinations.id AS destination, peers.id AS peer,
     line.due_ns,
     hole.first_seq AS hole_first,
-    line.due_ns <= log_end.end_ns - getvariable('grace_ns') AS is_over,
+    NOT is_doubted AND greatest(line.due_ns, settled_ns) <= end_ns - getvariable('grace_ns') AS is_over,
     least(line.t, getvariable('as_of_ns')) >= getvariable('since_ns')
         AND least(line.t, getvariable('as_of_ns')) < getvariable('until_ns') AS is_within
 FROM accepted_line line

@@ -10,11 +10,12 @@ SELECT
     coalesce(bit_or(mask) FILTER (event = 'dropped'), 0) AS dropped,
     coalesce(bit_or(mask) FILTER (event = 'evicted'), 0) AS evicted,
     coalesce(bit_or(mask) FILTER (event = 'forwarded'), 0) AS forwarded,
+    coalesce(bit_or(mask) FILTER (is_flying), 0) AS flying,
     coalesce(sum(bit_count(mask)) FILTER (event = 'delivered'), 0)::BIGINT AS deliveries,
     coalesce(sum(bit_count(mask)) FILTER (event = 'forwarded'), 0)::BIGINT AS forwards,
     coalesce(sum(bit_count(mask)) FILTER (event = 'deferred'), 0)::BIGINT AS deferred
 FROM (
-    SELECT line, recipient, event, block, n,
+    SELECT line, recipient, event, is_flying, block, n,
         bits_below(stop - 32 * block) - bits_below(start - 32 * block) AS mask
     FROM (
         SELECT *, unnest(range(start >> 5, ((stop - 1) >> 5) + 1)) AS block

@@ -39,24 +39,35 @@ messages AS (
         )
         WHERE (mask >> bit::INTEGER) & 1 = 1
     )
+),
+met AS (
+    SELECT here.*, acked_t, there.t AS there_t
+    FROM messages here
+    JOIN acks USING (line, recipient)
+    LEFT JOIN accepted_there there
+        ON there.router = here.taker AND there.low = here.low AND there.high = here.high
+),
+-- The taker's clock minus the router's: it accepted after the router did, and before the router heard so.
+clock AS (
+    SELECT router, recipient, max(there_t - acked_t) AS lower_ns, min(there_t - t) AS upper_ns
+    FROM met
+    GROUP BY router, recipient
 )
 SELECT
-    here.line, here.router, here.recipient, here.i, here.t, acked_t, there.t AS there_t,
+    line, met.router, met.recipient, i, met.t, acked_t, there_t, lower_ns, upper_ns,
     CASE
-        WHEN there.t IS NOT NULL THEN 'followed'
-        -- Its log is whole and goes from before the acceptance here to after the acknowledgement.
-        WHEN is_whole AND end_ns >= acked_t AND (pruned_to = 0 OR start_ns <= here.t) THEN 'broken'
+        WHEN there_t IS NOT NULL THEN 'followed'
+        -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement.
+        WHEN is_whole AND end_ns >= acked_t::HUGEINT + coalesce(greatest(lower_ns, upper_ns), 0)
+            AND (pruned_to = 0 OR start_ns <= met.t::HUGEINT + coalesce(least(lower_ns, upper_ns), 0)) THEN 'broken'
         ELSE 'unknown'
     END AS custody
-FROM messages here
-JOIN acks USING (line, recipient)
-JOIN routers taker ON taker.router = here.taker
-LEFT JOIN log_end ON log_end.router = here.taker
-LEFT JOIN accepted_there there
-    ON there.router = here.taker AND there.low = here.low AND there.high = here.high;
+FROM met
+JOIN clock USING (router, recipient)
+JOIN routers taker ON taker.router = met.taker
+LEFT JOIN log_end ON log_end.router = met.taker;
 
--- The recipient's clock minus the router's lies between lower_ns and upper_ns: it accepted after the router did, and
--- before the router heard so.
+-- The recipient's clock minus the router's lies between lower_ns and upper_ns.
 CREATE TEMP TABLE custody AS
 SELECT
     routers.key AS router, keys.key AS recipient,
@@ -64,7 +75,7 @@ SELECT
     count(*) FILTER (custody = 'followed') AS followed,
     count(*) FILTER (custody = 'broken') AS broken,
     count(*) FILTER (custody = 'unknown') AS unknown,
-    max(there_t - acked_t) AS lower_ns,
-    min(there_t - t) AS upper_ns
+    any_value(lower_ns) AS lower_ns,
+    any_value(upper_ns) AS upper_ns
 FROM handover JOIN routers USING (router) JOIN keys ON keys.id = handover.recipient
-GROUP BY ALL;
+GROUP BY routers.key, keys.key;

@@ -20,6 +20,9 @@ WITH counts AS NOT MATERIALIZED (
             | ((delivered | acked | unconfirmed | refused | expired) & dropped)
             | ((delivered | acked | unconfirmed | refused | expired | dropped) & evicted)
         ) AS contradictions,
+        bit_count(
+            flying & (~(delivered | acked | unconfirmed | refused | expired | dropped | evicted))
+        ) AS flying,
         bit_count(forwarded) AS forwarded,
         deliveries, forwards, deferred
     FROM block
@@ -44,8 +47,10 @@ SELECT
     coalesce(dropped, 0)::INTEGER AS dropped,
     coalesce(evicted, 0)::INTEGER AS evicted,
     CASE WHEN hole_first IS NOT NULL THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unknown,
-    CASE WHEN hole_first IS NULL AND NOT is_over THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS pending,
-    CASE WHEN hole_first IS NULL AND is_over THEN accepted.n - coalesce(ended, 0) ELSE 0 END::INTEGER AS unaccounted,
+    CASE WHEN hole_first IS NOT NULL THEN 0 WHEN is_over THEN coalesce(flying, 0)
+        ELSE accepted.n - coalesce(ended, 0) END::INTEGER AS pending,
+    CASE WHEN hole_first IS NULL AND is_over
+        THEN accepted.n - coalesce(ended + flying, 0) ELSE 0 END::INTEGER AS unaccounted,
     coalesce(deliveries, 0)::BIGINT AS deliveries,
     coalesce(forwards, 0)::BIGINT AS forwards,
     coalesce(forwarded, 0)::INTEGER AS forwarded,

@@ -24,6 +24,7 @@ CREATE TABLE events (
     range_count BIGINT USING COMPRESSION uncompressed,
     more_ranges BIGINT[][],
     reason VARCHAR,
+    link BIGINT USING COMPRESSION uncompressed,
     depth BIGINT USING COMPRESSION uncompressed,
     fields MAP(VARCHAR, VARCHAR)
 );

@@ -1,9 +1,28 @@
--- Where each router's events begin and end: the time as its clock had it.
+-- Where each router's events begin and end: the time as its clock had it. run_seq: its last start. Since settled_ns its
+-- clock has not jumped and it was not started again; while is_doubted it lets nothing expire.
 CREATE TEMP TABLE log_end AS
 SELECT
     router,
     arg_min(t, seq) AS start_ns,
-    max(seq) AS seq,
-    arg_max(t, seq) AS end_ns
+    max(seq) AS last_seq,
+    arg_max(t, seq) AS end_ns,
+    coalesce(max(seq) FILTER (event = 'start'), 0) AS run_seq,
+    coalesce(arg_max(t, seq) FILTER (event IN ('start', 'clock_step')), 0) AS settled_ns,
+    coalesce(
+        arg_max(coalesce(fields['doubted'] = 'true', FALSE), seq) FILTER (event IN ('start', 'clock_step')), FALSE
+    ) AS is_doubted
 FROM events
 GROUP BY router;
+
+-- Links that are up where the log ends: what was written to one of these and has no end is in flight, and in flight
+-- nothing expires.
+CREATE TEMP TABLE open_link AS
+SELECT router, link
+FROM (
+    SELECT events.router, try_cast(fields['link'] AS BIGINT) AS link,
+        max(seq) FILTER (event = 'link_up') AS up_seq, max(seq) FILTER (event = 'link_down') AS down_seq
+    FROM events JOIN log_end USING (router)
+    WHERE event IN ('link_up', 'link_down') AND seq > run_seq
+    GROUP BY ALL
+)
+WHERE link IS NOT NULL AND up_seq > coalesce(down_seq, 0);

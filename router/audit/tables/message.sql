@@ -21,6 +21,9 @@ bits AS (
         sum(((expired & (~(delivered | acked | unconfirmed | refused))) >> bit) & 1) AS expired,
         sum(((dropped & (~(delivered | acked | unconfirmed | refused | expired))) >> bit) & 1) AS dropped,
         sum(((evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) >> bit) & 1) AS evicted,
+        sum(((
+            flying & (~(delivered | acked | unconfirmed | refused | expired | dropped | evicted))
+        ) >> bit) & 1) AS flying,
         sum(((acked & (~delivered) & is_beyond) >> bit) & 1) AS beyond
     FROM (
         SELECT block.*, unnest(range(32))::INTEGER AS bit,
@@ -42,6 +45,7 @@ judged AS (
         coalesce(delivered, 0) AS delivered, coalesce(acked, 0) AS acked, coalesce(unconfirmed, 0) AS unconfirmed,
         coalesce(refused, 0) AS refused, coalesce(expired, 0) AS expired, coalesce(dropped, 0) AS dropped,
         coalesce(evicted, 0) AS evicted, coalesce(broken, 0) AS broken, coalesce(beyond, 0) AS beyond,
+        coalesce(flying, 0) AS flying,
         hole_first, is_over,
         coalesce(recipients.owed, 0) - coalesce(
             delivered + acked + unconfirmed + refused + expired + dropped + evicted, 0
@@ -65,8 +69,8 @@ SELECT
     sum(dropped)::BIGINT AS dropped,
     sum(evicted)::BIGINT AS evicted,
     coalesce(sum(open) FILTER (hole_first IS NOT NULL), 0)::BIGINT AS unknown,
-    coalesce(sum(open) FILTER (hole_first IS NULL AND NOT is_over), 0)::BIGINT AS pending,
-    coalesce(sum(open) FILTER (hole_first IS NULL AND is_over), 0)::BIGINT AS unaccounted,
+    coalesce(sum(CASE WHEN is_over THEN flying ELSE open END) FILTER (hole_first IS NULL), 0)::BIGINT AS pending,
+    coalesce(sum(open - flying) FILTER (hole_first IS NULL AND is_over), 0)::BIGINT AS unaccounted,
     sum(broken)::BIGINT AS broken,
     sum(beyond)::BIGINT AS beyond
 FROM judged

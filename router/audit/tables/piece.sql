@@ -5,11 +5,12 @@ WITH outward_line AS NOT MATERIALIZED (
     SELECT * FROM events WHERE recipient IS NOT NULL AND try_cast(event AS outward) IS NOT NULL
 ),
 ranges AS NOT MATERIALIZED (
-    SELECT router, t, mono, boot, event, recipient, parcel, depth, range_first AS first, range_count AS count
+    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth,
+        range_first AS first, range_count AS count
     FROM outward_line
     WHERE range_count > 0
     UNION ALL
-    SELECT router, t, mono, boot, event, recipient, parcel, depth, range[1], range[2]
+    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, range[1], least(range[2], getvariable('count_max'))
     FROM (SELECT *, unnest(more_ranges) AS range FROM outward_line WHERE more_ranges IS NOT NULL)
     WHERE range[2] > 0
 ),
@@ -27,6 +28,7 @@ SELECT
     CASE WHEN accepted.n IS NULL THEN 0
         ELSE greatest(0, least(accepted.n, placed.first - placed.parcel + count::HUGEINT)) END::INTEGER AS stop,
     count, depth, placed.t,
+    event = 'forwarded' AND open_link.link IS NOT NULL AND placed.seq > run_seq AS is_flying,
     minute_of(placed.t) AS minute,
     accepted.minute AS accepted_minute,
     accepted.is_within,
@@ -37,4 +39,6 @@ SELECT
 FROM placed
 JOIN keys recipients ON recipients.key = placed.recipient
 LEFT JOIN keys boots ON boots.key = placed.boot
-LEFT JOIN accepted ON accepted.router = placed.router AND accepted.parcel = placed.parcel;
+LEFT JOIN accepted ON accepted.router = placed.router AND accepted.parcel = placed.parcel
+LEFT JOIN open_link ON open_link.router = placed.router AND open_link.link = placed.link
+JOIN log_end ON log_end.router = placed.router;

@@ -4,7 +4,7 @@ WITH changes AS (
     SELECT router, recipient, minute, n AS added, 0 AS ended, NULL AS depth
     FROM owed JOIN accepted USING (line)
     UNION ALL
-    SELECT router, recipient, minute, 0, CASE WHEN event IN ('forwarded', 'deferred') THEN 0 ELSE count END, depth
+    SELECT router, recipient, minute, 0, CASE WHEN event IN ('forwarded', 'deferred') THEN 0 ELSE stop - start END, depth
     FROM piece
 ),
 sums AS (

@@ -98,4 +98,3 @@ def test_bits_count_as_sets_do(
     assert found["deferred"] == model.total("deferred")
     ends = [sum(counts[end] > 0 for end in ENDS) for counts in model.events.values()]
     assert found["contradictions"] == sum(count > 1 for count in ends)
-

@@ -1,0 +1,318 @@
+"""The audit of logs that grow: the same tables and the same summary after every batch of new segments.
+
+    spark-submit --py-files spark_analytics.zip spark_analytics/streaming.py LOGS... --out OUT --once
+
+One file stream names the segments that are new; each batch goes on from the state of the one before (`state`), which is kept
+below OUT with the checkpoint. A batch that was killed is done again and overwrites what it had written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics import audit, bronze, ed25519, silver, summary
+from spark_analytics.evidence import NO_LOG, Evidence, judge
+from spark_analytics.findings import find, rows
+from spark_analytics.footer import Verify, decode_line, read_footer
+from spark_analytics.gold import audit_window, delivery, hop_latency, queue_minute
+from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, increment
+from spark_analytics.log_files import FileFacts, Problem
+from spark_analytics.page import render
+from spark_analytics.schema import role
+from spark_analytics.session import local_session, prepare
+from spark_analytics.silver import Part
+from spark_analytics.span import Span
+from spark_analytics.state import REPLACED, State, Store
+from spark_analytics.writer import Writer
+
+FILES = "path string, modificationTime timestamp, length long, content binary"
+Clock = Callable[[], int]
+"""The audit's now, in ns."""
+Report = Callable[[str], None]
+
+
+def run_stream(
+    spark: SparkSession,
+    paths: Sequence[str],
+    out: str,
+    *,
+    every_s: float | None = None,
+    as_of: Clock = time.time_ns,
+    files_max: int | None = None,
+    verify: Verify = ed25519.verify,
+    report: Report = lambda what: None,
+) -> dict[str, Any] | None:
+    """Audit what is new in these directories: once, or every so many seconds until the query is stopped.
+
+    The last summary is returned, None if there never was a log. `files_max`: so many new files make one batch at most.
+    """
+    prepare(spark)
+    stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
+    trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
+    found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
+    query = (
+        found.writeStream.foreachBatch(stream.take)
+        .option("checkpointLocation", f"{stream.out}/checkpoint")
+        .trigger(**trigger)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return stream.summary if stream.summary is not None else latest(spark, out)
+
+
+def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
+    """The summary that stands in `out`."""
+    try:
+        lines = spark.read.text(f"{out.rstrip('/')}/summary.json").collect()
+    except AnalysisException as error:
+        if error.getErrorClass() != "PATH_NOT_FOUND":
+            raise
+        return None
+    return dict(json.loads(lines[0].value)) if lines else None
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - of any file system
+
+
+def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
+    reader = spark.readStream.format("binaryFile").schema(FILES)
+    reader = reader.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl")
+    if files_max is not None:
+        reader = reader.option("maxFilesPerTrigger", files_max)
+    try:
+        return reader.load(path).select(F.col("_metadata.file_path").alias("uri"))
+    except AnalysisException as error:
+        if error.getErrorClass() != "PATH_NOT_FOUND":
+            raise
+        said = f"there is nothing at {path}: name the log directory of a node, or a directory above several"
+        raise bronze.NothingToRead(said) from None
+
+
+class Stream:
+    """Takes batch after batch; all that lasts is below `out`."""
+
+    def __init__(
+        self, spark: SparkSession, paths: Sequence[str], out: str, as_of: Clock, verify: Verify, report: Report
+    ) -> None:
+        self.spark = spark
+        self.paths = paths
+        self.out = out.rstrip("/")
+        self.store = Store(spark, self.out)
+        self.writer = Writer(self.out)
+        self.summary: dict[str, Any] | None = None
+        self._as_of = as_of
+        self.verify = verify
+        self._report = report
+
+    def __repr__(self) -> str:
+        return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        """One batch: the names of new files."""
+        began = time.monotonic()
+        span = Span(self._as_of())
+        base = self.store.base(number)
+        self.store.clear(base.unused)
+        files = _Files(self, base, {bronze.name_of(row.uri): row.uri for row in batch.collect()})
+        self._report(f"batch {number}: {len(files.new)} new files of {len(files.facts)}")
+        why = _outdated(base, span, files)
+        run = {"files": len(files.facts), "bytes": files.size, "spark": self.spark.version, "batch": number}
+        try:
+            if base.full:
+                raise NotIncremental(base.full)
+            try:
+                if why:
+                    raise Rebuild(why)
+                found, evidence = self._grown(base, files, span, number, run)
+            except Rebuild as reason:
+                run["rebuilt"] = str(reason)
+                self._report(f"everything is read again: {reason}")
+                unused = tuple(part for parts in base.parts.values() for part in parts)
+                found, evidence = self._grown(State(unused=unused), files, span, number, run)
+                self.store.clear(part for part in unused if not part.startswith("state/"))
+        except NotIncremental as reason:
+            run["full"] = str(reason)
+            self._report(f"all logs are audited at once: {reason}")
+            found = self._full(base, files, span, number, str(reason))
+            found["run"] |= run
+        else:
+            audit.write_ledger(self.spark, evidence, found, self.writer)
+        found["run"]["seconds"] = round(time.monotonic() - began, 3)
+        self.summary = found
+        if "://" not in self.out:
+            (Path(self.out) / "report.html").write_text(render(found), "utf-8")
+        self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
+
+    def _grown(
+        self, base: State, files: _Files, span: Span, number: int, run: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Evidence]:
+        """Write what is steady; the summary also counts what may change yet."""
+        steady, passing = files.split(base, span)
+        made = increment(self.store, base, files.evidence, files.lines(steady), span)
+        state = self._keep(made, files, steady, number)
+        if passing:
+            made = increment(self.store, state, files.evidence, files.lines(passing), span)
+        return self._said(made, span, run), made.evidence
+
+    def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int) -> State:
+        base, store = made.base, self.store
+        parts = {table: found for table, found in base.parts.items() if table not in REPLACED}
+        written = made.written | files.notes(steady, is_fresh=base.batch < 0)
+        for table, found in written.items():
+            if not isinstance(found, list) or found:
+                parts[table] = (*parts.get(table, ()), store.write(table, number, store.frame(table, found)))
+        for table, rows_ in made.gold.items():
+            parts[table] = (*parts.get(table, ()), store.publish(table, number, rows_))
+        replaced = [part for table in REPLACED for part in base.parts.get(table, ())]
+        unused = tuple({*base.unused, *replaced} - {part for found in parts.values() for part in found})
+        state = replace(made.state, batch=number, parts=parts, unused=unused, open_rows=store.count(parts["open"]))
+        state = store.fold(state, number)
+        store.commit(state)
+        return state
+
+    def _said(self, made: Increment, span: Span, run: Mapping[str, Any]) -> dict[str, Any]:
+        """The summary; the tables that are written whole."""
+        tables = made.tables
+        for name, table in (
+            ("delivery_open", delivery.delivery(tables.units.where("unknown + pending + unaccounted > 0"),
+                                                tables.accepted, tables.routers)),
+            ("hop_latency", hop_latency.hop_latency(tables.waits, tables.routers)),
+            ("queue_minute", queue_minute.queue_minute(tables.queues, tables.routers)),
+            ("abuse_hour", tables.abuse_hour),
+            ("custody", tables.custody),
+            ("audit_window", audit_window.audit_window(tables.unit_windows, tables.routers)),
+        ):  # fmt: skip
+            self.writer.write(name, table)
+        findings = find(self.spark, tables, made.words)
+        return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
+
+    def _full(self, base: State, files: _Files, span: Span, number: int, why: str) -> dict[str, Any]:
+        """All of the logs by one audit; the state is which files there are."""
+        given = audit.Given(files.uris, files.listed)
+        found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
+        parts = {table: base.parts.get(table, ()) for table in ("facts", "authentic")}
+        for table, new in files.notes((), is_fresh=False).items():
+            if new:
+                parts[table] = (*parts[table], self.store.write(table, number, self.store.frame(table, new)))
+        self.store.commit(State(number, span.as_of_ns, full=why, parts=parts))
+        return found
+
+
+class _Files:
+    """The files that the stream has named so far, and what they prove together."""
+
+    def __init__(self, stream: Stream, base: State, found: Mapping[str, str]) -> None:
+        spark, store = stream.spark, stream.store
+        known = {row["path"]: row for row in rows(store.read(base, "facts"))}
+        self.new = {name: uri for name, uri in found.items() if name not in known and role(name) is not None}
+        self.uris = {path: row["uri"] for path, row in known.items()} | self.new
+        self.facts = {path: _facts(row) for path, row in known.items()}
+        changing = {path: uri for path, uri in self.uris.items() if path in self.new or role(path) != "segment"}
+        self.facts |= {fact.path: fact for fact in bronze.facts_of(spark, changing)}
+        self.size = sum(fact.size for fact in self.facts.values())
+        self.listed = [
+            Problem(path, 0, NO_LOG)
+            for path in stream.paths
+            if not any(name.startswith(bronze.name_of(path).rstrip("/") + "/") for name in self.facts)
+        ]
+        self._known = {row["footer"] for row in rows(store.read(base, "authentic"))}
+        self.evidence = judge(
+            self.facts.values(), lambda name: bronze.content_of(spark, self.uris[name]), listed=self.listed,
+            known=self._known, verify=stream.verify,
+        )  # fmt: skip
+        statuses = {file.path: file.status for file in self.evidence.files}
+        parts = silver.parts(self.evidence.files)
+        self.good = {(*part[1:], self.facts[part.file].digest): part for part in parts if statuses[part.file] == "good"}
+        self._tails = [part for part in parts if statuses[part.file] == "tail"]
+        self.counted = {
+            (row["router"], row["first_seq"], row["last_seq"], row["digest"])
+            for row in rows(store.read(base, "counted"))
+        }
+
+    def split(self, base: State, span: Span) -> tuple[list[Part], list[Part]]:
+        """The segments to be counted for good; and what may change yet: tails, and what is later than the audit's now."""
+        counted = self.counted if base.batch >= 0 else set()
+        left = [part for key, part in sorted(self.good.items()) if key not in counted]
+        ahead = [part for part in left if read_footer(decode_line(self.facts[part.file].last)).max_t > span.as_of_ns]
+        return [part for part in left if part not in ahead], [*ahead, *self._tails]
+
+    def lines(self, parts: Sequence[Part]) -> Lines:
+        return Lines(parts, self.uris, sum(self.facts[name].size for name in {part.file for part in parts}))
+
+    def notes(self, steady: Sequence[Part], *, is_fresh: bool) -> dict[str, list[dict[str, Any]]]:
+        """What the state keeps of them; all of it, or what is new."""
+        facts = [fact for name, fact in sorted(self.facts.items()) if is_fresh or name in self.new]
+        authentic = self.evidence.authentic - (set() if is_fresh else self._known)
+        names = ("router", "first_seq", "last_seq", "digest")
+        return {
+            "facts": [{**fact._asdict(), "uri": self.uris[fact.path]} for fact in facts],
+            "authentic": [{"footer": name} for name in sorted(authentic)],
+            "counted": [dict(zip(names, (*part[1:], self.facts[part.file].digest), strict=True)) for part in steady],
+        }
+
+
+def _facts(row: Mapping[str, Any]) -> FileFacts:
+    return FileFacts(row["path"], row["size"], bytes(row["head"]), bytes(row["last"]), row["digest"], row["error"])
+
+
+def _outdated(base: State, span: Span, files: _Files) -> str:
+    """Why what was added up before does not hold now; "": it does."""
+    if base.batch < 0:
+        return ""
+    if span.as_of_ns < base.as_of_ns:
+        return f"the audit's now is {summary.utc(span.as_of_ns)}, before that of the batch before"
+    if base.is_ahead and span.as_of_ns != base.as_of_ns:
+        return "lines were counted whose time had not come, against what their segment's footer says"
+    if gone := sorted(files.counted - files.good.keys()):
+        router, first, last, _ = gone[0]
+        return f"events {first} to {last} of {router} were counted and do not count any more, as files that came later show"
+    return ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="streaming", description="Audit event logs as they grow.")
+    parser.add_argument("paths", nargs="+", metavar="LOGS", help="directories that hold event logs")
+    parser.add_argument("--out", required=True, help="where the tables, the state and the summary are kept")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--once", action="store_true", help="audit what is new, and end (the default)")
+    when.add_argument("--every", type=float, metavar="SECONDS", help="go on until stopped")
+    parser.add_argument("--as-of", type=int, metavar="NS", help="the audit's now, Unix ns; without it, the clock's")
+    parser.add_argument("--files-max", type=int, help="new files in one batch at most")
+    parser.add_argument("--json", action="store_true", help="print the summary")
+    given = parser.parse_args(arguments)
+    spark = SparkSession.getActiveSession() or local_session()
+    as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
+    try:
+        found = run_stream(
+            spark, given.paths, given.out, every_s=given.every, as_of=as_of, files_max=given.files_max,
+            report=lambda what: print(what, file=sys.stderr, flush=True),
+        )  # fmt: skip
+    except bronze.NothingToRead as error:
+        print(error, file=sys.stderr)
+        return 2
+    if found is None:
+        print("no event log came: nothing was audited", file=sys.stderr)
+        return 2
+    print(json.dumps(found) if given.json else f"verdict: {found['verdict']}; {given.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
