@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import msgspec
 
+from router.audit.database import scratch
+from router.audit.listing import Listing, list_logs
 from router.core.codec import Malformed
 from router.core.line import Line, decode_line, encode_lines, rows
 from router.core.segment import header
@@ -22,6 +25,20 @@ ROUNDS_MAX = 100_000
 
 Ask = Callable[[Home, str, str], Any]
 """Asks the running node of a home one word with one argument; its answer, decoded."""
+
+
+@contextmanager
+def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
+    """The log files below the paths, and while this lasts the tails of those that are homes of nodes."""
+    with ExitStack() as stack:
+        given: list[Path] = []
+        for path in paths:
+            home = Home(path) if path.is_dir() else None
+            if home and home.holds_node:
+                given += node_paths(home, stack.enter_context(scratch()), ask)
+            else:
+                given.append(path)
+        yield list_logs(given)
 
 
 def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:

@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "why": Entry("router.cli.why:why", "What became of a message."),
     "config": Entry("router.cli.settings:config", "Check and show the configuration."),
     "audit": Entry("router.cli.audit:audit", "Say what became of every message in event logs, and prove it."),
+    "audit-export": Entry("router.cli.audit_export:audit_export", "Logs to give away, without a key in them."),
     "audit-sample": Entry("router.cli.audit_sample:audit_sample", "Logs of a made-up fleet, and the truth about them."),
     "bench": Entry("router.bench.command:bench", "Measure this machine."),
     "demo": Entry("router.demo.command:demo", "A core and two edges on this machine: killed, restarted, counted."),

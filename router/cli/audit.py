@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import time
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,14 +103,12 @@ def audit(
 
     if memory < MEMORY_BYTES_MIN:
         raise click.UsageError(f"--memory {memory} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
-    if engine == "spark":
-        raise Failure(Exit.FAILED, "the Spark engine is not there yet; `--engine local` gives the same numbers")
     now = _instant(as_of, time.time_ns())
     span = Span(now, _instant(since, now, 0), _instant(until, now, NS_MAX))
     if span.since_ns >= span.until_ns:
         raise click.UsageError("--since must lie before --until")
     try:
-        summary = _audited(paths, span, memory, out)
+        summary = _audited(paths, span, memory, out, engine)
     except (AuditFailed, NothingToRead) as error:
         raise Failure(Exit.FAILED, str(error)) from None
     if as_json:
@@ -128,33 +125,22 @@ def _instant(given: float | None, now_ns: int, default_ns: int | None = None) ->
     return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given
 
 
-def _audited(paths: tuple[Path, ...], span: Any, memory: int, out: Path | None) -> dict[str, Any]:
-    """The local engine's summary, with what it is doing on the terminal."""
+def _audited(paths: tuple[Path, ...], span: Any, memory: int, out: Path | None, engine: str) -> dict[str, Any]:
+    """The engine's summary, with what it is doing on the terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from router.audit.database import scratch
-    from router.audit.engine import audit
-    from router.audit.listing import list_logs
-    from router.audit.tail import node_paths
+    from router.audit import engine as local
+    from router.audit import spark
+    from router.audit.tail import logs_of
     from router.cli.ask import ask
-    from router.settings.home import Home
 
     looks = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    console = Console(stderr=True)
-    with ExitStack() as stack:
-        given: list[Path] = []
-        for path in paths:
-            home = Home(path) if path.is_dir() else None
-            if home and home.holds_node:
-                given += node_paths(home, stack.enter_context(scratch()), ask)
-            else:
-                given.append(path)
-        progress = stack.enter_context(
-            Progress(*looks, console=console, transient=True, disable=not sys.stderr.isatty())
-        )
+    progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with logs_of(paths, ask) as listing, progress:
         task = progress.add_task("", total=1.0)
+        audit = spark.audit if engine == "spark" else local.audit
         return audit(
-            list_logs(given), span, memory_bytes=memory, out=out,
+            listing, span, memory_bytes=memory, out=out,
             report=lambda what, part: progress.update(task, description=what, completed=part),
         )  # fmt: skip

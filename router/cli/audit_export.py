@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +12,12 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
 
+if TYPE_CHECKING:
+    from router.audit.pseudonyms import Pseudonyms
+
 
 @click.command("audit-export", cls=Command)
-@click.argument("paths", nargs=-1, metavar="PATH…", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="PATH…", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="New or empty.")
 @click.option(
     "--secret", required=True, metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
@@ -26,28 +30,42 @@ def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose:
 
     The figures of `router audit DIR` are those of the logs. Nobody without the secret can tell whose names these are.
     """
-    from router.audit.export import export, secret_from
+    from router.audit.database import AuditFailed
+    from router.audit.export import ExportError, secret_from
+    from router.audit.listing import NothingToRead
     from router.audit.pseudonyms import Pseudonyms
 
-    names = Pseudonyms(secret_from(secret))
-    if whose is not None:
-        raw = whose.strip().lower()
-        if not re.fullmatch("[0-9a-f]{64}", raw):
-            raise Failure(
-                Exit.USAGE, f"{whose!r} is not a key or an id of 64 hex digits; `router id --json` prints one"
-            )
-        found = {"key": names.key(raw), "id": names.id(raw)}
-        if as_json:
-            say_json(found)
+    try:
+        names = Pseudonyms(secret_from(secret))
+        if whose is not None:
+            _name(names, whose, as_json)
+        elif not paths or out is None:
+            said = "name the logs (a node's home or log directory), and with --out where the export goes"
+            raise click.UsageError(said)
         else:
-            facts([("as a key", found["key"]), ("as a message", found["id"])])
-        return
-    if not paths or out is None:
-        raise click.UsageError("name the logs (a node's home or log directory), and with --out where the export goes")
-    from router.audit.engine import evidence_of
-    from router.audit.tail import logs_of
+            _export(paths, out, names, as_json)
+    except (AuditFailed, ExportError, NothingToRead) as error:
+        raise Failure(Exit.FAILED, str(error)) from None
 
-    with logs_of(paths) as listing:
+
+def _name(names: Pseudonyms, whose: str, as_json: bool) -> None:
+    raw = whose.strip().lower()
+    if not re.fullmatch("[0-9a-f]{64}", raw):
+        raise Failure(Exit.USAGE, f"{whose!r} is not a key or an id: 64 hex digits, as `--json` prints them")
+    found = {"key": names.key(raw), "id": names.id(raw)}
+    if as_json:
+        say_json(found)
+    else:
+        facts([("as a key", found["key"]), ("as a message", found["id"])])
+
+
+def _export(paths: tuple[Path, ...], out: Path, names: Pseudonyms, as_json: bool) -> None:
+    from router.audit.engine import evidence_of
+    from router.audit.export import export
+    from router.audit.tail import logs_of
+    from router.cli.ask import ask
+
+    with logs_of(paths, ask) as listing:
         evidence, _ = evidence_of(listing)
         said = export(evidence.files, out, names)
     for problem in evidence.problems:
