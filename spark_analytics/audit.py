@@ -18,7 +18,7 @@ from .findings import Rows, find, rows, tally
 from .footer import Verify
 from .gold.names import named
 from .gold.tables import Tables
-from .log_files import Problem
+from .log_files import FileFacts, Problem
 from .page import render
 from .session import prepare
 from .span import Span
@@ -35,10 +35,11 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is read: log files by name, with their URIs, and what was wrong with the paths."""
+    """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are known."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
+    facts: Sequence[FileFacts] = ()
 
 
 def audit(
@@ -58,7 +59,7 @@ def audit(
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
-    facts = bronze.facts_of(spark, given.uris)
+    facts = [*bronze.facts_of(spark, given.uris), *given.facts]
     evidence = judge(facts, content, listed=given.problems, verify=verify)
     size = sum(one.size for one in facts)
     unlike: set[str] = set()
@@ -68,7 +69,8 @@ def audit(
         if writer:
             events = _silver(spark, events, span, writer)
         tables, words, evidence = _tables(spark, events, evidence, span, size)
-        more = {bronze.name_of(row["reason"]) for row in words if row["event"] == silver.UNLIKE}
+        names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
+        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
         if not more:
             break
         tables.forget()
@@ -86,7 +88,7 @@ def audit(
     finally:
         tables.forget()
     run = {
-        "files": len(given.uris), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
+        "files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
     }  # fmt: skip
     found = summary.build(findings, evidence, span.as_of_ns, "spark", run)
     if writer:

@@ -55,6 +55,11 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
     return dict(sorted(found.items())), problems
 
 
+def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """The URIs of these files, by their full paths; what Spark does not see is left out."""
+    return {name_of(uri): uri for uri in _files(spark, _patterns(paths)).inputFiles()} if paths else {}
+
+
 def name_of(uri: str) -> str:
     """A path as people write it: plain characters, and of a local file without `file:`."""
     return unquote(re.sub(r"^file:(//(?=/))?", "", uri))
@@ -92,7 +97,7 @@ def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
     found = {name_of(row.uri): row for row in rows}
     return [
         FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest)
-        if (row := found.get(name))
+        if (row := found.get(name_of(uri)))
         else _odd_file(spark, name, uri)
         for name, uri in sorted(logs.items())
     ]
@@ -164,7 +169,11 @@ def quoted(name: str) -> str:
 
 def exact(uris: Iterable[str]) -> list[str]:
     """The patterns that mean these files and no others."""
-    return [re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", unquote(uri)) for uri in uris]
+    return _patterns(map(unquote, uris))
+
+
+def _patterns(paths: Iterable[str]) -> list[str]:
+    return [re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path) for path in paths]
 
 
 def _reader(spark: SparkSession) -> DataFrameReader:

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from . import summary
 from .gold import hop_latency, queue_minute
-from .gold.names import named
 from .gold.delivery import SUMS
+from .gold.names import named
 from .gold.pieces import bits_of, cut, ended_bits, flying_bits
 from .gold.tables import Tables
 from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +66,12 @@ class Increment:
     state: State
     written: dict[str, DataFrame | Rows]
     gold: dict[str, DataFrame]
+
+    def open_units(self) -> DataFrame:
+        """The rows of `delivery` that may change yet."""
+        tables = self.tables
+        units = tables.flagged(tables.units).where("is_open").drop("is_open")
+        return delivery.delivery(units, tables.accepted, tables.routers)
 
 
 def increment(store: Store, base: State, evidence: Evidence, lines: Lines, span: Span) -> Increment:

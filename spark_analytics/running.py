@@ -55,7 +55,9 @@ class Running(Steps):
     @cached_property
     def open_parcels(self) -> DataFrame:
         """Those with a message that has no end; those of which the accepted line is not here."""
-        return self._keep(self.blocks.where("is_open").select(*PARCEL).distinct())
+        has_line = F.max(F.col("event") == "accepted").alias("has_line")
+        alone = self.rows.groupBy(*PARCEL).agg(has_line).where("NOT has_line")
+        return self._keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
 
     def flagged(self, table: DataFrame) -> DataFrame:
         """The table with `is_open`, by its parcels."""

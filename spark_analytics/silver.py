@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from . import bronze
 from .chain import missing
 from .evidence import File
-from .schema import COLUMNS, EPOCH_NS, FRAME_EVENTS
+from .schema import COLUMNS, COUNT_MAX, EPOCH_NS, FRAME_EVENTS
 
 FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts", "min_t", "max_t", "predecessor",
                  "sha256", "signature")  # fmt: skip
@@ -100,7 +100,8 @@ def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
         "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",
         F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
         more.alias("more_ranges"),
-        F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"), "count", "link", "depth",
+        F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"),
+        F.least("count", F.lit(COUNT_MAX)).alias("count"), "link", "depth",
         (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
         F.when(is_accepted, accepted).alias("accepted"),
         F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),

@@ -171,7 +171,7 @@ class Store:
         try:
             lines = self.spark.read.text(f"{self.root}/state/note-{place}").collect()
         except AnalysisException as error:
-            if error.getErrorClass() != "PATH_NOT_FOUND":
+            if "PATH_NOT_FOUND" not in str(error):
                 raise
             return None
         if not lines:

@@ -27,7 +27,7 @@ from spark_analytics import audit, bronze, ed25519, silver, summary
 from spark_analytics.evidence import NO_LOG, Evidence, judge
 from spark_analytics.findings import find, rows
 from spark_analytics.footer import Verify, decode_line, read_footer
-from spark_analytics.gold import audit_window, delivery, hop_latency, queue_minute
+from spark_analytics.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, increment
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
@@ -81,7 +81,7 @@ def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
     try:
         lines = spark.read.text(f"{out.rstrip('/')}/summary.json").collect()
     except AnalysisException as error:
-        if error.getErrorClass() != "PATH_NOT_FOUND":
+        if "PATH_NOT_FOUND" not in str(error):
             raise
         return None
     return dict(json.loads(lines[0].value)) if lines else None
@@ -99,7 +99,7 @@ def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
     try:
         return reader.load(path).select(F.col("_metadata.file_path").alias("uri"))
     except AnalysisException as error:
-        if error.getErrorClass() != "PATH_NOT_FOUND":
+        if "PATH_NOT_FOUND" not in str(error):
             raise
         said = f"there is nothing at {path}: name the log directory of a node, or a directory above several"
         raise bronze.NothingToRead(said) from None
@@ -157,7 +157,7 @@ class Stream:
         found["run"]["seconds"] = round(time.monotonic() - began, 3)
         self.summary = found
         if "://" not in self.out:
-            (Path(self.out) / "report.html").write_text(render(found), "utf-8")
+            (Path(self.out) / "page.html").write_text(render(found), "utf-8")
         self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
 
     def _grown(
@@ -167,9 +167,11 @@ class Stream:
         steady, passing = files.split(base, span)
         made = increment(self.store, base, files.evidence, files.lines(steady), span)
         state = self._keep(made, files, steady, number)
+        units = made.open_units()
         if passing:
             made = increment(self.store, state, files.evidence, files.lines(passing), span)
-        return self._said(made, span, run), made.evidence
+            units = made.open_units().unionByName(made.gold["delivery"])
+        return self._said(made, units, span, run), made.evidence
 
     def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int) -> State:
         base, store = made.base, self.store
@@ -187,18 +189,18 @@ class Stream:
         store.commit(state)
         return state
 
-    def _said(self, made: Increment, span: Span, run: Mapping[str, Any]) -> dict[str, Any]:
-        """The summary; the tables that are written whole."""
+    def _said(self, made: Increment, units: DataFrame, span: Span, run: Mapping[str, Any]) -> dict[str, Any]:
+        """The summary. Writes the tables that are written whole; `units`: of `delivery` those that may change yet."""
         tables = made.tables
-        for name, table in (
-            ("delivery_open", delivery.delivery(tables.units.where("unknown + pending + unaccounted > 0"),
-                                                tables.accepted, tables.routers)),
-            ("hop_latency", hop_latency.hop_latency(tables.waits, tables.routers)),
-            ("queue_minute", queue_minute.queue_minute(tables.queues, tables.routers)),
-            ("abuse_hour", tables.abuse_hour),
-            ("custody", tables.custody),
-            ("audit_window", audit_window.audit_window(tables.unit_windows, tables.routers)),
-        ):  # fmt: skip
+        whole = {
+            "delivery_open": units,
+            "hop_latency": hop_latency.hop_latency(tables.waits, tables.routers),
+            "queue_minute": queue_minute.queue_minute(tables.queues, tables.routers),
+            "abuse_hour": tables.abuse_hour,
+            "custody": tables.custody,
+            "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
+        }
+        for name, table in whole.items():
             self.writer.write(name, table)
         findings = find(self.spark, tables, made.words)
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)

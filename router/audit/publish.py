@@ -24,7 +24,8 @@ _LEDGER = {
                   " problems VARCHAR[]",
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
 }  # fmt: skip
-FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE))
+FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events"))
+"""The Spark engine makes a directory of each table, and keeps the events too."""
 
 
 def parent(out: Path) -> Path:

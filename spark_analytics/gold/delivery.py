@@ -7,7 +7,14 @@ from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import (
-    EVENTS, bits_of, contradiction_bits, cut, ended_bits, flying_bits, state_bits, times_of,
+    EVENTS,
+    bits_of,
+    contradiction_bits,
+    cut,
+    ended_bits,
+    flying_bits,
+    state_bits,
+    times_of,
 )  # fmt: skip
 from spark_analytics.schema import ENDS, STATES
 

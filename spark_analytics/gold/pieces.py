@@ -11,12 +11,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.schema import ENDS
+from spark_analytics.schema import COUNT_MAX, ENDS
 from spark_analytics.span import Span
 
 EVENTS = (*ENDS, "forwarded", "deferred")
-COUNT_MAX = 1 << 40
-"""A range counts at most so many messages, whatever a line says."""
 STEP = 1 << 16
 """Arrival numbers are looked at in stretches of this many when a parcel is searched for."""
 
@@ -54,7 +52,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     found = placed.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
     return found.select(
         "router", "parcel", "recipient", code.alias("code"),
-        F.coalesce(F.expr(f"greatest(0L, least(n, {offset}))"), F.lit(0)).alias("start"),
+        F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
         F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"), "accepted_minute", "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),

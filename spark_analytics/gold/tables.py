@@ -10,8 +10,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.gold import abuse_hour, accepted, audit_window, custody, delivery, hop_latency, message, pieces
-from spark_analytics.gold import queue_minute, route_change
+from spark_analytics.gold import (
+    abuse_hour,
+    accepted,
+    audit_window,
+    custody,
+    delivery,
+    hop_latency,
+    message,
+    pieces,
+    queue_minute,
+    route_change,
+)
 from spark_analytics.span import Span
 
 GOLD = (

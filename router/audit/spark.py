@@ -1,0 +1,164 @@
+"""The Spark engine for `router audit --engine spark`: a Java is found, a session is started and ended, files are named to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from router.audit import publish
+from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
+from router.audit.engine import Report, Span
+from router.audit.java import ERRORS, java_home
+from router.audit.listing import Listing
+from router.core.crypto import verify
+from spark_analytics.log_files import FileFacts
+from spark_analytics.page import render
+from spark_analytics.schema import role
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEPS = ("starting Spark", "checking signatures and digests", "reading the lines", "adding up", "writing the tables")
+
+
+def audit(
+    listing: Listing,
+    span: Span,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+    out: Path | None = None,
+    report: Report = lambda what, part: None,
+) -> dict[str, Any]:
+    """As `engine.audit`, by Spark: the same summary but for `engine` and `run`. `AuditFailed` says what is in the way."""
+    run = _load_spark()
+    with ExitStack() as stack:
+        directory = stack.enter_context(scratch(publish.parent(out) if out else None))
+        report(STEPS[0], 0)
+        session = _load_session(directory, memory_bytes)
+        stack.callback(session.stop)
+        new = directory / "new"
+        found = run(session, listing, span, str(new) if out else None, report)
+        if out:
+            _publish(found, new, out, directory)
+    return found
+
+
+def audited(
+    session: SparkSession, listing: Listing, span: Span, tables: str | None = None,
+    report: Report = lambda what, part: None,
+) -> dict[str, Any]:  # fmt: skip
+    """The same in a session that is there; the tables go below the path `tables`."""
+    return _load_spark()(session, listing, span, tables, report)
+
+
+def _load_spark() -> Callable[..., dict[str, Any]]:
+    """The engine itself, if Spark is installed."""
+    try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from spark_analytics import audit as engine
+        from spark_analytics import bronze
+        from spark_analytics.span import Span as Asked
+        from spark_analytics.writer import Writer
+    except ImportError as error:
+        raise AuditFailed(
+            f"Spark is not installed here ({error}): `pip install 'key-addressed-router[spark]'`; `--engine local` gives the same"
+            " numbers without it"
+        ) from None
+
+    def run(
+        session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report
+    ) -> dict[str, Any]:
+        try:
+            given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)))
+            return engine.audit(
+                session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
+                writer=Writer(tables) if tables else None, verify=verify,
+                report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
+            )  # fmt: skip
+        except (PySparkException, Py4JError) as error:
+            raise AuditFailed(_sentence(str(error))) from error
+
+    return run
+
+
+def _given(
+    listing: Listing, uris_of: Callable[[list[str]], dict[str, str]]
+) -> tuple[dict[str, str], list[Any], list[FileFacts]]:
+    """Files with their URIs, problems, and files that Spark cannot read or need not."""
+    full = {os.path.abspath(path): path for path in listing.paths}  # noqa: PTH100 - names need not be UTF-8
+    odd = {path: text for path in listing.paths if (text := _oddity(path)) is not None}
+    found = uris_of([path for path, name in full.items() if name not in odd])
+    uris = {full[path]: uri for path, uri in found.items()}
+    missing = [path for path in listing.paths if path not in uris and path not in odd]
+    facts = [FileFacts(path, 0, b"", b"", "", text) for path, text in odd.items()]
+    facts += [FileFacts(path, 0, b"", b"", "", "Spark does not find it") for path in missing if Path(path).exists()]
+    return uris, list(listing.problems), facts
+
+
+def _oddity(path: str) -> str | None:
+    """Why Spark must not be given that file; None: it may."""
+    if role(path) == "aside":
+        return ""
+    try:
+        path.encode()
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return "it is not a regular file"
+        with open(path, "rb"):  # noqa: PTH123
+            pass
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _load_session(directory: Path, memory_bytes: int) -> SparkSession:
+    """Quiet, with its files in a directory that goes when the audit is over."""
+    from pyspark.errors import PySparkException
+
+    from spark_analytics.session import local_session
+
+    before = os.environ.get("JAVA_HOME")
+    home = java_home(directory / "java")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        return local_session(memory=f"{memory_bytes >> 20}m", scratch=str(directory / "spark"))
+    except PySparkException as error:
+        said = (home / ERRORS).read_text(errors="replace").split("\n") if (home / ERRORS).exists() else []
+        text = f"Spark did not start: {error}. {' '.join(said[-3:])}".strip()
+        raise AuditFailed(f"{text}; try another Java (JAVA_HOME), or --engine local") from None
+    finally:
+        os.environ.pop("JAVA_HOME")
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+
+
+def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> None:
+    """The summary and the page as files, as the local engine leaves them; then everything gets its name."""
+    try:
+        for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, render(found))):
+            (new / name).rename(directory / name)
+            (new / name).write_text(text, "utf-8")
+        if out.exists():
+            out.rename(directory / "old")
+        new.rename(out)
+    except OSError as error:
+        raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
+
+
+def _sentence(said: str) -> str:
+    text = " ".join(said.split())
+    if "No space left on device" in text:
+        return "the disk has no room for what Spark keeps there: make room, set TMPDIR, or give --out on another disk"
+    if "OutOfMemoryError" in text or "UNABLE_TO_ACQUIRE_MEMORY" in text:
+        return f"Spark has too little memory for these logs: allow more with --memory ({text[:200]})"
+    return f"Spark failed: {text[:400]}"

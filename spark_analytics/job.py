@@ -1,0 +1,83 @@
+"""The audit as a Spark job: `spark-submit --py-files spark_analytics.zip spark_analytics/job.py LOGS... --out TABLES`.
+
+Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The summary
+goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the zip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from spark_analytics.audit import Given, audit
+from spark_analytics.bronze import NothingToRead, list_logs
+from spark_analytics.session import local_session
+from spark_analytics.span import NS_MAX, Span
+from spark_analytics.writer import FORMATS, Writer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: the audit was made, whatever its verdict; 2: it was asked for in a way that cannot be."""
+    asked = _parser().parse_args(arguments)
+    writer = Writer(asked.out, asked.catalog, asked.schema, asked.format) if asked.out or asked.schema else None
+    now = time.time_ns() if asked.as_of is None else asked.as_of
+    spark = session()
+    try:
+        uris, problems = list_logs(spark, asked.paths)
+    except NothingToRead as error:
+        print(error, file=sys.stderr)
+        return 2
+    span = Span(now, asked.since, asked.until)
+    found = audit(spark, Given(uris, problems), span, writer=writer, report=_report)
+    if asked.json:
+        print(json.dumps(found))
+    else:
+        print(f"verdict: {found['verdict']}")
+        for row in found["findings"]:
+            print(f"{row['level']}: {row['text']} {row['remedy']}".rstrip())
+    return 0
+
+
+def session() -> SparkSession:
+    """That of spark-submit, or of a Spark Connect server that SPARK_REMOTE names; else a local one."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+        return SparkSession.builder.appName("router audit").getOrCreate()
+    return local_session()
+
+
+def instant(text: str) -> int:
+    """Nanoseconds since 1970: digits as they are, else a date or time as ISO 8601 writes it, in UTC unless it says otherwise."""
+    if text.isdecimal():
+        return min(int(text), NS_MAX)
+    when = datetime.fromisoformat(text)
+    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("spark_analytics.job", description="The delivery audit of event logs, by Spark.")
+    parser.add_argument("paths", nargs="+", help="directories with event logs, searched through, or log files")
+    parser.add_argument("--out", help="write the tables, the summary and the page below this path")
+    parser.add_argument("--catalog", help="the catalog of --schema")
+    parser.add_argument("--schema", help="write the tables into this schema instead")
+    parser.add_argument("--format", choices=FORMATS, default="parquet", help="of the tables")
+    parser.add_argument("--as-of", type=instant, help="judge as if it were then: an ISO 8601 time, or ns since 1970")
+    parser.add_argument("--since", type=instant, default=0, help="only messages accepted from then on")
+    parser.add_argument("--until", type=instant, default=NS_MAX, help="only messages accepted before then")
+    parser.add_argument("--json", action="store_true", help="print the whole summary as JSON")
+    return parser
+
+
+def _report(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
