@@ -38,7 +38,7 @@ bench: .venv/run.stamp
 	@$(VENV)/router bench
 
 test: .venv/dev.stamp
-	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --maxprocesses 4 --dist worksteal
+	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
 house: .venv/dev.stamp
 	@$(VENV)/python -m pytest -q tests/test_house.py tests/test_requirements.py

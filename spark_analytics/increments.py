@@ -127,6 +127,7 @@ class _Batch:
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
         )  # fmt: skip
         units = units.unionByName(delivered) if delivered is not None else units
+        units = units.withColumn("hole_first", F.lit(None).cast("bigint"))  # No hole concerns what has its ends.
         gold = {"delivery": units, "route_change": self.route_changes}
         return Increment(self.base, self.tables, self.words, self.evidence, state, written, gold)
 

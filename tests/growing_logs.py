@@ -70,8 +70,10 @@ def delivered_locally(out: Path) -> set[tuple[Any, ...]]:
 
 
 def _rows(query: str) -> set[tuple[Any, ...]]:
+    """Without `hole_first`: a stream does not look again at rows that no hole concerns."""
     found = duckdb.sql(query)
     assert found is not None
-    rows = found.project(", ".join(sorted(found.columns))).fetchall()
+    names = sorted(set(found.columns) - {"hole_first"})
+    rows = found.project(", ".join(names)).fetchall()
     assert len(set(rows)) == len(rows), "a row is there twice"
     return set(rows)

@@ -1,0 +1,70 @@
+"""Both engines say the same of the same logs, sound and spoilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from audit_logs import APP, LATE, START, Log
+from growing_logs import said
+from saboteur import SABOTAGES
+from saboteur_scene import Scene, copied
+
+from router.audit import engine, spark
+from router.audit.engine import Span
+from router.audit.listing import list_logs
+from router.audit.sample import write_sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def in_flight(log: Log) -> None:
+    log.state("start")
+    log.state("link_up", peer=APP, link=2)
+    log.accepted(1, range(40))
+    log.outward("forwarded", [(1, 20)])
+    log.outward("deferred", [(3, 2)])
+    log.outward("forwarded", [(3, 2)])
+    log.state("join", LATE)
+
+
+def doubted(log: Log) -> None:
+    log.accepted(1, range(3))
+    log.state("clock_step", 9, by_s=7200, doubted=True)
+    log.state("join", LATE)
+
+
+def without_parcels(log: Log) -> None:
+    log.accepted(1, range(4))
+    log.accepted(5, range(4, 40))
+    log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
+    log.outward("expired", [(1, 2**62)], parcel=None)
+    log.state("stop", LATE)
+
+
+@pytest.mark.parametrize("write", [in_flight, doubted, without_parcels], ids=lambda one: one.__name__)
+def test_odd_logs(spark: SparkSession, tmp_path: Path, write: Callable[[Log], None]) -> None:
+    log = Log()
+    write(log)
+    agree(spark, log.write(tmp_path), START + LATE * 10**9)
+
+
+def test_a_fleet_spoilt_in_many_ways(spark: SparkSession, tmp_path: Path) -> None:
+    write_sample(tmp_path / "fleet", 6, 500, 11, segment_bytes=60_000)
+    scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
+    agree(spark, scene.directory, scene.as_of_ns)
+    for name in sorted(SABOTAGES)[::8]:
+        SABOTAGES[name](scene)
+    agree(spark, scene.directory, scene.as_of_ns)
+
+
+def agree(session: SparkSession, logs: Path, as_of_ns: int) -> None:
+    local = said(engine.audit(list_logs([logs]), Span(as_of_ns)))
+    fleet = said(spark.audited(session, list_logs([logs]), Span(as_of_ns)))
+    unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
+    assert not unlike
