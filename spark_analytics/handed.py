@@ -1,4 +1,4 @@
-"""Ids across batches: which messages are new, which were accepted again, and which of those handed on were taken over."""
+"""Ids across batches: which messages are new, which were accepted again, and which of those handed on were followed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ def followed(handover: DataFrame) -> DataFrame:
     final = handover.where("custody = 'followed' AND NOT is_open")
     return final.groupBy("router", "taker").agg(
         F.count("*").alias("acked"), F.count("*").alias("followed"),
-        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"), F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
+        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import handed, silver
+from . import handed, log_ends, silver
 from .audit import partitions_for
 from .evidence import Evidence, Gap, Witness, witnessed
 from .findings import Rows, rows, tally
@@ -30,15 +30,19 @@ LAID = (
     "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
     "reason", "count", "link", "depth", "is_old", "accepted",
 )  # fmt: skip
-ROUTERS = (
-    "number long, router string, is_whole boolean, pruned_to long, start_ns long, end_ns long,"
-    " holes array<struct<first_seq:long,last_seq:long>>"
-)
-TOLD = ("config", "log_gap", "start", "clock_step", "link_up", "link_down")
+TOLD = ("config", "log_gap", *log_ends.EVENTS)
 
 
 class Rebuild(Exception):
     """What was added up before does not hold any more; the text says why. All files must be read again."""
+
+
+class Unlike(Exception):
+    """Files (`uris`) hold a line that is not as the schema says, though their router signed it: they do not count."""
+
+    def __init__(self, uris: set[str]) -> None:
+        super().__init__(", ".join(sorted(uris)))
+        self.uris = uris
 
 
 class NotIncremental(Exception):
@@ -56,8 +60,8 @@ class Lines:
 
 @dataclass
 class Increment:
-    """The tables of now, the evidence with what the lines say, and what is to be written: of the state, and `gold`: rows
-    that are final, or that replace such rows of an earlier batch with the same key."""
+    """The tables of now, the evidence with what the lines say, and what is to be written: of the state, and `gold`:
+    rows that are final, or that replace such rows of an earlier batch with the same key."""
 
     base: State
     tables: Running
@@ -145,6 +149,8 @@ class _Batch:
         """What lines say without a look at parcels: counts, and what routers wrote down about themselves."""
         new = self.laid.where("is_new")
         found = rows(named(tally(new, self.span.as_of_ns), self.numbers))
+        if unlike := {row["reason"] for row in found if row["event"] == silver.UNLIKE}:
+            raise Unlike(unlike)
         if any(row["old"] for row in found if row["event"] in pieces.EVENTS):
             raise NotIncremental("some lines are of an older router and do not name their parcel")
         self.has_more = self.base.has_more or any(row["more"] for row in found)
@@ -166,9 +172,9 @@ class _Batch:
             [Gap(*row) for row in gaps.select("router", "seq", "other.missing").collect()],
             {Witness(**row) for row in (*rows(self.past("witnesses")), *witnesses)},
         )
-        known = self.spark.createDataFrame(routers(self.evidence, self.words), ROUTERS)
-        known = known.join(runs(self.told), "number", "left")
-        self.routers = cut_off(known.fillna({"run_seq": 0, "settled_ns": 0, "is_doubted": False}))
+        ends = log_ends.log_ends(self.evidence, self.words, self.told, self.numbers)
+        numbered = [(handed.number_of(str(row[0])), *row) for row in ends]
+        self.routers = self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}")
 
     def _look_for_repeated_parcels(self) -> None:
         """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
@@ -307,49 +313,6 @@ class _Batch:
         tables = Steps(found, self.told, self.routers, self.span, False, self.has_more, self.partitions, [])
         given["repeats"] = tables.repeats
         return found
-
-
-def routers(evidence: Evidence, words: Rows) -> list[tuple[object, ...]]:
-    """Each router with where its events begin and end, and its holes."""
-    starts: dict[str, Mapping[str, Any]] = {}
-    ends: dict[str, Mapping[str, Any]] = {}
-    for row in words:
-        key = row["router"]
-        if key not in starts or row["first_seq"] < starts[key]["first_seq"]:
-            starts[key] = row
-        if key not in ends or row["last_seq"] > ends[key]["last_seq"]:
-            ends[key] = row
-    holes: dict[str, list[tuple[int, int]]] = {}
-    for hole in evidence.holes:
-        holes.setdefault(hole.router, []).append((hole.first_seq, hole.last_seq))
-    return [
-        (handed.number_of(log.router), log.router, log.whole, log.pruned_to, starts.get(log.router, {}).get("first_t"),
-         ends.get(log.router, {}).get("last_t"), holes.get(log.router, []))
-        for log in evidence.logs
-    ]  # fmt: skip
-
-
-def runs(told: DataFrame) -> DataFrame:
-    """Of each router (`number`): the sequence number of its last start (`run_seq`), since when its clock has not jumped
-    (`settled_ns`), whether it says that its clock is wrong (`is_doubted`), and the links that are up (`open_links`)."""
-    number = F.col("router").alias("number")
-    is_set = F.col("event").isin("start", "clock_step")
-    clocks = told.groupBy(number).agg(
-        F.max(F.when(F.col("event") == "start", F.col("seq"))).alias("run_seq"),
-        F.max_by("t", F.when(is_set, F.col("seq"))).alias("settled_ns"),
-        F.max_by(F.expr("coalesce(other.fields['doubted'] = 'true', false)"), F.when(is_set, F.col("seq"))).alias(
-            "is_doubted"
-        ),
-    )  # fmt: skip
-    changes = told.where("event IN ('link_up', 'link_down')").select(
-        number, "event", "seq", F.expr("try_cast(other.fields['link'] AS bigint) AS link")
-    )
-    links = changes.join(clocks.select("number", "run_seq"), "number", "inner").where("seq > coalesce(run_seq, 0)")
-    up, down = (F.max(F.when(F.col("event") == event, F.col("seq"))) for event in ("link_up", "link_down"))
-    last = links.where("link IS NOT NULL").groupBy("number", "link").agg(up.alias("up"), down.alias("down"))
-    found = last.where("up > coalesce(down, 0)").groupBy("number").agg(F.collect_list("link").alias("open_links"))
-    none = F.lit([]).cast("array<bigint>")
-    return clocks.join(found, "number", "left").withColumn("open_links", F.coalesce("open_links", none))
 
 
 def merged(words: Rows) -> Rows:

@@ -1,7 +1,7 @@
 """The tables of a stream at one batch: what is open is judged anew, what is closed was added up by the batches before.
 
-A parcel is closed when each of its messages has an end at each of its recipients. No line changes that, so it needs no look
-again, and what it adds up to stays, unless a late line names it (`increments`).
+A parcel is closed when each of its messages has an end at each of its recipients. No line changes that, so it needs no
+look again, and what it adds up to stays, unless a late line names it (`increments`).
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ _COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
 SCHEMAS = {
     "facts": "path string, uri string, size long, head binary, last binary, digest string, error string",
     "authentic": "footer string",
+    "doubted": "path string",
     "counted": "router string, first_seq long, last_seq long, digest string",
     "stretches": "router string, low long, high long",
     "open": ROWS,
@@ -45,7 +46,8 @@ SCHEMAS = {
     "told": f"router long, event string, seq long, t long, count long, reason string, other {_OTHER}",
     "witnesses": "router string, peer string, head_seq long, head_digest string",
     "changes": "router string, minute long, event string, subject string, changes long",
-    "abuse": "router string, hour long, peer string, signer string, reason string, event string, count long, lines long",
+    "abuse": "router string, hour long, peer string, signer string, reason string, event string, count long,"
+    " lines long",
     "lines": "router long, minute long, n long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",
@@ -55,8 +57,9 @@ SCHEMAS = {
     "waiting": _HANDED,
     "beyond": _HANDED,
 }
-"""`told`: lines about the router itself that are needed again; `waiting`: messages handed to routers that have not accepted
-them, as far as the logs reach; `beyond`: to routers without a log here; `again`: the parcels of ids accepted twice."""
+"""`told`: lines about the router itself that are needed again; `waiting`: messages handed to routers that have not
+accepted them, as far as the logs reach; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
+twice."""
 REPLACED = ("open", "again", "words", "waiting")
 """Written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")
@@ -78,7 +81,8 @@ KEYS = {
 class State:
     """What counts after a batch. `parts`: of each table; `unused`: parts that only the batch before needed.
 
-    `is_ahead`: lines from later than `as_of_ns` were counted; `routers`: with logs here; `full`: why these logs cannot be added up bit by bit.
+    `is_ahead`: lines from later than `as_of_ns` were counted; `routers`: with logs here; `full`: why these logs cannot
+    be added up bit by bit.
     """
 
     batch: int = -1

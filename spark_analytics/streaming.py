@@ -2,8 +2,8 @@
 
     spark-submit --py-files spark_analytics.zip spark_analytics/streaming.py LOGS... --out OUT --once
 
-One file stream names the segments that are new; each batch goes on from the state of the one before (`state`), which is kept
-below OUT with the checkpoint. A batch that was killed is done again and overwrites what it had written.
+One file stream names the segments that are new; each batch goes on from the state of the one before (`state`), which is
+kept below OUT with the checkpoint. A batch that was killed is done again and overwrites what it had written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -28,7 +28,7 @@ from spark_analytics.evidence import NO_LOG, Evidence, judge
 from spark_analytics.findings import find, rows
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
-from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, increment
+from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, Unlike, increment
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
 from spark_analytics.schema import role
@@ -132,13 +132,27 @@ class Stream:
         self.store.clear(base.unused)
         files = _Files(self, base, {bronze.name_of(row.uri): row.uri for row in batch.collect()})
         self._report(f"batch {number}: {len(files.new)} new files of {len(files.facts)}")
-        why = _outdated(base, span, files)
         run = {"files": len(files.facts), "bytes": files.size, "spark": self.spark.version, "batch": number}
+        found = None
+        while found is None:
+            try:
+                found = self._taken(base, files, span, number, run)
+            except Unlike as reason:
+                self._report(f"some lines are not as the schema says, and their files do not count: {reason}")
+                files.doubt(map(bronze.name_of, reason.uris))
+        found["run"]["seconds"] = round(time.monotonic() - began, 3)
+        self.summary = found
+        if "://" not in self.out:
+            (Path(self.out) / "page.html").write_text(render(found), "utf-8")
+        self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
+
+    def _taken(self, base: State, files: _Files, span: Span, number: int, run: dict[str, Any]) -> dict[str, Any]:
+        """The summary: from the state before if that holds, else from all files, bit by bit if they allow it."""
         try:
             if base.full:
                 raise NotIncremental(base.full)
             try:
-                if why:
+                if why := _outdated(base, span, files):
                     raise Rebuild(why)
                 found, evidence = self._grown(base, files, span, number, run)
             except Rebuild as reason:
@@ -152,13 +166,9 @@ class Stream:
             self._report(f"all logs are audited at once: {reason}")
             found = self._full(base, files, span, number, str(reason))
             found["run"] |= run
-        else:
-            audit.write_ledger(self.spark, evidence, found, self.writer)
-        found["run"]["seconds"] = round(time.monotonic() - began, 3)
-        self.summary = found
-        if "://" not in self.out:
-            (Path(self.out) / "page.html").write_text(render(found), "utf-8")
-        self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
+            return found
+        audit.write_ledger(self.spark, evidence, found, self.writer)
+        return found
 
     def _grown(
         self, base: State, files: _Files, span: Span, number: int, run: Mapping[str, Any]
@@ -234,22 +244,31 @@ class _Files:
             for path in stream.paths
             if not any(name.startswith(bronze.name_of(path).rstrip("/") + "/") for name in self.facts)
         ]
+        self._stream = stream
         self._known = {row["footer"] for row in rows(store.read(base, "authentic"))}
+        self._doubted_before = {row["path"] for row in rows(store.read(base, "doubted"))}
+        self._doubted: set[str] = set()
+        self.counted = {
+            (row["router"], row["first_seq"], row["last_seq"], row["digest"])
+            for row in rows(store.read(base, "counted"))
+        }
+        self.doubt(self._doubted_before)
+
+    def doubt(self, paths: Iterable[str]) -> None:
+        """Judge the files; with those before, the lines of these cannot be read."""
+        self._doubted = self._doubted | {*paths}
+        spark = self._stream.spark
         self.evidence = judge(
             self.facts.values(), lambda name: bronze.content_of(spark, self.uris[name]), listed=self.listed,
-            known=self._known, verify=stream.verify,
+            known=self._known, doubted=self._doubted, verify=self._stream.verify,
         )  # fmt: skip
         statuses = {file.path: file.status for file in self.evidence.files}
         parts = silver.parts(self.evidence.files)
         self.good = {(*part[1:], self.facts[part.file].digest): part for part in parts if statuses[part.file] == "good"}
         self._tails = [part for part in parts if statuses[part.file] == "tail"]
-        self.counted = {
-            (row["router"], row["first_seq"], row["last_seq"], row["digest"])
-            for row in rows(store.read(base, "counted"))
-        }
 
     def split(self, base: State, span: Span) -> tuple[list[Part], list[Part]]:
-        """The segments to be counted for good; and what may change yet: tails, and what is later than the audit's now."""
+        """The segments to be counted for good; and what may change yet: tails, and what is later than now."""
         counted = self.counted if base.batch >= 0 else set()
         left = [part for key, part in sorted(self.good.items()) if key not in counted]
         ahead = [part for part in left if read_footer(decode_line(self.facts[part.file].last)).max_t > span.as_of_ns]
@@ -265,6 +284,7 @@ class _Files:
         names = ("router", "first_seq", "last_seq", "digest")
         return {
             "facts": [{**fact._asdict(), "uri": self.uris[fact.path]} for fact in facts],
+            "doubted": [{"path": p} for p in sorted(self._doubted - (set() if is_fresh else self._doubted_before))],
             "authentic": [{"footer": name} for name in sorted(authentic)],
             "counted": [dict(zip(names, (*part[1:], self.facts[part.file].digest), strict=True)) for part in steady],
         }
@@ -284,7 +304,7 @@ def _outdated(base: State, span: Span, files: _Files) -> str:
         return "lines were counted whose time had not come, against what their segment's footer says"
     if gone := sorted(files.counted - files.good.keys()):
         router, first, last, _ = gone[0]
-        return f"events {first} to {last} of {router} were counted and do not count any more, as files that came later show"
+        return f"events {first} to {last} of {router} were counted and do not count any more, as later files show"
     return ""
 
 
