@@ -189,8 +189,8 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
     wanted = F.broadcast(spark.createDataFrame(keys, "router long, parcel long, recipient string"))
-    found = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
-    bits = found.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS), flying_bits())
+    parts = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
+    bits = parts.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS), flying_bits())
     ended = {
         (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
         for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().bitwiseOR(F.col("flying")).alias("ended")))
@@ -199,7 +199,7 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select("router", "parcel", "n", "ids", "said.signer")
     by_parcel = {(row["router"], row["parcel"]): row for row in rows(lines)}
     numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
-    found = []
+    found: Rows = []
     for row, key in zip(lost, keys, strict=True):
         line = by_parcel[key[:2]]
         first = next(i for i in range(line["n"]) if not ended.get((*key, i >> 5), 0) >> (i & 31) & 1)

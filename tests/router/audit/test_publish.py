@@ -13,7 +13,7 @@ from audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_id, name
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from router.audit.publish import FILES, GOLD, GOLD
+from router.audit.publish import FILES, GOLD
 from spark_analytics.schema import STATES
 
 
