@@ -35,7 +35,8 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are known."""
+    """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are
+    known."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
@@ -75,9 +76,7 @@ def audit(
             break
         tables.forget()
         unlike |= more
-        evidence = judge(
-            facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify
-        )
+        evidence = judge(facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify)
     try:
         if writer:
             report("writing the tables")
@@ -116,7 +115,9 @@ def _tables(
     words = rows(named(tally(laid, span.as_of_ns), numbers))
     evidence = witnessed(evidence, _gaps(named(others, numbers)), _witnesses(named(others, numbers)))
     ends = log_ends.log_ends(evidence, words, others, numbers)
-    routers = spark.createDataFrame([(number, *row) for number, row in enumerate(ends)], f"number int, {log_ends.COLUMNS}")
+    routers = spark.createDataFrame(
+        [(number, *row) for number, row in enumerate(ends)], f"number int, {log_ends.COLUMNS}"
+    )
     has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
     return Tables(laid, others, routers, span, has_old, has_more, partitions, [laid, others]), words, evidence
 
@@ -162,5 +163,3 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
     writer.text(spark, "summary.json", json.dumps(found))
     writer.text(spark, "report.html", render(found))
-
-

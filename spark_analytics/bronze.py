@@ -35,11 +35,11 @@ class NothingToRead(Exception):
 
 
 def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
-    """The log files at these paths of any file system that Spark knows, as name -> URI; and what is wrong with the paths.
+    """The log files at these paths of any file system that Spark knows, as name -> URI; and what is wrong with the
+    paths.
 
-    Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or an
-    underscore are hidden from Spark.
-    """
+    Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or
+    an underscore are hidden from Spark. """
     found: dict[str, str] = {}
     problems = []
     for path in paths:
@@ -72,7 +72,9 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     files = _files(spark, exact(uris)).where(F.col("length") <= FILE_BYTES_MAX)
     start = F.decode(F.substring(content, 1, LINE_BYTES_MAX), _BYTES)
     end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {LINE_BYTES_MAX - 1}))"), _BYTES)
-    lines = files.select(F.col(_URI).alias("uri"), "content", size.alias("size"), start.alias("start"), end.alias("end"))
+    lines = files.select(
+        F.col(_URI).alias("uri"), "content", size.alias("size"), start.alias("start"), end.alias("end")
+    )
     newline = F.when(F.col("end").endswith("\n"), "\n").otherwise("")
     whole = F.expr("substring(end, 1, length(end) - length(newline))")
     last = F.concat(F.substring_index(whole, "\n", -1), "newline")
@@ -121,11 +123,13 @@ def content_of(spark: SparkSession, uri: str) -> bytes:
 
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`, and a
-    line that is not as the schema says as `_corrupt`."""
+    """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
+    and a line that is not as the schema says as `_corrupt`."""
     reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.option("lineSep", "\n").json(exact(uris)).select(
-        *map(quoted, COLUMNS), CORRUPT, F.col(_URI).alias("file")
+    return (
+        reader.option("lineSep", "\n")
+        .json(exact(uris))
+        .select(*map(quoted, COLUMNS), CORRUPT, F.col(_URI).alias("file"))
     )
 
 
@@ -187,5 +191,6 @@ def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
     except AnalysisException as error:
         if error.getErrorClass() not in _MISSING_PATH:
             raise
-        raise NothingToRead(f"there is nothing at {' or '.join(patterns[:3])}: name the log directory of a node") from None
-
+        raise NothingToRead(
+            f"there is nothing at {' or '.join(patterns[:3])}: name the log directory of a node"
+        ) from None

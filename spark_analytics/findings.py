@@ -157,7 +157,9 @@ def _changes(tables: Tables, step: int) -> dict[str, Rows]:
 
 
 def _configs(tables: Tables) -> DataFrame:
-    last = tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
+    last = (
+        tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
+    )
     return named(last, tables.routers)
 
 
@@ -190,13 +192,21 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
     wanted = F.broadcast(spark.createDataFrame(keys, "router long, parcel long, recipient string"))
     parts = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
-    bits = parts.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS), flying_bits())
+    bits = parts.groupBy("router", "parcel", "recipient", "block").agg(
+        *(bits_of(event) for event in ENDS), flying_bits()
+    )
     ended = {
         (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
-        for row in rows(bits.select("router", "parcel", "recipient", "block", ended_bits().bitwiseOR(F.col("flying")).alias("ended")))
+        for row in rows(
+            bits.select(
+                "router", "parcel", "recipient", "block", ended_bits().bitwiseOR(F.col("flying")).alias("ended")
+            )
+        )
     }
     parcels = wanted.select("router", "parcel").distinct()
-    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select("router", "parcel", "n", "ids", "said.signer")
+    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select(
+        "router", "parcel", "n", "ids", "said.signer"
+    )
     by_parcel = {(row["router"], row["parcel"]): row for row in rows(lines)}
     numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
     found: Rows = []

@@ -1,8 +1,8 @@
 """The audit as a Spark job: `spark-submit --py-files spark_analytics.zip spark_analytics/job.py LOGS... --out TABLES`.
 
-Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The summary
-goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the zip.
-"""
+Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The
+summary goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the
+zip. """
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def session() -> SparkSession:
 
 
 def instant(text: str) -> int:
-    """Nanoseconds since 1970: digits as they are, else a date or time as ISO 8601 writes it, in UTC unless it says otherwise."""
+    """Nanoseconds since 1970: digits as they are, else a date or time as ISO 8601 writes it, in UTC unless it says
+    otherwise."""
     if text.isdecimal():
         return min(int(text), NS_MAX)
     when = datetime.fromisoformat(text)

@@ -1,4 +1,5 @@
-"""Where each router's log ends, and in which condition the router was there: what decides whether a silence is a loss."""
+"""Where each router's log ends, and in which condition the router was there: what decides whether a silence is a
+loss."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ Row = dict[str, Any]
 
 
 def log_ends(evidence: Evidence, words: list[Row], others: DataFrame, routers: DataFrame) -> list[tuple[object, ...]]:
-    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `others`: lines of the layout about no recipient.
+    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `others`: lines of the layout about no
+    recipient.
 
-    `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while `is_doubted` it
-    lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in flight.
-    """
+    `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
+    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
+    flight. """
     last = {row["router"]: row for row in _last(named(_states(others), routers))}
     links: dict[str, list[int]] = {}
     for row in named(_links(others), routers).collect():
@@ -57,9 +59,13 @@ def _links(others: DataFrame) -> DataFrame:
     """Links that went up and not down since."""
     link = F.expr("try_cast(other.fields['link'] AS bigint)").alias("link")
     changes = others.where("event IN ('link_up', 'link_down')").select("router", link, "event", "seq")
-    seqs = changes.where("link IS NOT NULL").groupBy("router", "link").agg(
-        F.max(F.when(F.col("event") == "link_up", F.col("seq"))).alias("up_seq"),
-        F.max(F.when(F.col("event") == "link_down", F.col("seq"))).alias("down_seq"),
+    seqs = (
+        changes.where("link IS NOT NULL")
+        .groupBy("router", "link")
+        .agg(
+            F.max(F.when(F.col("event") == "link_up", F.col("seq"))).alias("up_seq"),
+            F.max(F.when(F.col("event") == "link_down", F.col("seq"))).alias("down_seq"),
+        )
     )
     return seqs.where("up_seq > coalesce(down_seq, 0)")
 

@@ -1,4 +1,5 @@
-"""Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves all.
+"""Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves
+all.
 
 The rows of `compact` are shuffled by (router, parcel) and sorted so: whatever is added up by parcel, or joined to its
 accepted line, then needs no shuffle of its own.
@@ -74,13 +75,13 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
 
 
 def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
-    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An `UNLIKE`
-    line's reason is its file.
+    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An
+    `UNLIKE` line's reason is its file.
 
-    `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an outward
-    line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a line that names
-    none (`is_old`: an outward line of an older router) is its sequence number, so that such lines spread.
-    """
+    `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an
+    outward line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a
+    line that names none (`is_old`: an outward line of an older router) is its sequence number, so that such lines
+    spread. """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
         F.expr("t + array_max(ttls) * 1000000000L"),

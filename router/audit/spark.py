@@ -1,4 +1,5 @@
-"""The Spark engine for `router audit --engine spark`: a Java is found, a session is started and ended, files are named to it."""
+"""The Spark engine for `router audit --engine spark`: a Java is found, a session is started and ended, files are named
+to it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def audit(
     out: Path | None = None,
     report: Report = lambda what, part: None,
 ) -> dict[str, Any]:
-    """As `engine.audit`, by Spark: the same summary but for `engine` and `run`. `AuditFailed` says what is in the way."""
+    """As `engine.audit`, by Spark: the same summary but for `engine` and `run`. `AuditFailed` says what is in the
+    way."""
     run = _load_spark()
     with ExitStack() as stack:
         directory = stack.enter_context(scratch(publish.parent(out) if out else None))
@@ -72,9 +74,7 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
             " numbers without it"
         ) from None
 
-    def run(
-        session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report
-    ) -> dict[str, Any]:
+    def run(session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report) -> dict[str, Any]:
         try:
             given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)))
             return engine.audit(

@@ -14,7 +14,9 @@ KEY = ("router", "hour", "peer", "signer", "reason", "event")
 
 def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     turned = rows.where(F.col("event").isin(*TURNED_EVENTS)).select("*", "other.peer", "other.signer")
-    sums = turned.withColumn("hour", span.hour()).groupBy(*KEY).agg(
-        F.sum("count").alias("count"), F.count("*").alias("lines")
+    sums = (
+        turned.withColumn("hour", span.hour())
+        .groupBy(*KEY)
+        .agg(F.sum("count").alias("count"), F.count("*").alias("lines"))
     )
     return named(sums, routers).select(*KEY, "count", "lines")

@@ -1,4 +1,5 @@
-"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and whom they are owed to.
+"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and whom they are
+owed to.
 
 An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
 """
@@ -22,7 +23,15 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
     said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
     lines = rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
-        "router", "parcel", "seq", "t", "mono", "boot", *columns, said.alias("said"), F.row_number().over(order).alias("time")
+        "router",
+        "parcel",
+        "seq",
+        "t",
+        "mono",
+        "boot",
+        *columns,
+        said.alias("said"),
+        F.row_number().over(order).alias("time"),
     )
     ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")

@@ -1,10 +1,9 @@
 """`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
 
-Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the acceptance
-here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the router's lies between
-lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was for that router itself is at
-its goal, and accepted nowhere.
-"""
+Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
+acceptance here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the
+router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was
+for that router itself is at its goal, and accepted nowhere. """
 
 from __future__ import annotations
 
@@ -64,7 +63,8 @@ def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
 def clock(met: DataFrame) -> DataFrame:
     """Key (router, taker): bounds of the taker's clock minus the router's."""
     return met.groupBy("router", "taker").agg(
-        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"), F.min(F.col("there_t") - F.col("t")).alias("upper_ns")
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
+        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
     )
 
 
@@ -98,11 +98,15 @@ def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataF
     line = accepted.where("is_within").select("router", "parcel", "ids", "n", "recipients")
     messages = line.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID))
     twice = messages.join(again, ["id", "router"], "left_semi").select("id", "router", "parcel", "i", "recipients")
-    bits = cut(pieces.where(is_event("delivered"))).groupBy("router", "parcel", "recipient", "block").agg(
-        bits_of("delivered")
+    bits = (
+        cut(pieces.where(is_event("delivered")))
+        .groupBy("router", "parcel", "recipient", "block")
+        .agg(bits_of("delivered"))
     )
-    found = twice.withColumn("block", F.expr("i >> 5")).join(bits, ["router", "parcel", "block"], "inner").where(
-        "array_contains(recipients, recipient) AND (shiftright(delivered, cast(i & 31 AS int)) & 1) = 1"
+    found = (
+        twice.withColumn("block", F.expr("i >> 5"))
+        .join(bits, ["router", "parcel", "block"], "inner")
+        .where("array_contains(recipients, recipient) AND (shiftright(delivered, cast(i & 31 AS int)) & 1) = 1")
     )
     times = found.groupBy("router", "recipient", "id").agg((F.count("*") - 1).alias("repeats")).where("repeats > 0")
     return times.groupBy("router").agg(F.sum("repeats").alias("repeats"))

@@ -25,8 +25,8 @@ SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "con
 def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     """Key (router, parcel, recipient, block): 32 messages at a recipient, counted by state.
 
-    What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that lie
-    together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
+    What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that
+    lie together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
     """
     cut_owed = owed.select(
         "router", "parcel", "recipient", "n", *LINE, F.explode(F.expr("sequence(0L, (n - 1) >> 5)")).alias("block")
@@ -80,10 +80,11 @@ def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataF
 
 
 def by_window(blocks: DataFrame, *more: str) -> DataFrame:
-    """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of them.
+    """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of
+    them.
 
-    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one pending.
-    """
+    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
+    pending. """
     is_stray = F.col("owed") == 0
     return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),

@@ -1,4 +1,5 @@
-"""`hop_latency`, key (router, recipient, event, minute, bucket): how long messages took from acceptance to their hop's end."""
+"""`hop_latency`, key (router, recipient, event, minute, bucket): how long messages took from acceptance to their hop's
+end."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from spark_analytics.gold.pieces import event_of, is_event
 
 
 def waits(pieces: DataFrame, *more: str) -> DataFrame:
-    """Pieces added up by event, minute of the accepted line, own minute (`ended_minute`) and bucket of the wait (null: of no
-    interest, -1: one that cannot be).
+    """Pieces added up by event, minute of the accepted line, own minute (`ended_minute`) and bucket of the wait (null:
+    of no interest, -1: one that cannot be).
 
     `outside`: messages of ranges that lie outside of their parcel; `depth_max`: of the recipient's queue.
     """
@@ -31,7 +32,9 @@ def bucket(name: str) -> Column:
     """As `latency.bucket`: the value itself below 256, then 128 buckets for every power of two."""
     about = f"cast(floor(log2(greatest({name}, 1L))) AS int)"
     # The logarithm may round across a power of two, up or down.
-    high = f"{about} + CASE WHEN shiftright({name}, {about} + 1) > 0 THEN 1 WHEN shiftright({name}, {about}) = 0 THEN -1"
+    high = (
+        f"{about} + CASE WHEN shiftright({name}, {about} + 1) > 0 THEN 1 WHEN shiftright({name}, {about}) = 0 THEN -1"
+    )
     exponent = f"({high} ELSE 0 END - 7)"
     return F.expr(f"CASE WHEN {name} < 256 THEN {name} ELSE 128L * {exponent} + shiftright({name}, {exponent}) END")
 

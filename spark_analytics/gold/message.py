@@ -1,8 +1,7 @@
 """`message`, key (id): a message over all routers that accepted it: its units by state.
 
-broken: a router took it over and its log, whole up to then, lacks it; beyond: the log of the router or app that took it over
-is not given.
-"""
+broken: a router took it over and its log, whole up to then, lacks it; beyond: the log of the router or app that took it
+over is not given. """
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from spark_analytics.schema import ENDS, STATES
 def message(
     pieces: DataFrame, accepted: DataFrame, handover: DataFrame, routers: DataFrame, span_now: int, partitions: int
 ) -> DataFrame:
-    """The message's row adds up rows by id: one for its arrival at each router, with all units open; one for each unit that
-    has an end (or is in flight), which moves it from its open state; one for each broken handover."""
+    """The message's row adds up rows by id: one for its arrival at each router, with all units open; one for each unit
+    that has an end (or is in flight), which moves it from its open state; one for each broken handover."""
     lines = accepted.where("is_within")
     open_state = F.expr(
         "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
@@ -27,9 +26,16 @@ def message(
         "router", "ids", F.least("t", F.lit(span_now)).alias("t"), F.expr("coalesce(array_size(recipients), 0)").cast("bigint").alias("owed"),
         open_state.alias("open"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )  # fmt: skip
-    ended = _ended(pieces, accepted, routers).join(
-        lines.select("router", "parcel", "ids", "recipients", open_state.alias("open")), ["router", "parcel"], "inner"
-    ).where("array_contains(recipients, recipient)").withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
+    ended = (
+        _ended(pieces, accepted, routers)
+        .join(
+            lines.select("router", "parcel", "ids", "recipients", open_state.alias("open")),
+            ["router", "parcel"],
+            "inner",
+        )
+        .where("array_contains(recipients, recipient)")
+        .withColumn("bit", F.explode(F.expr("sequence(0, 31)")))
+    )
     state = F.coalesce(
         *(F.when(F.expr(f"(shiftright({event}, bit) & 1) = 1"), F.lit(event)) for event in ENDS),
         F.when(F.expr("open = 'unaccounted' AND (shiftright(flying, bit) & 1) = 1"), F.lit("pending")),
@@ -52,15 +58,15 @@ def message(
         F.count("router").alias("routers"), F.min("first_t").alias("first_t"),
         *(F.sum(name).alias(name) for name in ("owed", *STATES, "broken", "beyond")),
     )  # fmt: skip
-    return whole.select(
-        F.lower(F.hex("id")).alias("id"), "routers", "first_t", "owed", *STATES, "broken", "beyond"
-    )
+    return whole.select(F.lower(F.hex("id")).alias("id"), "routers", "first_t", "owed", *STATES, "broken", "beyond")
 
 
 def _ended(pieces: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
     """The bits of each end by (router, parcel, recipient, block). `is_beyond`: the recipient's own log is not given."""
     ends = cut(pieces.where(is_event(*ENDS) | F.col("is_flying")))
-    bits = ends.groupBy("router", "parcel", "recipient", "block").agg(*(bits_of(event) for event in ENDS), flying_bits())
+    bits = ends.groupBy("router", "parcel", "recipient", "block").agg(
+        *(bits_of(event) for event in ENDS), flying_bits()
+    )
     states = bits.select(
         "router", "parcel", "recipient", "block", *(b.alias(e) for e, b in state_bits().items()), "flying"
     )

@@ -1,8 +1,7 @@
 """Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
 
-Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the parcel, or
-belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
-"""
+Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the
+parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`. """
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
-    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name no
-    parcel. `is_flying`: written to a link that is up where the log ends; in flight nothing expires."""
+    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name
+    no parcel. `is_flying`: written to a link that is up where the log ends; in flight nothing expires."""
     placed = ranges.where("NOT is_old")
     if has_old:
         placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))

@@ -1,4 +1,5 @@
-"""`queue_minute`, key (router, recipient, minute): a recipient's queue: messages added, ended, open at the minute's end."""
+"""`queue_minute`, key (router, recipient, minute): a recipient's queue: messages added, ended, open at the minute's
+end."""
 
 from __future__ import annotations
 
@@ -11,15 +12,20 @@ from spark_analytics.schema import ENDS
 
 
 def queues(waits: DataFrame, unit_windows: DataFrame) -> DataFrame:
-    """With the routers' numbers. Ends count in their own minute; `depth_max`: null where no outward line told the depth."""
+    """With the routers' numbers. Ends count in their own minute; `depth_max`: null where no outward line told the
+    depth."""
     none = F.lit(0).cast("bigint")
-    added = unit_windows.where("owed > 0").select("router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended"))
+    added = unit_windows.where("owed > 0").select(
+        "router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended")
+    )
     ended = waits.select(
         "router", "recipient", F.col("ended_minute").alias("minute"), none.alias("added"),
         F.when(is_event(*ENDS), F.col("count") - F.col("outside")).otherwise(none).alias("ended"), "depth_max",
     )  # fmt: skip
-    sums = added.unionByName(ended, allowMissingColumns=True).groupBy("router", "recipient", "minute").agg(
-        F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth_max").alias("depth_max")
+    sums = (
+        added.unionByName(ended, allowMissingColumns=True)
+        .groupBy("router", "recipient", "minute")
+        .agg(F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth_max").alias("depth_max"))
     )
     so_far = Window.partitionBy("router", "recipient").orderBy("minute")
     so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)

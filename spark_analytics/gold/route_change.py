@@ -11,7 +11,9 @@ from spark_analytics.span import Span
 
 
 def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    subject = F.coalesce(*(F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber")))
+    subject = F.coalesce(
+        *(F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber"))
+    )
     return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
         "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
         F.expr("other.fields['neighbour']").alias("neighbour"),

@@ -31,9 +31,10 @@ GOLD = (
 
 @dataclass(frozen=True)
 class Tables:
-    """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key `router`,
-    `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was
-    started last (`run_seq`), since when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no parcel, `has_more`: with several ranges.
+    """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key
+    `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was started last (`run_seq`), since
+    when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no
+    parcel, `has_more`: with several ranges.
 
     What is used more than once is kept on disk until `forget`.
     """

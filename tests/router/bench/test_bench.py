@@ -19,6 +19,8 @@ from router.bench.yardstick import Yardstick
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 
+pytestmark = pytest.mark.xdist_group("bench")  # their cores listen on one port
+
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
