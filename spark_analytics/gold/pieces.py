@@ -1,7 +1,7 @@
 """Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
 
 Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the
-parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`. """
+parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         "router", "parcel", "recipient", code.alias("code"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
-        F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"), "accepted_minute", "is_within",
+        F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"),
+        "accepted_minute", "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
     )  # fmt: skip
