@@ -39,7 +39,8 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
     paths.
 
     Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or
-    an underscore are hidden from Spark."""
+    an underscore are hidden from Spark.
+    """
     found: dict[str, str] = {}
     problems = []
     for path in paths:
@@ -171,6 +172,12 @@ def quoted(name: str) -> str:
     return f"`{name}`"
 
 
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error of Spark, as Spark 4 and 3.5 tell it."""
+    found: str | None = getattr(error, "getCondition", error.getErrorClass)()
+    return found
+
+
 def exact(uris: Iterable[str]) -> list[str]:
     """The patterns that mean these files and no others."""
     return _patterns(map(unquote, uris))
@@ -189,7 +196,7 @@ def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
     try:
         return reader.load(list(patterns))
     except AnalysisException as error:
-        if error.getErrorClass() not in _MISSING_PATH:
+        if condition_of(error) not in _MISSING_PATH:
             raise
         raise NothingToRead(
             f"there is nothing at {' or '.join(patterns[:3])}: name the log directory of a node"

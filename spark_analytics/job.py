@@ -2,7 +2,8 @@
 
 Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The
 summary goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the
-zip."""
+zip.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +23,9 @@ from spark_analytics.session import local_session
 from spark_analytics.span import NS_MAX, Span
 from spark_analytics.writer import FORMATS, Writer
 
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Where spark-submit started this process; it mixes what a job writes to standard error into standard output."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: the audit was made, whatever its verdict; 2: it was asked for in a way that cannot be."""
@@ -35,7 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     span = Span(now, asked.since, asked.until)
-    found = audit(spark, Given(uris, problems), span, writer=writer, report=_report)
+    found = audit(
+        spark,
+        Given(uris, problems),
+        span,
+        writer=writer,
+        report=_silent if asked.json and SUBMITTED in os.environ else _report,
+    )
     if asked.json:
         print(json.dumps(found))
     else:
@@ -47,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def session() -> SparkSession:
     """That of spark-submit, or of a Spark Connect server that SPARK_REMOTE names; else a local one."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+    if SUBMITTED in os.environ or "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.appName("router audit").getOrCreate()
     return local_session()
 
@@ -74,6 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--until", type=instant, default=NS_MAX, help="only messages accepted before then")
     parser.add_argument("--json", action="store_true", help="print the whole summary as JSON")
     return parser
+
+
+def _silent(what: str) -> None:
+    """Nothing is told beside the JSON."""
 
 
 def _report(what: str) -> None:

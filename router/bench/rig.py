@@ -90,7 +90,7 @@ class Rig:
 
     def start(self) -> None:
         flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        listen = ["--listen", "tls://127.0.0.1:0"] if self.transport == "tls" else []
+        listen = ["--listen", "tls://127.0.0.1:0"]
         command = [sys.executable, "-m", self.program, "--home", str(self.home), "serve", "--json", *listen, *flags]
         if not (self.home / "router.toml").exists():
             self._prepare()

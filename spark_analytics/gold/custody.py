@@ -3,7 +3,8 @@
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
 acceptance here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the
 router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was
-for that router itself is at its goal, and accepted nowhere."""
+for that router itself is at its goal, and accepted nowhere.
+"""
 
 from __future__ import annotations
 

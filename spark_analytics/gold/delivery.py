@@ -85,7 +85,8 @@ def by_window(blocks: DataFrame, *more: str) -> DataFrame:
     them.
 
     `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
-    pending."""
+    pending.
+    """
     is_stray = F.col("owed") == 0
     return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),

@@ -30,7 +30,7 @@ def waits(pieces: DataFrame, *more: str) -> DataFrame:
 
 def bucket(name: str) -> Column:
     """As `latency.bucket`: the value itself below 256, then 128 buckets for every power of two."""
-    about = f"cast(floor(log2(greatest({name}, 1L))) AS int)"
+    about = f"least(62, cast(floor(log2(greatest({name}, 1L))) AS int))"
     # The logarithm may round across a power of two, up or down.
     high = (
         f"{about} + CASE WHEN shiftright({name}, {about} + 1) > 0 THEN 1 WHEN shiftright({name}, {about}) = 0 THEN -1"

@@ -1,7 +1,8 @@
 """`message`, key (id): a message over all routers that accepted it: its units by state.
 
 broken: a router took it over and its log, whole up to then, lacks it; beyond: the log of the router or app that took it
-over is not given."""
+over is not given.
+"""
 
 from __future__ import annotations
 

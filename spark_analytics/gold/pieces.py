@@ -1,7 +1,8 @@
 """Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
 
 Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the
-parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`."""
+parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
+"""
 
 from __future__ import annotations
 

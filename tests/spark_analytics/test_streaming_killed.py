@@ -16,7 +16,7 @@ from growing_logs import GrowingLogs, delivered, delivered_locally, said
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
 def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, tmp_path: Path) -> None:
     logs, out = GrowingLogs(tmp_path, nodes=2, messages=300, seed=11), tmp_path / "out"
     chance = random.Random(kills)
@@ -32,7 +32,7 @@ def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, tmp_path: 
 def _run_for(seconds: float, logs: GrowingLogs, out: Path) -> str | None:
     """The summary that it printed; None: its time was over, and it was killed."""
     command = [sys.executable, "-m", "spark_analytics.streaming", str(logs.here), "--out", str(out), "--once", "--json"]
-    command += ["--as-of", str(logs.now), "--files-max", "2"]
+    command += ["--as-of", str(logs.now), "--files-max", "3"]
     with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True) as process:
         try:
             said, _ = process.communicate(timeout=seconds)

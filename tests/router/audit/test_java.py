@@ -1,0 +1,70 @@
+"""Which Java Spark gets."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from router.audit import java
+from router.audit.database import AuditFailed
+
+
+def fake(directory: Path, version: str) -> Path:
+    """A java that says its version, and else its arguments, and complains."""
+    command = directory / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(
+        f'#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "{version}"\' >&2; exit; fi\n'
+        'echo "$@"; echo complaint >&2\n'
+    )
+    command.chmod(0o700)
+    return command
+
+
+def told(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+
+
+def test_versions(tmp_path: Path) -> None:
+    said = {"17.0.15": 17, "21-ea": 21, "1.8.0_392": 8, "": 0}
+    found = {version: java.java_version(fake(tmp_path / f"v{version}", version)) for version in said}
+    assert found == said
+    assert java.java_version(tmp_path / "none") == 0
+
+
+def test_the_users_java_comes_first_and_its_complaints_go_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path / "it's mine", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "it's mine"))
+    home = java.java_home(tmp_path / "home")
+    ran = told(home, "--add-modules=jdk.incubator.vector", "a b", "$c")
+    assert (ran.stdout, ran.stderr) == ("--add-modules=jdk.incubator.vector a b $c\n", "")
+    assert (home / java.ERRORS).read_text() == "complaint\n"
+
+
+@pytest.mark.parametrize("version", ["11.0.2", None])
+def test_a_java_home_that_cannot_be_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
+) -> None:
+    if version:
+        fake(tmp_path / "old", version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    with pytest.raises(AuditFailed, match="Java 11;" if version else "no Java that runs;"):
+        java.java_home(tmp_path / "home")
+
+
+def test_then_the_systems_if_it_is_new_enough_then_the_packaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    system = fake(tmp_path / "system", "17.0.1")
+    monkeypatch.setenv("PATH", f"{system.parent}:/usr/bin:/bin")
+    assert told(java.java_home(tmp_path / "one"), "x").stdout == "x\n"
+    system.unlink()
+    fake(tmp_path / "older", "11.0.1").rename(system)
+    packaged = java.java_home(tmp_path / "two")
+    ran = told(packaged, "--add-modules=jdk.incubator.vector", "-version")
+    assert (ran.stdout, ran.stderr) == ("", "") and "openjdk" in (packaged / java.ERRORS).read_text()

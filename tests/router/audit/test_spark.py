@@ -1,0 +1,67 @@
+"""What the Spark engine does around Spark itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from audit_logs import LATE, SECOND, START, Log
+
+from router.audit import engine, spark
+from router.audit.database import AuditFailed
+from router.audit.engine import Span
+from router.audit.listing import list_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AS_OF = Span(START + LATE * SECOND)
+
+
+def log() -> Log:
+    found = Log()
+    found.accepted(1, range(3), ttl=60)
+    found.outward("delivered", [(1, 2)])
+    found.state("stop", LATE)
+    return found
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = log().write(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyspark.errors", None)
+    with pytest.raises(AuditFailed, match=r"pip install 'key-addressed-router\[spark\]'"):
+        spark.audit(list_logs([directory]), AS_OF)
+
+
+@pytest.mark.xdist_group("spark")
+def test_files_that_spark_must_not_touch_are_told_of_all_the_same(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session: SparkSession = request.getfixturevalue("spark")
+    directory = log().write(tmp_path / "logs")
+    (directory / ".aside-events-0000000000000001.jsonl").write_bytes(b"{}\n")
+    (directory / "events-0000000000000009.jsonl").write_bytes(b"")
+    os.mkfifo(directory / "events-0000000000000099.jsonl")
+    monkeypatch.chdir(tmp_path)
+    listing = list_logs([Path("logs")])
+    found = spark.audited(session, listing, AS_OF)
+    expected = engine.audit(listing, AS_OF)
+    assert found.pop("run")["files"] == expected.pop("run")["files"] == 4
+    assert (found.pop("engine"), expected.pop("engine")) == ("spark", "local")
+    assert found == expected
+    assert any("not a regular file" in problem for problem in found["problems"])
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("java.io.IOException: No space left on device\n at x", "the disk has no room"),
+        ("java.lang.OutOfMemoryError: Java heap space", "--memory"),
+        ("[X] something\n  else", "Spark failed: [X] something else"),
+    ],
+)
+def test_what_spark_says_becomes_a_sentence(said: str, sentence: str) -> None:
+    assert sentence in spark._sentence(said)

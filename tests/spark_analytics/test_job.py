@@ -1,0 +1,58 @@
+"""The job as it is called: its words, its output, its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from audit_logs import APP, LATE, START, Log
+
+from router.audit.publish import GOLD
+from spark_analytics import job
+from spark_analytics.span import NS_MAX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_instants() -> None:
+    assert job.instant("17") == 17
+    assert job.instant("9" * 30) == NS_MAX
+    assert job.instant("2020-01-01") == job.instant("2020-01-01T01:00+01:00") == 1_577_836_800 * 10**9
+    assert job.instant("2020-01-01T00:00:00.000001") == 1_577_836_800 * 10**9 + 1000
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_summary_is_printed_and_the_tables_are_written(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log()
+    log.accepted(1, range(3), ttl=60)
+    log.outward("delivered", [(1, 2)])
+    log.state("stop", LATE)
+    directory, out = log.write(tmp_path / "log"), tmp_path / "out"
+    asked = [str(directory), "--out", str(out), "--as-of", str(START + LATE * 10**9), "--json"]
+    assert job.main(asked) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["engine"], said["owed"], said["delivered"], said["unaccounted"]) == ("spark", 3, 2, 1)
+    with duckdb.connect() as tables:
+        for table in (*GOLD, "events"):
+            files = f"'{out}/{table}/**/*.parquet'"
+            [(count,)] = tables.execute(f"SELECT count(*) FROM read_parquet({files})").fetchall()
+            assert count == {"delivery": 1, "message": 3, "events": 3}.get(table, count)
+        columns = "recipient, owed, delivered, unaccounted"
+        query = f"SELECT {columns} FROM read_parquet('{out}/delivery/*.parquet')"
+        assert tables.execute(query).fetchall() == [(APP, 3, 2, 1)]
+
+
+@pytest.mark.xdist_group("spark")
+def test_where_there_is_nothing_it_says_so(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job.main([str(tmp_path / "none")]) == 2
+    assert "there is nothing at" in capsys.readouterr().err
+    assert job.main([str(tmp_path)]) == 2
+    assert "no event log here" in capsys.readouterr().err
