@@ -44,7 +44,7 @@ def sentences(summary: Row) -> list[Finding]:
 def _all_is_well(summary: Row) -> Finding:
     if not summary["owed"]:
         return _say("info", "No accepted message is owed to anybody in these logs and this time: nothing to judge.")
-    also = f", {summary['pending']} of them still under way" if summary["pending"] else ""
+    also = f", {summary['pending']:,} of them still under way" if summary["pending"] else ""
     return _say("good", f"Each of the {_many(summary['owed'], 'delivery')} owed is accounted for{also}.")
 
 
@@ -54,7 +54,7 @@ def _say(level: str, text: str, remedy: str = "") -> Finding:
 
 def _many(count: int, noun: str) -> str:
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count} {noun if count == 1 else plural}"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
@@ -69,7 +69,7 @@ def _residual(summary: Row) -> Iterator[Finding]:
     if left := summary["residual"]:
         yield _say(
             "bad",
-            f"The books do not balance: {left} more deliveries are owed than are in any state.",
+            f"The books do not balance: {left:,} more deliveries are owed than are in any state.",
             "This is a defect of the audit itself. Report it with the output of `router audit --json`.",
         )
 
@@ -196,8 +196,8 @@ def _reasons(summary: Row, event: str, router: str) -> str:
 
 
 def _ranked(counts: Mapping[str, int]) -> str:
-    """`ttl-expired 7, left 2`."""
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    """`ttl-expired 7,000, left 2`."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 
 def _duplicates(summary: Row) -> Iterator[Finding]:
@@ -225,13 +225,13 @@ def _clocks(summary: Row) -> Iterator[Finding]:
         low, high = row["lower_ns"], row["upper_ns"]
         ahead = low if low is not None and low > CLOCK_NS else None
         behind = -high if high is not None and high < -CLOCK_NS else None
-        if ahead is not None and behind is not None:
-            text = "contradict each other: one of them was set meanwhile"
-        elif ahead is not None or behind is not None:
-            seconds = (ahead or behind or 0) // 10**9
-            text = f"are apart: the latter is at least {seconds} s {'ahead' if ahead else 'behind'}"
-        else:
+        if (ahead or behind) is None:
             continue
+        if low is not None and high is not None and low > high:
+            text = "contradict each other: one of them was set meanwhile"
+        else:
+            seconds = (ahead or behind or 0) // 10**9
+            text = f"are apart: the latter is at least {seconds:,} s {'ahead' if ahead else 'behind'}"
         yield _say(
             "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
             "Let both be kept by NTP; expiry and the order of events across the two depend on it.",
@@ -247,8 +247,8 @@ def _filling(summary: Row) -> Iterator[Finding]:
         oldest = "" if due is None else f", its oldest message expires in {due // 60} min"
         yield _say(
             "warning",
-            f"The queue of {row['recipient']} at the router {row['router']} {then}{oldest}: {row['open']} of "
-            f"{row['limit']} messages wait.",
+            f"The queue of {row['recipient']} at the router {row['router']} {then}{oldest}: {row['open']:,} of "
+            f"{row['limit']:,} messages wait.",
             "Bring that recipient back or make it faster before then; a full queue refuses what is new.",
         )
 
@@ -294,7 +294,7 @@ def _flaps(summary: Row) -> Iterator[Finding]:
         if row["changes"] >= FLAPS_MIN:
             yield _say(
                 "info",
-                f"Routes and links of {row['subject']} at the router {row['router']} changed {row['changes']} times.",
+                f"Routes and links of {row['subject']} at the router {row['router']} changed {row['changes']:,} times.",
             )
 
 
@@ -303,14 +303,14 @@ def _followed(summary: Row) -> Iterator[Finding]:
         yield _say(
             "info",
             f"Of {_many(row['acked'], 'message')} that {row['recipient']} took over from {row['router']}, "
-            f"{row['unknown']} cannot be followed: its log is not whole.",
+            f"{row['unknown']:,} cannot be followed: its log is not whole.",
         )
 
 
 def _quality(summary: Row) -> Iterator[Finding]:
     for row in _most_first(summary["quality"], "count"):
         where = f" at the router {row['router']}" if row["router"] else ""
-        yield _say("info", f"Quality of data: {row['check']}, {row['count']} times{where}.")
+        yield _say("info", f"Quality of data: {row['check']}, {row['count']:,} times{where}.")
 
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
          "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
         "warning",
         f"The queue of {C} at the router {A} will be full in 99 min at this rate, its oldest message expires in 12 "
-        "min: 10 of 1000 messages wait.",
+        "min: 10 of 1,000 messages wait.",
     ),
     "another problem": (
         {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
