@@ -18,7 +18,7 @@ LINE_BYTES_MAX = 64 << 20
 """A longer line is not read; a router's are at most a few hundred KiB."""
 FILE_BYTES_PLAIN = 16 << 20
 """Of a larger file it is worth to look how long its lines really are: DuckDB's buffers are as large."""
-_NEEDED = (
+NEEDED = (
     "event", "seq", "n", "t", "mono", "boot", "kind", "source", "group", "signer", "destination", "peer", "first",
     "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "link", "depth",
     "fields",
@@ -144,10 +144,9 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
         link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - a link is resolved by the system
         values += [(str(link), *span) for span in spans]
     database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", values)
-    columns = ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in _NEEDED)
     try:
         database.run(
-            _EVENTS.replace("{columns}", "{" + columns + "}"),
+            _EVENTS.replace("{columns}", columns_read()),
             {
                 "paths": f"{exact(str(links))}/*.jsonl",
                 "line_bytes": line_bytes + 1,
@@ -159,6 +158,11 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
         for link in links.iterdir():
             link.unlink()
         links.rmdir()
+
+
+def columns_read() -> str:
+    """What an audit reads of a line, as DuckDB's struct of names and types."""
+    return "{" + ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in NEEDED) + "}"
 
 
 def gaps(database: Database) -> list[Gap]:

@@ -1,0 +1,146 @@
+"""Measures the audit of a fleet's logs: `python -m router.bench.audit_scale [DIR] [--messages N] [--engine E]…`.
+
+DIR is a fleet that `router audit-sample` wrote; without it one of so many messages is made. Beside each other in one
+run: the time in which DuckDB reads and hashes every column that an audit reads, and `router audit` by each engine, in
+processes of their own. Both engines must say the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from router.audit.database import MEMORY_BYTES, exact, quoted
+from router.audit.lines import NEEDED, columns_read
+from router.audit.sample import TRUTH, write_sample
+
+LOOK_S = 0.2
+LATER_S = 86_400
+"""The audit's now: so long after the sample's end."""
+TICKS = os.sysconf("SC_CLK_TCK")
+LINE_BYTES = 64 << 20
+ENGINES = ("local", "spark")
+
+
+@dataclass
+class Cost:
+    """Of a process with all that it starts: seconds, CPU seconds, and the most memory that it held, in MiB."""
+
+    wall_s: float = 0
+    cpu_s: float = 0
+    rss_mib: float = 0
+
+
+def cost_of(command: list[str]) -> tuple[str, Cost]:
+    """What the command printed, and what it cost."""
+    began, found = time.perf_counter(), Cost()
+    with tempfile.TemporaryFile("w+") as output:
+        with subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            spent: dict[int, float] = {}
+            try:
+                while process.poll() is None:
+                    found.rss_mib = max(found.rss_mib, sum(_look(pid, spent) for pid in _tree(process.pid)))
+                    time.sleep(LOOK_S)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        found.wall_s, found.cpu_s = time.perf_counter() - began, sum(spent.values())
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
+        output.seek(0)
+        return output.read(), found
+
+
+def _tree(pid: int) -> list[int]:
+    found = [pid]
+    for one in found:
+        try:
+            tasks = list(Path(f"/proc/{one}/task").iterdir())
+            found += [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # It ended meanwhile.
+    return found
+
+
+def _look(pid: int, spent: dict[int, float]) -> float:
+    """MiB that a process holds now; notes its CPU seconds so far."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    spent[pid] = (int(fields[11]) + int(fields[12])) / TICKS
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def read_and_hash(directory: str) -> None:
+    """The yardstick, with the memory and the threads of the local engine."""
+    connection = duckdb.connect()
+    connection.execute(f"SET memory_limit = '{MEMORY_BYTES // 10**6}MB'; SET preserve_insertion_order = false")
+    hashes = ", ".join(f'bit_xor(hash("{name}"))' for name in NEEDED)
+    files = quoted(f"{exact(directory)}/*/log/events-*.jsonl")
+    connection.execute(
+        f"SELECT count(*), {hashes} FROM read_json({files}, format = 'newline_delimited', records = 'true',"
+        f" compression = 'uncompressed', maximum_object_size = {LINE_BYTES}, columns = {columns_read()})"
+    ).fetchall()
+
+
+def measured(directory: Path, engines: list[str]) -> dict[str, Any]:
+    truth = json.loads((directory / TRUTH).read_text())
+    now = datetime.fromtimestamp(truth["as_of_ns"] // 10**9 + LATER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    itself = [sys.executable, "-m", "router.bench.audit_scale", str(directory)]
+    _, yardstick = cost_of([*itself, "--read-and-hash"])
+    found: dict[str, Any] = {"yardstick": asdict(yardstick)}
+    summaries = {}
+    for engine in engines:
+        command = [sys.executable, "-m", "router", "audit", str(directory), "--as-of", now, "--engine", engine]
+        said, cost = cost_of([*command, "--json"])
+        summary = json.loads(said)
+        run = summary.pop("run")
+        del summary["engine"]
+        summaries[engine] = summary
+        found["bytes"], found["lines"] = run["bytes"], sum(row["lines"] for row in summary["events"])
+        found["owed"] = summary["owed"]
+        found[engine] = asdict(cost) | {
+            "audit_s": run["seconds"],
+            "wall_by_yardstick": cost.wall_s / yardstick.wall_s,
+            "cpu_by_yardstick": cost.cpu_s / yardstick.cpu_s,
+        }
+    if len(summaries) == len(ENGINES):
+        found["same"] = summaries["local"] == summaries["spark"]
+        found["spark_by_local"] = found["spark"]["audit_s"] / found["local"]["audit_s"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, help="a fleet of `router audit-sample`")
+    parser.add_argument("--messages", type=int, default=600_000, help="of the fleet that is made (15 lines each)")
+    parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="default: both")
+    parser.add_argument("--read-and-hash", action="store_true", help="only the yardstick, in this process")
+    given = parser.parse_args()
+    if given.read_and_hash:
+        read_and_hash(str(given.directory))
+        return
+    with tempfile.TemporaryDirectory() as base:
+        directory = given.directory or Path(base) / "fleet"
+        if not directory.exists():
+            write_sample(directory, given.nodes, given.messages, 1)
+        print(json.dumps(measured(directory, given.engine or list(ENGINES)), indent=1))
+
+
+if __name__ == "__main__":
+    main()
