@@ -54,12 +54,15 @@ def _in_directory(top: Path, found: Listing) -> list[str]:
         found.problems.append(Problem(str(error.filename), 0, f"cannot be listed: {error.strerror}"))
 
     before = len(found.problems)
-    names = [
-        os.path.join(directory, name)  # noqa: PTH118 - names need not be UTF-8
-        for directory, _, files in os.walk(top, onerror=failed)
-        for name in files
-        if role(name) is not None
-    ]
+    names = []
+    for directory, folders, files in os.walk(top, onerror=failed):
+        names += [_join(directory, name) for name in files if role(name) is not None]
+        odd = [_join(directory, name) for name in folders if role(name) is not None]
+        found.problems += [Problem(path, 0, "is a directory, and has the name of a log file") for path in odd]
     if not names and len(found.problems) == before:
         found.problems.append(Problem(str(top), 0, NO_LOG))
     return names
+
+
+def _join(directory: str, name: str) -> str:
+    return os.path.join(directory, name)  # noqa: PTH118 - names need not be UTF-8

@@ -170,7 +170,8 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Older segments are pruned, their signed footers stay. 0: 7 days on an edge node, 30 on a core node.",
         )] = 0
     keep_bytes: Annotated[int, span(0, BYTES_MAX,
-        "Beyond this the oldest segments are pruned. 0: 64 MiB on an edge node, 10 GiB on a core node.")] = 0
+        "Beyond this the oldest segments are pruned; their indexes add a tenth. 0: 64 MiB on an edge node, 10 GiB on a "
+        "core node.")] = 0
     outcomes: Annotated[Outcomes, about(
         "Whether a publisher that asks for outcomes hears the recipients' names or counts only.")] = "names"
 

@@ -46,3 +46,12 @@ def test_a_directory_without_logs_is_a_problem(tmp_path: Path) -> None:
 def test_nothing_to_read_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(NothingToRead, match=r"no event log here.*name the log directory"):
         list_logs([tmp_path])
+
+
+def test_a_directory_with_the_name_of_a_log_file_is_told_of(tmp_path: Path) -> None:
+    log = directory(tmp_path / "log")
+    (log / "events-0000000000000009.jsonl").mkdir()
+    found = list_logs([log])
+    assert len(found.paths) == len(NAMES)
+    [problem] = found.problems
+    assert problem.path.endswith("9.jsonl") and "is a directory" in problem.text
