@@ -1,8 +1,8 @@
 """Measures the audit of a fleet's logs: `python -m router.bench.audit_scale [DIR] [--messages N] [--engine E]…`.
 
-DIR is a fleet that `router audit-sample` wrote; without it one of so many messages is made. Beside each other in one
-run: the time in which DuckDB reads and hashes every column that an audit reads, and `router audit` by each engine, in
-processes of their own. Both engines must say the same.
+DIR is a fleet that `router audit-sample` wrote, or holds several; without it one of so many messages is made. Beside
+each other in one run: the time in which DuckDB reads and hashes every column that an audit reads, and `router audit` by
+each engine, in processes of their own. Both engines must say the same.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_and_hash(directory: str) -> None:
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = '{MEMORY_BYTES // 10**6}MB'; SET preserve_insertion_order = false")
     hashes = ", ".join(f'bit_xor(hash("{name}"))' for name in NEEDED)
-    files = quoted(f"{exact(directory)}/*/log/events-*.jsonl")
+    files = quoted(f"{exact(directory)}/**/events-*.jsonl")
     connection.execute(
         f"SELECT count(*), {hashes} FROM read_json({files}, format = 'newline_delimited', records = 'true',"
         f" compression = 'uncompressed', maximum_object_size = {LINE_BYTES}, columns = {columns_read()})"
@@ -98,8 +98,8 @@ def read_and_hash(directory: str) -> None:
 
 
 def measured(directory: Path, engines: list[str]) -> dict[str, Any]:
-    truth = json.loads((directory / TRUTH).read_text())
-    now = datetime.fromtimestamp(truth["as_of_ns"] // 10**9 + LATER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    ends = [json.loads(path.read_text())["as_of_ns"] for path in directory.rglob(TRUTH)]
+    now = datetime.fromtimestamp(max(ends) // 10**9 + LATER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     itself = [sys.executable, "-m", "router.bench.audit_scale", str(directory)]
     _, yardstick = cost_of([*itself, "--read-and-hash"])
     found: dict[str, Any] = {"yardstick": asdict(yardstick)}
