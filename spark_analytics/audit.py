@@ -10,10 +10,9 @@ from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from . import bronze, ed25519, log_ends, silver, summary
-from .evidence import Evidence, Gap, Witness, judge, witnessed
+from . import bronze, days, ed25519, log_ends, silver, summary
+from .evidence import Evidence, judge, witnessed
 from .findings import Rows, find, rows, tally
 from .footer import Verify
 from .gold.names import named
@@ -49,10 +48,12 @@ def audit(
     span: Span,
     *,
     writer: Writer | None = None,
+    raw: bool = False,
     verify: Verify = ed25519.verify,
     report: Report = lambda what: None,
 ) -> dict[str, Any]:
-    """The summary of the logs; with a `writer` the tables are written too."""
+    """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
+    stand."""
 
     def content(name: str) -> bytes:
         return bronze.content_of(spark, given.uris[name])
@@ -68,7 +69,8 @@ def audit(
         report("reading the lines")
         events = silver.read_events(spark, silver.parts(evidence.files), given.uris)
         if writer:
-            events = _silver(spark, events, span, writer)
+            days.write_events(spark, events, span, writer)
+            events = writer.read(spark, "events").drop("date")
         tables, words, evidence = _tables(spark, events, evidence, span, size)
         names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
         more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
@@ -80,6 +82,8 @@ def audit(
     try:
         if writer:
             report("writing the tables")
+            if raw:
+                days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
             for name, table in tables.gold():
                 writer.write(name, table)
         report("adding up")
@@ -95,13 +99,6 @@ def audit(
     return found
 
 
-def _silver(spark: SparkSession, events: DataFrame, span: Span, writer: Writer) -> DataFrame:
-    """Write the events by UTC date of their event time, and read them from there."""
-    day = F.expr(f"date_from_unix_date(cast(least(t, {span.as_of_ns}L) div 86400000000000L AS int))")
-    writer.write("events", events.withColumn("date", day), "date")
-    return writer.read(spark, "events").drop("date")
-
-
 def _tables(
     spark: SparkSession, events: DataFrame, evidence: Evidence, span: Span, size: int
 ) -> tuple[Tables, Rows, Evidence]:
@@ -113,8 +110,9 @@ def _tables(
     others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
     others = others.persist(StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span.as_of_ns), numbers))
-    evidence = witnessed(evidence, _gaps(named(others, numbers)), _witnesses(named(others, numbers)))
-    ends = log_ends.log_ends(evidence, words, others, numbers)
+    told = log_ends.told(others, numbers)
+    evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
+    ends = log_ends.log_ends(evidence, words, told)
     routers = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(ends)], f"number int, {log_ends.COLUMNS}"
     )
@@ -124,21 +122,6 @@ def _tables(
 
 def partitions_for(size: int) -> int:
     return max(2, min(PARTITIONS_MAX, -(-size // PARTITION_BYTES)))
-
-
-def _gaps(others: DataFrame) -> list[Gap]:
-    """Events that a router found missing itself when it sealed its log."""
-    found = others.where("event = 'log_gap' AND other.fields['missing'] IS NOT NULL")
-    return [Gap(*row) for row in found.select("router", "seq", "other.missing").collect()]
-
-
-def _witnesses(others: DataFrame) -> list[Witness]:
-    """Heads of logs that routers heard from their neighbours."""
-    heads = others.where("event = 'link'").selectExpr(
-        "router", "other.fields['peer'] AS peer", "try_cast(other.fields['head_seq'] AS bigint) AS head_seq",
-        "other.fields['head_digest'] AS head_digest",
-    )  # fmt: skip
-    return [Witness(*row) for row in heads.dropna().distinct().collect()]
 
 
 def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:

@@ -44,7 +44,7 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
     found: dict[str, str] = {}
     problems = []
     for path in paths:
-        there = {name_of(uri): uri for uri in _files(spark, [path]).inputFiles()}
+        there = _there(spark, [path])
         is_named = [name.rpartition("/")[2] for name in there] == [path.rstrip("/").rpartition("/")[2]]
         logs = there if is_named else {name: uri for name, uri in there.items() if role(name) is not None}
         if not logs:
@@ -58,7 +58,7 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
 
 def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
     """The URIs of these files, by their full paths; what Spark does not see is left out."""
-    return {name_of(uri): uri for uri in _files(spark, _patterns(paths)).inputFiles()} if paths else {}
+    return _there(spark, _patterns(paths)) if paths else {}
 
 
 def name_of(uri: str) -> str:
@@ -146,7 +146,8 @@ def spellings(uri: str) -> list[str]:
 
 def events_raw(text: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as columns: those of the schema, `_rescued` (columns that the schema lacks, as text),
-    `_corrupt` (a line that is no JSON), the file and when it was taken in."""
+    `_corrupt` (the bytes of a line that is not as the schema says, whatever they are), the file and when it was taken
+    in."""
     options = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
     parsed = text.withColumn("line", F.from_json("value", f"{SCHEMA}, {CORRUPT} STRING", options))
     names = F.array(*(F.lit(name) for name in COLUMNS))
@@ -157,7 +158,7 @@ def events_raw(text: DataFrame) -> DataFrame:
         "file",
         *(F.col(f"line.{quoted(name)}") for name in COLUMNS),
         F.when(F.size("unknown") > 0, rescued).alias("_rescued"),
-        F.col(f"line.{CORRUPT}").alias(CORRUPT),
+        F.col(f"line.{CORRUPT}").cast("binary").alias(CORRUPT),
         F.current_timestamp().alias("ingested_at"),
     )
 
@@ -193,8 +194,13 @@ def _reader(spark: SparkSession) -> DataFrameReader:
 
 def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
     reader = _reader(spark).option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
+    return reader.load(list(patterns))
+
+
+def _there(spark: SparkSession, patterns: Sequence[str]) -> dict[str, str]:
+    """Name -> URI. Over Spark Connect it is only here that Spark looks."""
     try:
-        return reader.load(list(patterns))
+        return {name_of(uri): uri for uri in _files(spark, patterns).inputFiles()}
     except AnalysisException as error:
         if condition_of(error) not in _MISSING_PATH:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,13 +23,14 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     """All findings; `words`: rows of `tally`, with the routers' keys."""
-    lines = rows(tables.lines)
+    lines = rows(named(tables.lines, tables.routers))
     minutes = [row["minute"] for row in lines]
     span = {"min_minute": min(minutes, default=None), "max_minute": max(minutes, default=None)}
     step = summary.step_of(min(minutes), max(minutes)) if minutes else 1
     custody = rows(tables.custody)
     distinct = rows(tables.distinct)
-    totals = _totals(tables, lines, words, is_again=distinct[0]["accepted_again"] > 0)
+    outside = {row["router"]: row for row in rows(named(_outside(tables), tables.routers))}
+    totals = _totals(tables, lines, words, outside, is_again=distinct[0]["accepted_again"] > 0)
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
     return {
@@ -38,13 +40,13 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "custody": custody,
         "broken": _broken(tables) if is_broken else [],
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
-        **_windows(tables, step),
+        **_windows(tables, step, totals),
         **_latencies(tables, step),
         "queues": _queues(tables, step),
         **_changes(tables, step),
         **told(words),
         "configs": rows(_configs(tables)),
-        "quality": _quality(tables, words),
+        "quality": _quality(words, outside),
     }
 
 
@@ -52,15 +54,15 @@ def rows(table: DataFrame) -> Rows:
     return [row.asDict(recursive=True) for row in table.collect()]
 
 
-def tally(table: DataFrame, as_of_ns: int) -> DataFrame:
-    """Lines of the layout added up by (router, event, reason): what needs no look at parcels."""
+def tally(table: DataFrame, as_of_ns: int, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
+    """Lines of the layout added up by (router, event, reason) and `more`: what needs no look at parcels."""
     is_future = F.col("t") > as_of_ns
-    return table.groupBy("router", "event", "reason").agg(
+    return table.groupBy("router", "event", "reason", *more).agg(
         F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
         F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
         F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
         F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
-        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
+        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"), *sums,
     )  # fmt: skip
 
 
@@ -86,42 +88,49 @@ def told(words: Rows) -> dict[str, Rows]:
     return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
 
 
-def _totals(tables: Tables, lines: Rows, words: Rows, *, is_again: bool) -> Rows:
+def _outside(tables: Tables) -> DataFrame:
+    """By router: messages of ranges outside of their parcel, and those that waited a time that cannot be."""
+    negative = F.coalesce(F.sum(F.when(F.col("bucket") < 0, F.col("count"))), F.lit(0))
+    return tables.waits.groupBy("router").agg(F.sum("outside").alias("outside"), negative.alias("negative"))
+
+
+def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
     sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"))
-    outside = tables.waits.groupBy("router").agg(F.sum("outside").alias("outside"))
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
-    strays = {row["router"]: row["outside"] for row in rows(named(outside, tables.routers))}
     repeats: dict[str, int] = {}
     if is_again:
         again = named(tables.repeats, tables.routers)
         repeats = {row["router"]: row["repeats"] for row in rows(again)}
-    numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
     found = []
     for router in sorted({row["router"] for row in words}):
         own = units.get(router) or dict.fromkeys((*SUMS, "strays"), 0)
         found.append({
             "router": router,
-            "accepted": sum(row["n"] for row in lines if numbers[row["router"]] == router),
+            "accepted": sum(row["n"] for row in lines if row["router"] == router),
             **{name: own[name] for name in ("owed", *STATES, "deliveries")},
             "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
             "forwards": own["forwards"],
             "redelivered": own["forwards"] - own["forwarded"],
             "deferred": own["deferred"],
             "contradictions": own["contradictions"],
-            "strays": own["strays"] + strays.get(router, 0),
+            "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
         })  # fmt: skip
     return found
 
 
-def _windows(tables: Tables, step: int) -> dict[str, Rows]:
+def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
+    """What no unit is in is not asked for."""
     units, window = tables.unit_windows.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
     windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
     spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
     due = units.where("pending > 0").groupBy("router", "recipient").agg(F.min("pending_due_ns").alias("due_ns"))
-    found = {"windows": windows, "spans": spans, "due": due}
-    return {name: rows(named(table, tables.routers)) for name, table in found.items()}
+    asked = {"windows": (windows, "owed"), "spans": (spans, "unknown"), "due": (due, "pending")}
+    return {
+        name: rows(named(table, tables.routers)) if any(row[state] for row in totals) else []
+        for name, (table, state) in asked.items()
+    }
 
 
 def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
@@ -163,7 +172,7 @@ def _configs(tables: Tables) -> DataFrame:
     return named(last, tables.routers)
 
 
-def _quality(tables: Tables, words: Rows) -> Rows:
+def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
     found: dict[tuple[str, str], int] = {}
     for row in words:
         if row["event"] not in KNOWN_EVENTS:
@@ -172,9 +181,9 @@ def _quality(tables: Tables, words: Rows) -> Rows:
         if row["future"]:
             key = "time from the future", row["router"]
             found[key] = found.get(key, 0) + row["future"]
-    negative = tables.waits.where("bucket < 0").groupBy("router").agg(F.sum("count").alias("count"))
-    for row in rows(named(negative, tables.routers)):
-        found["negative wait", row["router"]] = row["count"]
+    for router, row in outside.items():
+        if row["negative"]:
+            found["negative wait", router] = row["negative"]
     return [{"check": check, "router": router, "count": count} for (check, router), count in found.items()]
 
 

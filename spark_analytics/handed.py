@@ -82,9 +82,8 @@ def news(accepted_id: DataFrame) -> News:
         F.sum(F.when(is_new, F.col("new") - (F.col("old") == 0).cast("long")).otherwise(0)).alias("again"),
         F.sum(F.when(is_new & (F.col("new_t") < F.col("old_t")), 1).otherwise(0)).alias("early"),
     )  # fmt: skip
-    [row] = by_id.agg(
-        F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)), F.sum("again"), F.sum("early")
-    ).collect()  # fmt: skip
+    sums = by_id.agg(F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)), F.sum("again"), F.sum("early"))
+    [row] = sums.collect()
     return News(row[0], row[1] or 0, row[2] or 0)
 
 

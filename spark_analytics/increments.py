@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import handed, log_ends, silver
+from . import handed, ledger, log_ends, silver
 from .audit import partitions_for
-from .evidence import Evidence, Gap, Witness, witnessed
+from .evidence import Evidence, witnessed
 from .findings import Rows, rows, tally
 from .gold import abuse_hour, custody, delivery, hop_latency, pieces, route_change
 from .gold.names import named
 from .gold.tables import Tables
 from .running import PARCEL, Running, Steps, cut_off
+from .schema import ROUTE_EVENTS, TURNED_EVENTS
 from .silver import Part
 from .span import Span
 from .state import State, Store, added_up
@@ -30,7 +30,11 @@ LAID = (
     "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
     "reason", "count", "link", "depth", "is_old", "accepted",
 )  # fmt: skip
-TOLD = ("config", "log_gap", *log_ends.EVENTS)
+CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
+MORE = ("is_new", "start", "taker", "low", "high")
+"""What this tally says beside that of `findings`."""
+PARTITIONS_FEW = 8
+"""With so few, to look again at each step's plan takes longer than a worse plan."""
 
 
 class Rebuild(Exception):
@@ -60,16 +64,20 @@ class Lines:
 
 @dataclass
 class Increment:
-    """The tables of now, the evidence with what the lines say, and what is to be written: of the state, and `gold`:
-    rows that are final, or that replace such rows of an earlier batch with the same key."""
+    """The tables of now, the evidence with what the lines say, and what is to be written: `ledger`, `added`, and other
+    tables of the state; and `gold`: rows that are final, or that replace such rows of an earlier batch with the same
+    key. `is_turned`: lines tell of what came no further than the door."""
 
     base: State
     tables: Running
     words: Rows
     evidence: Evidence
     state: State
-    written: dict[str, DataFrame | Rows]
+    ledger: dict[str, Rows]
+    added: dict[str, DataFrame]
+    written: dict[str, DataFrame]
     gold: dict[str, DataFrame]
+    is_turned: bool
 
     def open_units(self) -> DataFrame:
         """The rows of `delivery` that may change yet."""
@@ -91,52 +99,57 @@ class _Batch:
         keys = [log.router for log in evidence.logs]
         if len({handed.number_of(key) for key in keys}) < len(keys):
             raise NotIncremental("two routers have keys that begin alike")
-        self.numbers = handed.numbers(self.spark, keys)
-        self.partitions = partitions_for(lines.size + ROW_BYTES * base.open_rows)
+        self.numbers = cut_off(handed.numbers(self.spark, keys))
+        self.partitions = partitions_for(lines.size + ROW_BYTES * base.rows)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
+        self.spark.conf.set("spark.sql.adaptive.enabled", str(self.partitions > PARTITIONS_FEW).lower())
+        self.before = store.ledger(base)
 
     def made(self) -> Increment:
         self._lay_out()
         self._tell()
-        self._look_for_repeated_parcels()
+        self._look_for_strays()
         past = {name: self.past(name) for name in ("units", "waits", "lines", "custody")}
         late = self._late()
         for name, more in late.items():
             if name in past:
                 past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
-        self.tables = Running(
-            self.rows, self.told, self.routers, self.span, False, self.has_more, self.partitions, [], past, given
+        self.tables = tables = Running(
+            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, [], past, given
         )
-        given |= self._changes()
-        written: dict[str, DataFrame | Rows] = dict(self.new)
-        written |= self._ids(given)
-        closed = self.tables.closed()
-        for name, more in late.items():
-            closed[name] = closed[name].unionByName(more) if name in closed else more
-        rows_closed = self.rows.join(self.tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
-        closed["closed"] = rows_closed.unionByName(late["closed"]) if late else rows_closed
-        delivered = late.pop("delivery", None)
-        closed.pop("delivery", None)
-        written |= closed
-        written["open"] = self.rows.join(self.tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
-        written["words"] = self.words
-        units = self.tables.flagged(self.tables.units).where("NOT is_open").drop("is_open")
-        units = delivery.delivery(units, self.tables.accepted, self.tables.routers)
+        added = self._changes(given)
+        written = self._ids(given, added)
+        for name, table in tables.closed().items():
+            added[name] = table.unionByName(late[name]) if name in late else table
+        closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
+        written["closed"] = closed.unionByName(late["closed"]) if late else closed
+        written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
+        units = tables.flagged(tables.units).where("NOT is_open").drop("is_open")
+        units = delivery.delivery(units, tables.accepted, tables.routers)
+        units = units.unionByName(late["delivery"]) if late else units
+        # No hole concerns what has its ends.
+        gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
+        if self._has_new(ROUTE_EVENTS):
+            gold["route_change"] = self.route_changes
         state = replace(
-            self.base, as_of_ns=self.span.as_of_ns, has_more=self.has_more,
+            self.base, as_of_ns=self.span.as_of_ns, has_more=self.has_more, takers=self.takers,
+            rows=sum(row["lines"] for row in self.tallied),
             messages=self.base.messages + self.news.messages,
             accepted_again=self.base.accepted_again + self.news.accepted_again,
             is_ahead=any(row["future"] for row in self.words),
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
         )  # fmt: skip
-        units = units.unionByName(delivered) if delivered is not None else units
-        units = units.withColumn("hole_first", F.lit(None).cast("bigint"))  # No hole concerns what has its ends.
-        gold = {"delivery": units, "route_change": self.route_changes}
-        return Increment(self.base, self.tables, self.words, self.evidence, state, written, gold)
+        return Increment(
+            self.base, tables, self.words, self.evidence, state, self.new, added, written, gold,
+            self._has_new(TURNED_EVENTS),
+        )  # fmt: skip
 
     def past(self, table: str) -> DataFrame:
         return self.store.read(self.base, table)
+
+    def _has_new(self, events: Sequence[str]) -> bool:
+        return any(row["event"] in events for row in self.new["words"])
 
     def _lay_out(self) -> None:
         """New lines and those of open parcels, a parcel's side by side."""
@@ -147,75 +160,83 @@ class _Batch:
 
     def _tell(self) -> None:
         """What lines say without a look at parcels: counts, and what routers wrote down about themselves."""
-        new = self.laid.where("is_new")
-        found = rows(named(tally(new, self.span.as_of_ns), self.numbers))
+        self.tallied = self._tally()
+        found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == silver.UNLIKE}:
             raise Unlike(unlike)
         if any(row["old"] for row in found if row["event"] in pieces.EVENTS):
             raise NotIncremental("some lines are of an older router and do not name their parcel")
         self.has_more = self.base.has_more or any(row["more"] for row in found)
-        self.words = merged([*rows(self.past("words")), *found])
-        self.others = cut_off(
-            new.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
-        )
-        told = self.others.where(F.col("event").isin(*TOLD))
-        heads = named(self.others.where("event = 'link'"), self.numbers).selectExpr(
-            "router", "other.fields['peer'] AS peer", "try_cast(other.fields['head_seq'] AS bigint) AS head_seq",
-            "other.fields['head_digest'] AS head_digest",
-        )  # fmt: skip
-        witnesses = rows(heads.dropna().distinct())
-        self.new: dict[str, DataFrame | Rows] = {"told": told, "witnesses": witnesses}
-        self.told = self.past("told").unionByName(told)
-        gaps = named(self.told, self.numbers).where("event = 'log_gap' AND other.fields['missing'] IS NOT NULL")
-        self.evidence = witnessed(
-            self.evidence,
-            [Gap(*row) for row in gaps.select("router", "seq", "other.missing").collect()],
-            {Witness(**row) for row in (*rows(self.past("witnesses")), *witnesses)},
-        )
-        ends = log_ends.log_ends(self.evidence, self.words, self.told, self.numbers)
+        self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
+        others = self.laid.where("is_new AND other IS NOT NULL")
+        self.others = cut_off(others.select("router", "event", "seq", "t", "count", "reason", "other"))
+        self.new: dict[str, Rows] = {
+            "words": ledger.merged_words({name: row[name] for name in row if name not in MORE} for row in found),
+            "told": log_ends.told(self.others, self.numbers),
+            "stretches": self._stretches(found),
+        }
+        after = ledger.joined(self.before, self.new)
+        self.words, told = after["words"], after["told"]
+        self.evidence = witnessed(self.evidence, log_ends.gaps(told), log_ends.witnesses(told))
+        ends = log_ends.log_ends(self.evidence, self.words, told)
         numbered = [(handed.number_of(str(row[0])), *row) for row in ends]
-        self.routers = self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}")
+        self.routers = cut_off(self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}"))
+        configs = [row for row in told if row["event"] == "config"]
+        self.configs = self.spark.createDataFrame(
+            [(handed.number_of(row["router"]), "config", row["seq"], (row["fields"],)) for row in configs], CONFIG
+        )
 
-    def _look_for_repeated_parcels(self) -> None:
-        """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
+    def _tally(self) -> Rows:
+        """`findings.tally`, also by `start`: where a line's file begins, and `taker`: who took messages over."""
         starts: dict[str, list[int]] = {}
         for part in self.lines.parts:
             starts.setdefault(part.router, []).append(part.first_seq)
-        given = [(handed.number_of(router), sorted(found)) for router, found in starts.items()]
-        ends = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
-        lines = self.laid.where("is_new AND event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0")
-        start = F.expr("array_max(filter(starts, start -> start <= seq))").alias("start")
-        by_file = lines.join(ends, "router", "inner").groupBy("router", start).agg(
-            F.min("parcel").alias("low"), F.max(F.expr("parcel + accepted.n - 1")).alias("high"),
-            F.count("*").alias("lines"), F.count_distinct("parcel").alias("parcels"),
+        given = [(handed.number_of(router), found) for router, found in starts.items()]
+        files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
+        is_line = "event = 'accepted' AND accepted.n > 0"
+        lines = self.laid.join(files, "router", "left").select(
+            "*", F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
+            F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
+            F.expr(f"CASE WHEN {is_line} THEN parcel END").alias("low"),
+            F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n - 1 END").alias("high"),
         )  # fmt: skip
-        found = rows(named(by_file, self.numbers))
-        new = [{name: row[name] for name in ("router", "low", "high")} for row in found]
+        ends = F.min("low").alias("low"), F.max("high").alias("high")
+        return rows(named(tally(lines, self.span.as_of_ns, *MORE[:3], sums=ends), self.numbers))
+
+    def _stretches(self, found: Rows) -> Rows:
+        """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
+        new = [{name: row[name] for name in ("router", "low", "high")} for row in found if row["low"] is not None]
         spans: dict[str, list[tuple[int, int]]] = {}
-        for row in (*rows(self.past("stretches")), *new):
+        for row in (*self.before["stretches"], *new):
             spans.setdefault(row["router"], []).append((row["low"], row["high"]))
         for router, own in spans.items():
             own.sort()
             if any(one[1] >= other[0] for one, other in pairwise(own)):
                 raise NotIncremental(f"two files of {router} give the same arrival numbers")
-        if any(row["lines"] != row["parcels"] for row in found):
+        return new
+
+    def _look_for_strays(self) -> None:
+        """Parcels of new lines whose accepted line is neither new nor open; and whether one is accepted twice."""
+        self.rows = self.laid.where(NEEDED)
+        is_line = F.col("event") == "accepted"
+        is_new_line = F.col("is_new") & F.expr("event = 'accepted' AND accepted.n > 0")
+        parcels = self.rows.groupBy(*PARCEL).agg(
+            F.max(is_line).alias("has_line"), F.max("is_new").alias("is_new"),
+            F.count(F.when(is_new_line, 1)).alias("lines"),
+        )  # fmt: skip
+        self.strays = cut_off(parcels.where("lines > 1 OR (is_new AND NOT has_line)"))
+        found = self.strays.agg(F.max("lines"), F.count("*"), F.min("parcel"), F.max("parcel"))
+        [(lines, self.strays_count, self.strays_low, self.strays_high)] = found.collect()
+        if (lines or 0) > 1:
             raise NotIncremental("a file gives an arrival number twice")
-        self.new["stretches"] = new
 
     def _late(self) -> dict[str, DataFrame]:
         """What late lines change in parcels that were closed: differences of the tables that add up, and the rows
         themselves. Leaves in `rows` all others."""
-        self.rows = self.laid.where(NEEDED)
-        if not self.base.parts.get("closed"):
+        if not self.base.parts.get("closed") or not self.strays_count:
             return {}
-        is_line = F.col("event") == "accepted"
-        alone = self.rows.groupBy(*PARCEL).agg(F.max(is_line).alias("has_line"), F.max("is_new").alias("is_new"))
-        strays = cut_off(alone.where("is_new AND NOT has_line").select(*PARCEL))
-        [(count, low, high)] = strays.agg(F.count("*"), F.min("parcel"), F.max("parcel")).collect()
-        if not count:
-            return {}
-        near = self.past("closed").where(F.col("parcel").between(low, high))
-        old = cut_off(near.join(F.broadcast(strays), list(PARCEL), "left_semi"))
+        near = self.past("closed").where(F.col("parcel").between(self.strays_low, self.strays_high))
+        old = cut_off(near.join(F.broadcast(self.strays.select(*PARCEL)), list(PARCEL), "left_semi"))
         again = F.broadcast(cut_off(old.select(*PARCEL).distinct()))
         if again.isEmpty():
             return {}
@@ -233,7 +254,7 @@ class _Batch:
     def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
         def tables(found: DataFrame) -> Tables:
             return Steps(
-                found, self.told, self.routers, self.span, False, self.has_more, self.partitions, []
+                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, []
             )  # fmt: skip
 
         before, after = tables(old), tables(old.unionByName(late))
@@ -246,25 +267,23 @@ class _Batch:
             "delivery": delivery.delivery(after.units, after.accepted, self.routers),
         }  # fmt: skip
 
-    def _changes(self) -> dict[str, DataFrame]:
-        """Of changes and abuse, the whole tables; their new part is to be written."""
+    def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
+        """Of changes and abuse, what is new; `given` gets the whole tables."""
         self.route_changes = route_change.route_change(self.others, self.numbers, self.span)
-        self.new["changes"] = cut_off(
-            self.route_changes.groupBy("router", "minute", "event", "subject").agg(F.count("*").alias("changes"))
-        )
-        self.new["abuse"] = cut_off(abuse_hour.abuse_hour(self.others, self.numbers, self.span))
-        return {
-            name: added_up(name, self.past(name).unionByName(self.new[name]))  # type: ignore[arg-type]
-            for name in ("changes", "abuse")
+        changes = self.route_changes.groupBy("router", "minute", "event", "subject")
+        new = {
+            "changes": changes.agg(F.count("*").alias("changes")),
+            "abuse": abuse_hour.abuse_hour(self.others, self.numbers, self.span),
         }
+        for name, table in new.items():
+            given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
+        return new
 
-    def _ids(self, given: dict[str, DataFrame]) -> dict[str, DataFrame | Rows]:
+    def _ids(self, given: dict[str, DataFrame], added: dict[str, DataFrame]) -> dict[str, DataFrame]:
         """Which ids are new, and what became of what was handed on."""
         tables, base = self.tables, self.base
         arrivals = cut_off(handed.arrivals(self.laid.where("is_new")))
-        acked = tables.waits_now.where(F.col("code") == pieces.EVENTS.index("acked"))
-        takers = [row.recipient for row in acked.select("recipient").distinct().collect()]
-        now = cut_off(handed.taken(tables, takers)) if takers else handed.none_handed(self.spark)
+        now = cut_off(handed.taken(tables, self.takers)) if self.takers else handed.none_handed(self.spark)
         here, beyond = handed.of_takers(now, self.routers)
         newcomers = {log.router for log in self.evidence.logs} - {*base.routers}
         waiting = self.past("waiting")
@@ -288,11 +307,12 @@ class _Batch:
         given["custody"] = handed.custody_table(past, handover, self.routers)
         messages, again = base.messages + self.news.messages, base.accepted_again + self.news.accepted_again
         given["distinct"] = self.spark.createDataFrame([(messages, again)], "messages long, accepted_again long")
-        rest = handover.where("custody <> 'followed' AND NOT is_open").select(*handed.HANDED)
-        written: dict[str, DataFrame | Rows] = {
-            "ids": arrivals, "waiting": rest.unionByName(unknown), "custody": handed.followed(handover),
-        }  # fmt: skip
-        if takers:
+        added["custody"] = handed.followed(handover)
+        written = {"ids": arrivals}
+        if self.takers:
+            rest = handover.where("custody <> 'followed' AND NOT is_open").select(*handed.HANDED)
+            written["waiting"] = rest.unionByName(unknown)
+        if {*self.takers} - {log.router for log in self.evidence.logs}:
             written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*handed.HANDED)
         if again:
             written["again"] = self._again(given, accepted_id, all_ids.unionByName(arrivals))
@@ -310,24 +330,6 @@ class _Batch:
             everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
             found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
         found = cut_off(found)
-        tables = Steps(found, self.told, self.routers, self.span, False, self.has_more, self.partitions, [])
+        tables = Steps(found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, [])
         given["repeats"] = tables.repeats
         return found
-
-
-def merged(words: Rows) -> Rows:
-    """The rows of `tally` with those of one router, event and reason as one."""
-    found: dict[tuple[object, ...], dict[str, Any]] = {}
-    for row in words:
-        key = row["router"], row["event"], row["reason"]
-        if key not in found:
-            found[key] = dict(row)
-            continue
-        one = found[key]
-        one |= {name: one[name] + row[name] for name in ("lines", "count", "future", "old", "more")}
-        one["latest_t"] = max((t for t in (one["latest_t"], row["latest_t"]) if t is not None), default=None)
-        if row["first_seq"] < one["first_seq"]:
-            one |= {name: row[name] for name in ("first_seq", "first_t")}
-        if row["last_seq"] > one["last_seq"]:
-            one |= {name: row[name] for name in ("last_seq", "last_t")}
-    return list(found.values())

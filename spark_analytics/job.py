@@ -29,8 +29,11 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: the audit was made, whatever its verdict; 2: it was asked for in a way that cannot be."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
     writer = Writer(asked.out, asked.catalog, asked.schema, asked.format) if asked.out or asked.schema else None
+    if asked.bronze and writer is None:
+        parser.error("--bronze needs a place: --out or --schema")
     now = time.time_ns() if asked.as_of is None else asked.as_of
     spark = session()
     try:
@@ -44,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Given(uris, problems),
         span,
         writer=writer,
+        raw=asked.bronze,
         report=_silent if asked.json and SUBMITTED in os.environ else _report,
     )
     if asked.json:
@@ -77,8 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", nargs="+", help="directories with event logs, searched through, or log files")
     parser.add_argument("--out", help="write the tables, the summary and the page below this path")
     parser.add_argument("--catalog", help="the catalog of --schema")
-    parser.add_argument("--schema", help="write the tables into this schema instead")
+    parser.add_argument("--schema", help="write the tables into this schema; --out then gets summary and page")
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="of the tables")
+    parser.add_argument("--bronze", action="store_true", help="write events_raw too: every line as it stands")
     parser.add_argument("--as-of", type=instant, help="judge as if it were then: an ISO 8601 time, or ns since 1970")
     parser.add_argument("--since", type=instant, default=0, help="only messages accepted from then on")
     parser.add_argument("--until", type=instant, default=NS_MAX, help="only messages accepted before then")
@@ -95,4 +100,9 @@ def _report(what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        # Executors that lose their driver unasked are started again by some clusters, and a driver's pod may stay.
+        if started := SparkSession.getActiveSession():
+            started.stop()

@@ -1,18 +1,19 @@
-"""Where each router's log ends, and in which condition the router was there: what decides whether a silence is a
-loss."""
+"""What routers wrote down about themselves: where each log ends and in which condition its router was there, which
+decides whether a silence is a loss; what they found missing; and how far their neighbours' logs reach."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .evidence import Evidence
+from .evidence import Evidence, Gap, Witness
 from .gold.names import named
 
 EVENTS = ("start", "clock_step", "link_up", "link_down")
-"""The lines that tell it."""
+"""The lines that tell of a log's end; `log_gap` and `link` tell of what is missing, `config` of a router's limits."""
 COLUMNS = (
     "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
     " is_doubted boolean, open_links array<long>, holes array<struct<first_seq:long,last_seq:long>>"
@@ -20,56 +21,81 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def log_ends(evidence: Evidence, words: list[Row], others: DataFrame, routers: DataFrame) -> list[tuple[object, ...]]:
-    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `others`: lines of the layout about no
-    recipient.
+def told(others: DataFrame, routers: DataFrame) -> list[Row]:
+    """Of the layout's lines about no recipient, the last of each router, event and link (`at`); each gap is one of its
+    own, and so is each head of a neighbour's log."""
+    kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
+    at = """CASE WHEN event IN ('link_up', 'link_down') THEN try_cast(other.fields['link'] AS bigint)
+        WHEN event = 'log_gap' THEN seq END"""
+    heads = {
+        "peer": "other.fields['peer']",
+        "head_seq": "try_cast(other.fields['head_seq'] AS bigint)",
+        "head_digest": "other.fields['head_digest']",
+    }
+    columns = (F.expr(f"CASE WHEN event = 'link' THEN {said} END").alias(name) for name, said in heads.items())
+    by_kind = kept.select("*", F.expr(at).alias("at"), *columns)
+    last = by_kind.groupBy("router", "event", "at", *heads).agg(
+        F.max("seq").alias("seq"), F.max_by("t", "seq").alias("t"), F.max_by("other.fields", "seq").alias("fields"),
+        F.max_by("other.missing", "seq").alias("missing"),
+    )  # fmt: skip
+    return [row.asDict() for row in named(last, routers).collect()]
+
+
+def merged(rows: Iterable[Row]) -> list[Row]:
+    """The last of each kind, of rows of `told` of several times."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
+        if key not in found or row["seq"] > found[key]["seq"]:
+            found[key] = row
+    return list(found.values())
+
+
+def gaps(rows: Iterable[Row]) -> list[Gap]:
+    """Events that a router found missing itself when it sealed its log."""
+    return [
+        Gap(row["router"], row["seq"], row["missing"])
+        for row in rows
+        if row["event"] == "log_gap" and (row["fields"] or {}).get("missing") is not None
+    ]
+
+
+def witnesses(rows: Iterable[Row]) -> list[Witness]:
+    """Heads of logs that routers heard from their neighbours."""
+    heads = ([row[name] for name in Witness._fields] for row in rows if row["event"] == "link")
+    return [Witness(*head) for head in heads if None not in head]
+
+
+def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[tuple[object, ...]]:
+    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: of `told`.
 
     `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
     `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
     flight.
     """
-    last = {row["router"]: row for row in _last(named(_states(others), routers))}
-    links: dict[str, list[int]] = {}
-    for row in named(_links(others), routers).collect():
-        if row.up_seq > (last[row.router]["run_seq"] if row.router in last else 0):
-            links.setdefault(row.router, []).append(row.link)
+    by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
+    for row in rows:
+        by_router.setdefault(row["router"], []).append(row)
     found: list[tuple[object, ...]] = []
     for log in evidence.logs:
         own = [row for row in words if row["router"] == log.router]
         start = min(own, key=lambda row: int(row["first_seq"]), default={"first_t": None})
         end = max(own, key=lambda row: int(row["last_seq"]), default={"last_t": None})
-        state = last.get(log.router) or {"run_seq": 0, "settled_ns": 0, "is_doubted": False}
         holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
-        found.append((
-            log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], state["run_seq"],
-            state["settled_ns"], state["is_doubted"], sorted(links.get(log.router, ())), holes,
-        ))  # fmt: skip
+        state = _state(by_router[log.router])
+        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, holes))
     return found
 
 
-def _states(others: DataFrame) -> DataFrame:
-    """The last start or step of the clock by router."""
-    doubted = F.coalesce(F.expr("other.fields['doubted'] = 'true'"), F.lit(False))
-    return others.where("event IN ('start', 'clock_step')").groupBy("router").agg(
-        F.coalesce(F.max(F.when(F.col("event") == "start", F.col("seq"))), F.lit(0)).alias("run_seq"),
-        F.max_by("t", "seq").alias("settled_ns"), F.max_by(doubted, "seq").alias("is_doubted"),
-    )  # fmt: skip
-
-
-def _links(others: DataFrame) -> DataFrame:
-    """Links that went up and not down since."""
-    link = F.expr("try_cast(other.fields['link'] AS bigint)").alias("link")
-    changes = others.where("event IN ('link_up', 'link_down')").select("router", link, "event", "seq")
-    seqs = (
-        changes.where("link IS NOT NULL")
-        .groupBy("router", "link")
-        .agg(
-            F.max(F.when(F.col("event") == "link_up", F.col("seq"))).alias("up_seq"),
-            F.max(F.when(F.col("event") == "link_down", F.col("seq"))).alias("down_seq"),
-        )
-    )
-    return seqs.where("up_seq > coalesce(down_seq, 0)")
-
-
-def _last(table: DataFrame) -> list[Row]:
-    return [row.asDict() for row in table.collect()]
+def _state(rows: Iterable[Row]) -> tuple[int, int, bool, list[int]]:
+    """run_seq, settled_ns, is_doubted and open_links of one router."""
+    last = {(row["event"], row["at"]): row for row in rows if row["event"] in EVENTS}
+    begun = [row for (event, _), row in last.items() if event in ("start", "clock_step")]
+    settled = max(begun, key=lambda row: int(row["seq"]), default={"t": 0, "fields": None})
+    run_seq = last["start", None]["seq"] if ("start", None) in last else 0
+    open_links = []
+    for (event, link), row in last.items():
+        down = last.get(("link_down", link), {"seq": 0})
+        if event == "link_up" and link is not None and row["seq"] > max(run_seq, down["seq"]):
+            open_links.append(link)
+    return run_seq, settled["t"], (settled["fields"] or {}).get("doubted") == "true", sorted(open_links)

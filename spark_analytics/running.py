@@ -21,11 +21,12 @@ PARCEL = ("router", "parcel")
 
 
 def cut_off(table: DataFrame) -> DataFrame:
-    """The table computed, without the plan that led to it: plans of plans of a chain of kept tables grow beyond memory.
+    """The table without the plan that led to it, computed when it is first used and kept: plans of plans of a chain of
+    kept tables grow beyond memory.
 
     What it takes is given back when nobody holds it any more.
     """
-    return table.localCheckpoint()
+    return table.localCheckpoint(eager=False)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ class Span:
     def hour(self, t: str = "t") -> Column:
         return F.expr(f"{self._time(t)} div {HOUR_NS}L")
 
+    def date(self, t: str = "t") -> Column:
+        """In UTC."""
+        return F.expr(f"date_from_unix_date(cast(if({t} IS NULL, NULL, {self._time(t)}) div {24 * HOUR_NS}L AS int))")
+
     def is_within(self, t: str = "t") -> Column:
         return F.expr(f"{self._time(t)} >= {self.since_ns}L AND {self._time(t)} < {self.until_ns}L")
 

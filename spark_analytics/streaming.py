@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 import time
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics import audit, bronze, ed25519, silver, summary
 from spark_analytics.evidence import NO_LOG, Evidence, judge
-from spark_analytics.findings import find, rows
+from spark_analytics.findings import find
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, Unlike, increment
@@ -35,10 +36,17 @@ from spark_analytics.schema import role
 from spark_analytics.session import local_session, prepare
 from spark_analytics.silver import Part
 from spark_analytics.span import Span
-from spark_analytics.state import REPLACED, State, Store
+from spark_analytics.state import State, Store
+from spark_analytics.stopped import Stopped, alone, signals, told
 from spark_analytics.writer import Writer
 
 FILES = "path string, modificationTime timestamp, length long, content binary"
+BYTES = "latin-1"
+"""Text with a character for each byte."""
+EVER = "36500d"
+"""A file that comes late counts however old it is."""
+LOOK_S = 1
+"""So often a stream looks whether it is to stop."""
 Clock = Callable[[], int]
 """The audit's now, in ns."""
 Report = Callable[[str], None]
@@ -54,26 +62,30 @@ def run_stream(
     files_max: int | None = None,
     verify: Verify = ed25519.verify,
     report: Report = lambda what: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
     """Audit what is new in these directories: once, or every so many seconds until the query is stopped.
 
-    The last summary is returned, None if there never was a log. `files_max`: so many new files make one batch at most.
+    The last summary is returned, None if there never was a log. `files_max`: so many new files make one batch at most;
+    `is_over`: asked now and then whether to stop. Raises `Stopped`.
     """
     prepare(spark)
     stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
     trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
-    query = (
-        found.writeStream.foreachBatch(stream.take)
-        .option("checkpointLocation", f"{stream.out}/checkpoint")
-        .trigger(**trigger)
-        .start()
-    )
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return stream.summary if stream.summary is not None else latest(spark, out)
+    with alone(stream.out), told(stream.out, lambda: stream.failure):
+        query = (
+            found.writeStream.foreachBatch(stream.take)
+            .option("checkpointLocation", f"{stream.out}/checkpoint")
+            .trigger(**trigger)
+            .start()
+        )
+        try:
+            while not query.awaitTermination(LOOK_S) and not is_over():
+                pass
+        finally:
+            query.stop()
+        return stream.summary if stream.summary is not None else latest(spark, out)
 
 
 def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
@@ -93,7 +105,7 @@ def _absolute(path: str) -> str:
 
 def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
     reader = spark.readStream.format("binaryFile").schema(FILES)
-    reader = reader.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl")
+    reader = reader.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl").option("maxFileAge", EVER)
     if files_max is not None:
         reader = reader.option("maxFilesPerTrigger", files_max)
     try:
@@ -117,6 +129,7 @@ class Stream:
         self.store = Store(spark, self.out)
         self.writer = Writer(self.out)
         self.summary: dict[str, Any] | None = None
+        self.failure: Exception | None = None
         self._as_of = as_of
         self.verify = verify
         self._report = report
@@ -125,7 +138,14 @@ class Stream:
         return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """One batch: the names of new files."""
+        """One batch: the names of new files. Spark tells little of an error here: it is kept in `failure`."""
+        try:
+            self._take(batch, number)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _take(self, batch: DataFrame, number: int) -> None:
         began = time.monotonic()
         span = Span(self._as_of())
         base = self.store.base(number)
@@ -184,18 +204,15 @@ class Stream:
         return self._said(made, units, span, run), made.evidence
 
     def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int) -> State:
-        base, store = made.base, self.store
-        parts = {table: found for table, found in base.parts.items() if table not in REPLACED}
-        written = made.written | files.notes(steady, is_fresh=base.batch < 0)
-        for table, found in written.items():
-            if not isinstance(found, list) or found:
-                parts[table] = (*parts.get(table, ()), store.write(table, number, store.frame(table, found)))
-        for table, rows_ in made.gold.items():
-            parts[table] = (*parts.get(table, ()), store.publish(table, number, rows_))
-        replaced = [part for table in REPLACED for part in base.parts.get(table, ())]
-        unused = tuple({*base.unused, *replaced} - {part for found in parts.values() for part in found})
-        state = replace(made.state, batch=number, parts=parts, unused=unused, open_rows=store.count(parts["open"]))
-        state = store.fold(state, number)
+        store = self.store
+        notes = made.ledger | files.notes(steady, is_fresh=made.base.batch < 0)
+        state = store.note_down(replace(made.state, batch=number), notes)
+        state = store.add(state, made.added)
+        for table, rows in made.written.items():
+            state = store.write(state, table, rows)
+        for table, rows in made.gold.items():
+            state = store.publish(state, table, rows)
+        state = store.fold(replace(state, unused=made.base.unused if made.base.batch < 0 else ()))
         store.commit(state)
         return state
 
@@ -206,10 +223,11 @@ class Stream:
             "delivery_open": units,
             "hop_latency": hop_latency.hop_latency(tables.waits, tables.routers),
             "queue_minute": queue_minute.queue_minute(tables.queues, tables.routers),
-            "abuse_hour": tables.abuse_hour,
             "custody": tables.custody,
             "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
         }
+        if made.is_turned or made.base.batch < 0:
+            whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
             self.writer.write(name, table)
         findings = find(self.spark, tables, made.words)
@@ -219,11 +237,8 @@ class Stream:
         """All of the logs by one audit; the state is which files there are."""
         given = audit.Given(files.uris, files.listed)
         found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
-        parts = {table: base.parts.get(table, ()) for table in ("facts", "authentic")}
-        for table, new in files.notes((), is_fresh=False).items():
-            if new:
-                parts[table] = (*parts[table], self.store.write(table, number, self.store.frame(table, new)))
-        self.store.commit(State(number, span.as_of_ns, full=why, parts=parts))
+        state = State(number, span.as_of_ns, full=why, parts={"ledger": base.parts.get("ledger", ())})
+        self.store.commit(self.store.fold(self.store.note_down(state, files.notes((), is_fresh=False))))
         return found
 
 
@@ -231,13 +246,13 @@ class _Files:
     """The files that the stream has named so far, and what they prove together."""
 
     def __init__(self, stream: Stream, base: State, found: Mapping[str, str]) -> None:
-        spark, store = stream.spark, stream.store
-        known = {row["path"]: row for row in rows(store.read(base, "facts"))}
+        ledger = stream.store.ledger(base)
+        known = {row["path"]: row for row in ledger["facts"]}
         self.new = {name: uri for name, uri in found.items() if name not in known and role(name) is not None}
         self.uris = {path: row["uri"] for path, row in known.items()} | self.new
         self.facts = {path: _facts(row) for path, row in known.items()}
         changing = {path: uri for path, uri in self.uris.items() if path in self.new or role(path) != "segment"}
-        self.facts |= {fact.path: fact for fact in bronze.facts_of(spark, changing)}
+        self.facts |= {fact.path: fact for fact in bronze.facts_of(stream.spark, changing)}
         self.size = sum(fact.size for fact in self.facts.values())
         self.listed = [
             Problem(path, 0, NO_LOG)
@@ -245,13 +260,10 @@ class _Files:
             if not any(name.startswith(bronze.name_of(path).rstrip("/") + "/") for name in self.facts)
         ]
         self._stream = stream
-        self._known = {row["footer"] for row in rows(store.read(base, "authentic"))}
-        self._doubted_before = {row["path"] for row in rows(store.read(base, "doubted"))}
+        self._known = {row["footer"] for row in ledger["authentic"]}
+        self._doubted_before = {row["path"] for row in ledger["doubted"]}
         self._doubted: set[str] = set()
-        self.counted = {
-            (row["router"], row["first_seq"], row["last_seq"], row["digest"])
-            for row in rows(store.read(base, "counted"))
-        }
+        self.counted = {(row["router"], row["first_seq"], row["last_seq"], row["digest"]) for row in ledger["counted"]}
         self.doubt(self._doubted_before)
 
     def doubt(self, paths: Iterable[str]) -> None:
@@ -283,15 +295,20 @@ class _Files:
         authentic = self.evidence.authentic - (set() if is_fresh else self._known)
         names = ("router", "first_seq", "last_seq", "digest")
         return {
-            "facts": [{**fact._asdict(), "uri": self.uris[fact.path]} for fact in facts],
+            "facts": [_noted(fact, self.uris[fact.path]) for fact in facts],
             "doubted": [{"path": p} for p in sorted(self._doubted - (set() if is_fresh else self._doubted_before))],
             "authentic": [{"footer": name} for name in sorted(authentic)],
             "counted": [dict(zip(names, (*part[1:], self.facts[part.file].digest), strict=True)) for part in steady],
         }
 
 
+def _noted(fact: FileFacts, uri: str) -> dict[str, Any]:
+    return {**fact._asdict(), "uri": uri, "head": fact.head.decode(BYTES), "last": fact.last.decode(BYTES)}
+
+
 def _facts(row: Mapping[str, Any]) -> FileFacts:
-    return FileFacts(row["path"], row["size"], bytes(row["head"]), bytes(row["last"]), row["digest"], row["error"])
+    head, last = (row[name].encode(BYTES) for name in ("head", "last"))
+    return FileFacts(row["path"], row["size"], head, last, row["digest"], row["error"])
 
 
 def _outdated(base: State, span: Span, files: _Files) -> str:
@@ -321,18 +338,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     spark = SparkSession.getActiveSession() or local_session()
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # What stops a batch is told once, below.
     try:
-        found = run_stream(
-            spark, given.paths, given.out, every_s=given.every, as_of=as_of, files_max=given.files_max,
-            report=lambda what: print(what, file=sys.stderr, flush=True),
-        )  # fmt: skip
-    except bronze.NothingToRead as error:
+        with signals() as over:
+            found = run_stream(
+                spark, given.paths, given.out, every_s=given.every, as_of=as_of, files_max=given.files_max,
+                report=lambda what: print(what, file=sys.stderr, flush=True), is_over=over.is_set,
+            )  # fmt: skip
+    except (bronze.NothingToRead, Stopped) as error:
         print(error, file=sys.stderr)
         return 2
-    if found is None:
+    if over.is_set():
+        print(f"stopped; run it again with --out {given.out}, and it goes on where it was", file=sys.stderr)
+    elif found is None:
         print("no event log came: nothing was audited", file=sys.stderr)
         return 2
-    print(json.dumps(found) if given.json else f"verdict: {found['verdict']}; {given.out}")
+    if found is not None:
+        print(json.dumps(found) if given.json else f"verdict: {found['verdict']}; {given.out}")
     return 0
 
 

@@ -11,7 +11,8 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """`path`: the root under which each table is a directory; else `schema` (and `catalog`): where tables have names.
+    """`path`: the root under which each table is a directory; with a `schema` (of a `catalog`) the tables have their
+    names there, and only texts go below the path.
 
     Delta and Iceberg need their jars and catalogs in the session.
     """
@@ -28,23 +29,26 @@ class Writer:
             writer = writer.option("compression", "zstd")
         if partitioned_by:
             writer = writer.partitionBy(*partitioned_by)
-        if self.path is not None:
+        if self.schema is None:
             writer.save(self.place(name))
         else:
             writer.saveAsTable(self.place(name))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        if self.path is not None:
+        if self.schema is None:
             return spark.read.format(self.format).load(self.place(name))
         return spark.table(self.place(name))
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
-        """A text beside the tables, as the one part of a directory; nothing in a catalog."""
+        """A text, as the one part of a directory below the path; without one, none."""
         if self.path is not None:
             table = spark.createDataFrame([(text,)], "value string")
-            table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self.place(name))
+            table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self._below(name))
 
     def place(self, name: str) -> str:
-        if self.path is not None:
-            return f"{self.path.rstrip('/')}/{name}"
+        if self.schema is None:
+            return self._below(name)
         return ".".join(f"`{part}`" for part in (self.catalog, self.schema, name) if part)
+
+    def _below(self, name: str) -> str:
+        return f"{(self.path or '').rstrip('/')}/{name}"

@@ -19,6 +19,6 @@ settings.load_profile("untimed")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from spark_analytics.session import local_session
 
-    session = local_session(2, "2g", str(tmp_path_factory.mktemp("spark")))
+    session = local_session(2, "2g", str(tmp_path_factory.mktemp("spark")), log_bytes=0)
     yield session
     session.stop()

@@ -24,8 +24,8 @@ _LEDGER = {
                   " problems VARCHAR[]",
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
 }  # fmt: skip
-FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events"))
-"""The Spark engine makes a directory of each table, and keeps the events too."""
+FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events", "events_raw"))
+"""The Spark engine makes a directory of each table, and keeps the events too; its job the lines as they stand."""
 
 
 def parent(out: Path) -> Path:
@@ -61,9 +61,16 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
     _evidence(database, evidence, summary)
     for table in GOLD:
         path = os.fspath(directory / f"{table}.parquet")
-        database.run(f"COPY (FROM {table}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
+        rows = f"SELECT {_columns(database, table)} FROM {table}"
+        database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
     (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
     (directory / PAGE).write_text(render(summary), "utf-8")
+
+
+def _columns(database: Database, table: str) -> str:
+    """All of them; every integer as BIGINT, as Spark publishes it: the tables keep some narrower."""
+    names = [(f'"{row["column_name"]}"', row["column_type"]) for row in database.rows(f"DESCRIBE {table}")]
+    return ", ".join(f"{name}::BIGINT AS {name}" if kind == "INTEGER" else name for name, kind in names)
 
 
 def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -> None:

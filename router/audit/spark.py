@@ -41,7 +41,7 @@ def audit(
     with ExitStack() as stack:
         directory = stack.enter_context(scratch(publish.parent(out) if out else None))
         report(STEPS[0], 0)
-        session = _load_session(directory, memory_bytes)
+        session = _load_session(directory, memory_bytes, sum(map(_size, listing.paths)))
         stack.callback(session.stop)
         new = directory / "new"
         found = run(session, listing, span, str(new) if out else None, report)
@@ -121,7 +121,15 @@ def _oddity(path: str) -> str | None:
     return None
 
 
-def _load_session(directory: Path, memory_bytes: int) -> SparkSession:
+def _size(path: str) -> int:
+    """In bytes; 0 of what cannot be looked at."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSession:
     """Quiet, with its files in a directory that goes when the audit is over."""
     from pyspark.errors import PySparkException
 
@@ -131,7 +139,7 @@ def _load_session(directory: Path, memory_bytes: int) -> SparkSession:
     home = java_home(directory / "java")
     os.environ["JAVA_HOME"] = str(home)
     try:
-        return local_session(memory=f"{memory_bytes >> 20}m", scratch=str(directory / "spark"))
+        return local_session(None, f"{memory_bytes >> 20}m", str(directory / "spark"), log_bytes)
     except PySparkException as error:
         said = (home / ERRORS).read_text(errors="replace").split("\n") if (home / ERRORS).exists() else []
         text = f"Spark did not start: {error}. {' '.join(said[-3:])}".strip()

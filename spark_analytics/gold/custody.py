@@ -105,7 +105,7 @@ def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataF
         .agg(bits_of("delivered"))
     )
     found = (
-        twice.withColumn("block", F.expr("i >> 5"))
+        twice.withColumn("block", F.expr("shiftright(i, 5)"))
         .join(bits, ["router", "parcel", "block"], "inner")
         .where("array_contains(recipients, recipient) AND (shiftright(delivered, cast(i & 31 AS int)) & 1) = 1")
     )

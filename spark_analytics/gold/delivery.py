@@ -28,9 +28,8 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that
     lie together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
     """
-    cut_owed = owed.select(
-        "router", "parcel", "recipient", "n", *LINE, F.explode(F.expr("sequence(0L, (n - 1) >> 5)")).alias("block")
-    )
+    every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
+    cut_owed = owed.select("router", "parcel", "recipient", "n", *LINE, every)
     none = F.lit(0).cast("bigint")
     added = [
         cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", "is_flying", none.alias("owed")),

@@ -91,7 +91,8 @@ def event_of() -> Column:
 
 def cut(pieces: DataFrame) -> DataFrame:
     """Pieces cut at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
-    found = pieces.where("start < stop").withColumn("block", F.explode(F.expr("sequence(start >> 5, (stop - 1) >> 5)")))
+    every = F.explode(F.expr("sequence(shiftright(start, 5), shiftright(stop - 1, 5))"))
+    found = pieces.where("start < stop").withColumn("block", every)
     return found.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
 
 

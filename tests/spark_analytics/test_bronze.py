@@ -60,7 +60,11 @@ def test_raw_lines_keep_what_the_schema_lacks(spark: SparkSession, tmp_path: Pat
     path.write_text("".join(f"{line}\n" for line in lines))
     text = bronze.text_lines(spark, list(bronze.uris_of(spark, [str(path)]).values()))
     rows = bronze.events_raw(text).select("seq", "_rescued", "_corrupt").orderBy("seq").collect()
-    assert [tuple(row) for row in rows] == [(None, None, lines[2]), (3, {"later": '{"a":1}'}, None), (4, None, None)]
+    assert [tuple(row) for row in rows] == [
+        (None, None, lines[2].encode()),
+        (3, {"later": '{"a":1}'}, None),
+        (4, None, None),
+    ]
 
 
 def test_lines_have_all_columns_and_their_file(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,39 +8,59 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analytics.state import PARTS_MAX, State, Store
+from spark_analytics.ledger import empty
+from spark_analytics.state import ADDED, State, Store
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_batch_goes_on_from_the_one_before_also_when_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
-    store = Store(spark, str(tmp_path))
     for batch in range(3):
-        assert store.base(batch).batch == batch - 1
-        store.commit(State(batch))
+        assert Store(spark, str(tmp_path)).base(batch).batch == batch - 1
+        Store(spark, str(tmp_path)).commit(State(batch))
+    store = Store(spark, str(tmp_path))
     store.commit(State(2, messages=5))
-    assert store.base(2) == State(1)
-    assert store.base(3) == State(2, messages=5)
+    for one in (store, Store(spark, str(tmp_path))):
+        assert one.base(2) == State(1)
+        assert one.base(3) == State(2, messages=5)
 
 
 def test_a_note_that_was_not_finished_does_not_count(spark: SparkSession, tmp_path: Path) -> None:
     store = Store(spark, str(tmp_path))
     store.commit(State(0))
     store.commit(State(1))
-    [torn] = [path for path in (tmp_path / "state").iterdir() if '"batch": 1' in next(path.glob("part*")).read_text()]
-    for file in torn.iterdir():
+    for file in (tmp_path / "state" / "note-b").iterdir():
         file.unlink()
-    assert store.base(2) == State(0)
+    assert Store(spark, str(tmp_path)).base(2) == State(0)
 
 
-def test_many_parts_become_one_with_the_same_sums(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
     store = Store(spark, str(tmp_path))
-    rows = [{"router": 1, "minute": minute % 2, "n": minute} for minute in range(PARTS_MAX)]
-    parts = tuple(store.write("lines", number, store.frame("lines", [row])) for number, row in enumerate(rows))
-    state = store.fold(State(PARTS_MAX, parts={"lines": parts}), PARTS_MAX)
-    assert len(state.parts["lines"]) == 1
-    assert set(state.unused) == set(parts)
-    sums = {(row.minute, row.n) for row in store.read(state, "lines").collect()}
-    assert sums == {(0, sum(range(0, PARTS_MAX, 2))), (1, sum(range(1, PARTS_MAX, 2)))}
-    store.clear(state.unused)
-    assert store.read(replace(state, parts={"lines": parts}), "lines").count() == 0
+    rows = spark.createDataFrame([], "id binary, taker long, router long, parcel long, i long, t long, acked_t long")
+    before = store.write(State(4), "waiting", rows)
+    after = store.write(replace(before, batch=5), "waiting", rows)
+    assert len(after.parts["waiting"]) == 1
+    assert after.parts["waiting"] != before.parts["waiting"]
+    assert store.write(replace(after, batch=6), "waiting", rows).parts == before.parts
+
+
+def test_many_parts_become_one_with_the_same_sums(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_analytics.state.PARTS_MAX", 3)
+    store, state = Store(spark, str(tmp_path)), State()
+    for batch in range(3):
+        row = spark.createDataFrame([(1, batch % 2, batch)], ADDED["lines"])
+        state = store.add(replace(state, batch=batch), {"lines": row})
+        state = store.note_down(state, {"doubted": [{"path": str(batch)}]})
+    folded = store.fold(state)
+    assert [len(folded.parts[table]) for table in ("added", "ledger")] == [1, 1]
+    assert set(folded.unused) == {part for parts in state.parts.values() for part in parts}
+    sums = {(row.minute, row.n) for row in store.read(folded, "lines").collect()}
+    assert sums == {(0, 0 + 2), (1, 1)}
+    assert store.read(folded, "abuse").count() == 0
+    for ledger in (Store(spark, str(tmp_path)).ledger(folded), store.ledger(folded)):
+        assert sorted(row["path"] for row in ledger["doubted"]) == ["0", "1", "2"]
+        assert ledger | {"doubted": []} == empty()
+    store.clear(state.parts["added"])
+    assert store.read(state, "lines").count() == 0

@@ -16,7 +16,8 @@ from growing_logs import GrowingLogs, delivered, delivered_locally, said
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [1, 20])
 def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, tmp_path: Path) -> None:
     logs, out = GrowingLogs(tmp_path, nodes=2, messages=300, seed=11), tmp_path / "out"
     chance = random.Random(kills)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from router.audit import java
 from router.audit.database import AuditFailed
+from router.audit.sample import TRUTH, write_sample
 
 
 def fake(directory: Path, version: str) -> Path:
@@ -68,3 +72,21 @@ def test_then_the_systems_if_it_is_new_enough_then_the_packaged_one(
     packaged = java.java_home(tmp_path / "two")
     ran = told(packaged, "--add-modules=jdk.incubator.vector", "-version")
     assert (ran.stdout, ran.stderr) == ("", "") and "openjdk" in (packaged / java.ERRORS).read_text()
+
+
+@pytest.mark.long
+def test_an_audit_by_spark_where_no_java_is_installed(tmp_path: Path) -> None:
+    """Slow for a Spark of its own: the tests' session has the system's Java."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in (tool for place in ("/bin", "/usr/bin") for tool in Path(place).iterdir()):
+        if not tool.name.startswith("java") and not (tools / tool.name).is_symlink():
+            (tools / tool.name).symlink_to(tool)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tools)}
+    write_sample(tmp_path / "logs", 2, 50, 1)
+    command = [sys.executable, "-m", "router", "audit", str(tmp_path / "logs"), "--engine", "spark", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    truth = json.loads((tmp_path / "logs" / TRUTH).read_text())
+    found = json.loads(ran.stdout)
+    assert (found["engine"], found["messages"]) == ("spark", truth["messages"])

@@ -1,0 +1,57 @@
+"""What routers wrote down about themselves: their last condition, gaps, and heads of their neighbours' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics.evidence import Evidence, Gap, Hole, Log, Witness
+from spark_analytics.log_ends import gaps, log_ends, merged, told, witnesses
+
+pytestmark = pytest.mark.xdist_group("spark")
+LINES: list[tuple[str, int, int | None, Mapping[str, str] | None]] = [
+    ("start", 1, None, {"doubted": "true"}),
+    ("link_up", 2, None, {"link": "7"}),
+    ("start", 3, None, {"doubted": "false"}),
+    ("link_up", 4, None, {"link": "8"}),
+    ("link_up", 5, None, {"link": "9"}),
+    ("link_down", 6, None, {"link": "9"}),
+    ("link_up", 7, None, {"link": "no number"}),
+    ("clock_step", 8, None, {"doubted": "true"}),
+    ("log_gap", 9, 3, {"missing": "3"}),
+    ("log_gap", 12, 2, {"missing": "2"}),
+    ("link", 14, None, {"peer": "b", "head_seq": "5", "head_digest": "d"}),
+    ("link", 15, None, {"peer": "b", "head_seq": "5", "head_digest": "d"}),
+    ("link", 16, None, {"peer": "b", "head_seq": "six", "head_digest": "d"}),
+    ("config", 17, None, {"queue_messages_max": "3"}),
+    ("advert", 18, None, {}),
+]
+
+
+def _told(spark: SparkSession, lines: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    rows = [(1, event, seq, seq * 10, (fields, missing)) for event, seq, missing, fields in lines]
+    schema = "router long, event string, seq long, t long, other struct<fields:map<string,string>,missing:long>"
+    return told(spark.createDataFrame(rows, schema), spark.createDataFrame([(1, "a")], "number long, router string"))
+
+
+def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
+    rows = _told(spark, LINES)
+    log = Log("a", 1, 1, 18, False, 0, ())
+    evidence = Evidence((), (Hole("a", 9, 11, ""),), (), (log, log._replace(router="b")), (), (), frozenset())
+    words = [{"router": "a", "first_seq": 1, "first_t": 10, "last_seq": 18, "last_t": 180}]
+    assert log_ends(evidence, words, rows) == [
+        ("a", False, 0, 10, 180, 3, 80, True, [8], [(9, 11)]),
+        ("b", False, 0, None, None, 0, 0, False, [], []),
+    ]
+    assert sorted(gaps(rows)) == [Gap("a", 9, 3), Gap("a", 12, 2)]
+    assert witnesses(rows) == [Witness("a", "b", 5, "d")]
+    assert [row["fields"] for row in rows if row["event"] == "config"] == [{"queue_messages_max": "3"}]
+
+
+def test_lines_that_come_bit_by_bit_tell_the_same(spark: SparkSession) -> None:
+    late, early = _told(spark, LINES[::2]), _told(spark, LINES[1::2])
+    whole = _told(spark, LINES)
+    assert sorted(merged([*late, *early]), key=repr) == sorted(whole, key=repr)

@@ -1,0 +1,109 @@
+"""What is shuffled: one layout by (router, parcel) serves all that is about parcels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from audit_logs import LATE, START, A, Log, name
+
+from spark_analytics import audit, bronze, silver
+from spark_analytics.evidence import judge
+from spark_analytics.gold import delivery
+from spark_analytics.gold.tables import Tables
+from spark_analytics.session import prepare
+from spark_analytics.span import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+Capture = pytest.CaptureFixture[str]
+_NODE = re.compile(r"[A-Z]\w+")
+_COLUMN = re.compile(r"(\w+)#")
+_KEYS = re.compile(r"Arguments: (\w+)(?:\((.*?)\))?, [A-Z_]+,")
+
+
+class Unkept(Tables):
+    """The same tables, none kept on the way: a plan goes back to the layout."""
+
+    def _keep(self, table: DataFrame) -> DataFrame:
+        return table
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
+    log = Log()
+    log.accepted(1, range(40))
+    log.outward("delivered", [(1, 20), (25, 2)])
+    log.outward("acked", [(30, 1)], recipient=name(A))
+    uris, problems = bronze.list_logs(spark, [str(log.write(tmp_path))])
+    facts = bronze.facts_of(spark, uris)
+    evidence = judge(facts, lambda _: b"", listed=problems)
+    prepare(spark)
+    events = silver.read_events(spark, silver.parts(evidence.files), uris)
+    span = Span(START + LATE * 10**9)
+    made, _, _ = audit._tables(spark, events, evidence, span, sum(fact.size for fact in facts))
+    with _as_planned(spark):
+        yield Unkept(made.rows, made.others, made.routers, span, False, True, made.partitions, [])
+    made.forget()
+
+
+@contextmanager
+def _as_planned(spark: SparkSession) -> Iterator[None]:
+    """Small tables are not sent to all: plans are those of large logs, and are final."""
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    before = {setting: spark.conf.get(setting) for setting in settings}
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
+    try:
+        yield
+    finally:
+        for setting, earlier in before.items():
+            assert earlier is not None
+            spark.conf.set(setting, earlier)
+
+
+def shuffles(table: DataFrame, capture: Capture) -> list[str]:
+    """The partitioning of each shuffle between the kept tables and this one, as the physical plan says it."""
+    capture.readouterr()
+    table.explain(mode="formatted")
+    tree, _, details = capture.readouterr().out.partition("\n\n")
+    found, kept = [], None
+    for line in tree.splitlines()[1:]:
+        if not (node := _NODE.search(line)):
+            continue
+        if kept is not None and node.start() > kept:
+            continue
+        kept = node.start() if node.group() == "InMemoryRelation" else None
+        if node.group() == "Exchange":
+            number = line.rpartition("(")[2].rstrip(")")
+            [(kind, keys)] = _KEYS.findall(details[details.index(f"\n({number}) Exchange") :])[:1]
+            found.append(f"{kind} {', '.join(_COLUMN.findall(keys))}".strip())
+    return sorted(found)
+
+
+def test_the_layout_is_one_shuffle_by_router_and_parcel(tables: Unkept, capsys: Capture) -> None:
+    rows = tables.rows.unpersist()
+    assert shuffles(rows, capsys) == ["hashpartitioning router, parcel"]
+
+
+def test_what_is_about_parcels_is_not_shuffled_again(tables: Unkept, capsys: Capture) -> None:
+    published = delivery.delivery(tables.units, tables.accepted, tables.routers)
+    for table in (tables.accepted, tables.owed, tables.pieces, tables.blocks, tables.units, published):
+        assert shuffles(table, capsys) == []
+
+
+def test_what_is_added_up_otherwise_is_shuffled_once_for_each_key(tables: Unkept, capsys: Capture) -> None:
+    window, by_id, by_pair = "router, recipient, minute", "hashpartitioning id", "hashpartitioning router, taker"
+    waits = "router, recipient, code, minute, ended_minute, is_within, bucket"
+    assert shuffles(tables.unit_windows, capsys) == [f"hashpartitioning {window}, hole_first, is_within"]
+    assert shuffles(tables.waits, capsys) == [f"hashpartitioning {waits}"]
+    assert shuffles(tables.lines, capsys) == ["hashpartitioning router, minute"]
+    assert shuffles(tables.accepted_id, capsys) == [by_id]
+    assert shuffles(tables.distinct, capsys) == ["SinglePartition", by_id]
+    assert shuffles(tables.custody, capsys) == [by_id, by_id, by_pair, by_pair]

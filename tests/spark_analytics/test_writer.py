@@ -1,0 +1,33 @@
+"""Where tables and texts go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_analytics.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_places() -> None:
+    assert Writer("s3a://bucket/audit/").place("delivery") == "s3a://bucket/audit/delivery"
+    assert Writer(schema="audit").place("delivery") == "`audit`.`delivery`"
+    assert Writer("/page", "lake", "audit").place("delivery") == "`lake`.`audit`.`delivery`"
+
+
+@pytest.mark.xdist_group("spark")
+def test_tables_go_to_the_schema_and_texts_below_the_path(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE SCHEMA written")
+    writer = Writer(str(tmp_path / "out"), schema="written")
+    for seq in (1, 2):
+        writer.write("events", spark.createDataFrame([(seq, "x")], "seq long, day string"), "day")
+    writer.text(spark, "summary.json", "{}")
+    Writer(schema="written").text(spark, "summary.json", "{}")
+    assert [tuple(row) for row in writer.read(spark, "events").collect()] == [(2, "x")]
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN written").collect()] == ["events"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.json"]
+    spark.sql("DROP SCHEMA written CASCADE")
