@@ -91,7 +91,8 @@ def _state(rows: Iterable[Row]) -> tuple[int, int, bool, list[int]]:
     """run_seq, settled_ns, is_doubted and open_links of one router."""
     last = {(row["event"], row["at"]): row for row in rows if row["event"] in EVENTS}
     begun = [row for (event, _), row in last.items() if event in ("start", "clock_step")]
-    settled = max(begun, key=lambda row: int(row["seq"]), default={"t": 0, "fields": None})
+    none: Row = {"t": 0, "fields": None}
+    settled = max(begun, key=lambda row: int(row["seq"]), default=none)
     run_seq = last["start", None]["seq"] if ("start", None) in last else 0
     open_links = []
     for (event, link), row in last.items():

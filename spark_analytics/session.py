@@ -11,7 +11,7 @@ MEMORY = "3g"
 """Of the one Java process of a local session; what does not fit goes to disk."""
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
-    # Inner joins of what lies together by (router, parcel) on more columns than these need no shuffle.
+    # Joins of what lies together by some of their columns, as by id, need no shuffle.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The layout is read from disk a few times: it costs less to write it plainly and compress the blocks.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
