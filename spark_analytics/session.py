@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone: no web page, nothing on the network but loopback, errors only."""
+"""A Spark session on this machine alone: no web page, nothing on the network but loopback, nothing logged."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """On few cores G1 costs an audit an eighth more; and what classes take at the start is no cause to collect."""
 _LOCAL = {
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "OFF",  # What goes wrong is raised, and told once.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.rdd.compress": "true",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.ui.showConsoleProgress": "false",
+    # Each table that is sent to all partitions takes a page, else of 32 or 64 MB, for a row for each log.
+    "spark.buffer.pageSize": "4m",
     # A batch of a stream has some 300 pieces of compiled code, the same as the batch before.
     "spark.sql.codegen.cache.maxEntries": "2000",
 }

@@ -30,10 +30,11 @@ from spark_analytics.findings import find
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, Unlike, increment
+from spark_analytics.job import session
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
 from spark_analytics.schema import role
-from spark_analytics.session import local_session, prepare
+from spark_analytics.session import prepare
 from spark_analytics.silver import Part
 from spark_analytics.span import Span
 from spark_analytics.state import State, Store
@@ -336,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--files-max", type=int, help="new files in one batch at most")
     parser.add_argument("--json", action="store_true", help="print the summary")
     given = parser.parse_args(arguments)
-    spark = SparkSession.getActiveSession() or local_session()
+    spark = SparkSession.getActiveSession() or session()
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # What stops a batch is told once, below.
     try:

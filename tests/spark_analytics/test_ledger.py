@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.ledger import empty, from_frame, joined, merged_words, to_frame
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("streaming")
 
 
 ROW = {"router": "a", "event": "acked", "reason": None, "lines": 1, "count": 2, "future": 0, "latest_t": None, "old": 0}

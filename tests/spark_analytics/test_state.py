@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark_analytics.ledger import empty
 from spark_analytics.state import ADDED, State, Store
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("streaming")
 
 
 def test_a_batch_goes_on_from_the_one_before_also_when_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from spark_analytics.stopped import Stopped, alone
 from spark_analytics.streaming import main, run_stream
 from spark_analytics.writer import Writer
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("streaming")
 STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "text")]
 """All that a batch writes."""
 STEPS_MAX = 20
