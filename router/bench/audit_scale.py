@@ -46,8 +46,8 @@ class Cost:
 def cost_of(command: list[str]) -> tuple[str, Cost]:
     """What the command printed, and what it cost."""
     began, found = time.perf_counter(), Cost()
-    with tempfile.TemporaryFile("w+") as output:
-        with subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True) as process:
             spent: dict[int, float] = {}
             try:
                 while process.poll() is None:
@@ -58,7 +58,8 @@ def cost_of(command: list[str]) -> tuple[str, Cost]:
                 raise
         found.wall_s, found.cpu_s = time.perf_counter() - began, sum(spent.values())
         if process.returncode:
-            raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
+            errors.seek(0)
+            raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}: {errors.read()[-500:]}")
         output.seek(0)
         return output.read(), found
 
@@ -97,7 +98,7 @@ def read_and_hash(directory: str) -> None:
     ).fetchall()
 
 
-def measured(directory: Path, engines: list[str]) -> dict[str, Any]:
+def measured(directory: Path, engines: list[str], memory: str = "2GB") -> dict[str, Any]:
     ends = [json.loads(path.read_text())["as_of_ns"] for path in directory.rglob(TRUTH)]
     now = datetime.fromtimestamp(max(ends) // 10**9 + LATER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     itself = [sys.executable, "-m", "router.bench.audit_scale", str(directory)]
@@ -106,7 +107,7 @@ def measured(directory: Path, engines: list[str]) -> dict[str, Any]:
     summaries = {}
     for engine in engines:
         command = [sys.executable, "-m", "router", "audit", str(directory), "--as-of", now, "--engine", engine]
-        said, cost = cost_of([*command, "--json"])
+        said, cost = cost_of([*command, "--memory", memory, "--json"])
         summary = json.loads(said)
         run = summary.pop("run")
         del summary["engine"]
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=600_000, help="of the fleet that is made (15 lines each)")
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="default: both")
+    parser.add_argument("--memory", default="2GB", help="that an audit may take; default: 2GB")
     parser.add_argument("--read-and-hash", action="store_true", help="only the yardstick, in this process")
     given = parser.parse_args()
     if given.read_and_hash:
@@ -139,7 +141,7 @@ def main() -> None:
         directory = given.directory or Path(base) / "fleet"
         if not directory.exists():
             write_sample(directory, given.nodes, given.messages, 1)
-        print(json.dumps(measured(directory, given.engine or list(ENGINES)), indent=1))
+        print(json.dumps(measured(directory, given.engine or list(ENGINES), given.memory), indent=1))
 
 
 if __name__ == "__main__":
