@@ -6,6 +6,7 @@ back after its commit; when a link breaks in between, the same messages come aga
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from heapq import heappush
@@ -32,7 +33,7 @@ Verdict = str | None
 """Why the next router refused; None: it has taken custody."""
 
 
-class Traffic:
+class Traffic(ABC):
     """Until `messages` were accepted from apps. `now` is the fleet's time in ns; no node's clock is quite right."""
 
     def __init__(self, fleet: Fleet, messages: int, logs: Callable[[Place], SampleLog]) -> None:
@@ -65,8 +66,9 @@ class Traffic:
     def between(self, least: int, most: int) -> int:
         return least + int((most - least) * self.chance.random())
 
+    @abstractmethod
     def break_link(self, one: Place, other: Place) -> None:
-        raise NotImplementedError
+        """The link goes down: what is in flight on it is handed over again."""
 
     # -- messages in -----------------------------------------------------------------------------------------
 
