@@ -28,7 +28,11 @@ class AuditFailed(Exception):
 
 
 class Database:
-    """One connection; statements are the files of `tables/` and `findings/`."""
+    """One connection; statements are the files of `tables/` and `findings/`.
+
+    All tables are in the database's file, none is temporary: what is on disk already can leave memory at any time, while
+    temporary tables first have to be spilled, for which DuckDB finds no room when memory is scarce.
+    """
 
     def __init__(self, directory: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.directory = directory
@@ -102,6 +106,7 @@ def scratch(near: Path | None = None) -> Iterator[Path]:
 def _settings(directory: Path, memory_bytes: int) -> dict[str, str]:
     return {
         "memory_limit": f"'{memory_bytes // 10**6}MB'",
+        "fsync_mode": "'NONE'",  # Nothing here outlives the audit.
         "temp_directory": quoted(str(directory / "spill")),
         "threads": str(os.cpu_count() or 1),
         "preserve_insertion_order": "false",

@@ -86,6 +86,6 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -
         "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],
     }
     for table, columns in _LEDGER.items():
-        database.run(f"CREATE TEMP TABLE {table} ({columns})")
+        database.run(f"CREATE TABLE {table} ({columns})")
         for row in rows[table]:
             database.run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)

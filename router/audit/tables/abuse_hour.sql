@@ -1,5 +1,5 @@
 -- What came no further than the door, by neighbour, signer and reason.
-CREATE TEMP TABLE abuse_hour AS
+CREATE TABLE abuse_hour AS
 SELECT
     routers.key AS router,
     least(t, getvariable('as_of_ns')) // 3_600_000_000_000 AS hour,

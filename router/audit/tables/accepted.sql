@@ -1,6 +1,6 @@
 -- Accepted lines: n messages with the arrival numbers parcel .. parcel + n - 1, unique by (router, parcel).
 -- An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
-CREATE TEMP TABLE repeated AS
+CREATE TABLE repeated AS
 SELECT e.rowid AS line
 FROM events e
 JOIN (
@@ -13,7 +13,7 @@ JOIN (
 WHERE e.event = 'accepted' AND e.seq > original.seq;
 
 -- `line` is the row of the line in `events`: in one number, which parcel it is.
-CREATE TEMP VIEW accepted_line AS
+CREATE VIEW accepted_line AS
 SELECT line.*
 FROM (
     SELECT rowid AS line, router, first AS parcel, n::INTEGER AS n, ids, recipients,
@@ -25,7 +25,7 @@ ANTI JOIN repeated USING (line);
 
 -- hole_first: of the holes that end behind the line, the first one begins there. is_within: accepted in the time that
 -- was asked for. is_over: had its messages an end, the log would hold it.
-CREATE TEMP TABLE accepted AS
+CREATE TABLE accepted AS
 SELECT
     line.line, line.router, line.parcel, line.n, line.seq, line.t, minute_of(line.t) AS minute, line.mono,
     boots.id AS boot, line.kind, signers.id AS signer, destinations.id AS destination, peers.id AS peer,

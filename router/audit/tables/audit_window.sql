@@ -1,5 +1,5 @@
 -- Each minute of a router's accepted lines: how its units stand, and whether that is final.
-CREATE TEMP TABLE audit_window AS
+CREATE TABLE audit_window AS
 SELECT
     key AS router, unit.minute,
     sum(owed)::BIGINT AS owed,

@@ -1,5 +1,5 @@
 -- What became of 32 messages of a parcel at one recipient: one bit a message for each end, and raw counts.
-CREATE TEMP TABLE block AS
+CREATE TABLE block AS
 SELECT
     line, recipient, block, n,
     coalesce(bit_or(mask) FILTER (event = 'delivered'), 0) AS delivered,
@@ -27,7 +27,7 @@ GROUP BY line, recipient, block, n;
 
 -- Messages of outward lines that are in no state: outside of their parcel, of a parcel that is not here, or of a
 -- recipient that the parcel does not name.
-CREATE TEMP TABLE stray AS
+CREATE TABLE stray AS
 SELECT router, event, sum(count)::BIGINT AS count
 FROM (
     SELECT router, event, count - (stop - start) AS count FROM piece

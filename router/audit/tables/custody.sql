@@ -1,9 +1,9 @@
 -- Messages that another router took over (acked), where that router's log is given too: is their acceptance in it?
 -- What was for that router itself is at its goal, and accepted nowhere.
-CREATE TEMP TABLE taker AS
+CREATE TABLE taker AS
 SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
 
-CREATE TEMP TABLE taken AS
+CREATE TABLE taken AS
 SELECT line, recipient, taker, block, acked & (~delivered) AS mask
 FROM block
 JOIN taker USING (recipient)
@@ -12,7 +12,7 @@ JOIN owed USING (line, recipient)
 WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
 
 -- When a taker accepted a message first.
-CREATE TEMP TABLE accepted_there AS
+CREATE TABLE accepted_there AS
 SELECT router, id_low(ids, i) AS low, id_high(ids, i) AS high, min(t) AS t
 FROM (
     SELECT router, ids, t, unnest(range(n)) AS i
@@ -22,7 +22,7 @@ FROM (
 GROUP BY ALL;
 
 -- acked_t: when the parcel's last message was acknowledged.
-CREATE TEMP TABLE handover AS
+CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
     FROM piece
@@ -68,7 +68,7 @@ JOIN routers taker ON taker.router = met.taker
 LEFT JOIN log_end ON log_end.router = met.taker;
 
 -- The recipient's clock minus the router's lies between lower_ns and upper_ns.
-CREATE TEMP TABLE custody AS
+CREATE TABLE custody AS
 SELECT
     routers.key AS router, keys.key AS recipient,
     count(*) AS acked,

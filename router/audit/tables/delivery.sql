@@ -1,6 +1,6 @@
 -- Each parcel and recipient: how many of its messages are in which state.
 -- A message with several ends has the first of: delivered acked unconfirmed refused expired dropped evicted.
-CREATE TEMP TABLE unit AS
+CREATE TABLE unit AS
 WITH counts AS NOT MATERIALIZED (
     SELECT
         line, recipient, n,
@@ -61,7 +61,7 @@ RIGHT JOIN owed USING (line, recipient)
 JOIN accepted USING (line)
 WHERE accepted.is_within;
 
-CREATE TEMP VIEW delivery AS
+CREATE VIEW delivery AS
 SELECT
     routers.key AS router, accepted.parcel, recipients.key AS recipient,
     seq, t, accepted.minute, kind, signers.key AS signer, destinations.key AS destination, peers.key AS peer,

@@ -1,5 +1,5 @@
 -- Messages, and how many acceptances are not the first of that id at that router (at most 63 routers: a bit each).
-CREATE OR REPLACE TEMP TABLE distinct_id AS
+CREATE OR REPLACE TABLE distinct_id AS
 SELECT count(*) AS messages, coalesce(sum(times - bit_count(there)), 0)::BIGINT AS accepted_again
 FROM (
     SELECT low, high, count(*) AS times, bit_or(1::BIGINT << router) AS there

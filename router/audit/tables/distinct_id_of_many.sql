@@ -1,5 +1,5 @@
 -- The same of any number of routers.
-CREATE OR REPLACE TEMP TABLE distinct_id AS
+CREATE OR REPLACE TABLE distinct_id AS
 SELECT count(*) AS messages, coalesce(sum(again), 0)::BIGINT AS accepted_again
 FROM (
     SELECT low, high, sum(times - 1) AS again

@@ -1,5 +1,5 @@
 -- Keys (and boots) as numbers that sort as their text does: the large tables hold these.
-CREATE TEMP TABLE keys AS
+CREATE TABLE keys AS
 WITH texts AS (
     SELECT recipient AS key FROM events
     UNION SELECT unnest(recipients) FROM events WHERE recipients IS NOT NULL

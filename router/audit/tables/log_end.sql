@@ -1,6 +1,6 @@
 -- Where each router's events begin and end: the time as its clock had it. run_seq: its last start. Since settled_ns its
 -- clock has not jumped and it was not started again; while is_doubted it lets nothing expire.
-CREATE TEMP TABLE log_end AS
+CREATE TABLE log_end AS
 SELECT
     router,
     arg_min(t, seq) AS start_ns,
@@ -16,7 +16,7 @@ GROUP BY router;
 
 -- Links that are up where the log ends: what was written to one of these and has no end is in flight, and in flight
 -- nothing expires.
-CREATE TEMP TABLE open_link AS
+CREATE TABLE open_link AS
 SELECT router, link
 FROM (
     SELECT events.router, try_cast(fields['link'] AS BIGINT) AS link,

@@ -1,6 +1,6 @@
 -- Every message, over all routers that accepted it: its units by state.
 -- broken: a router took it over and its log, whole up to then, lacks it; beyond: the taker's log is not given.
-CREATE TEMP TABLE message AS
+CREATE TABLE message AS
 WITH arrival AS (
     SELECT line, router, i, id_text(ids, i) AS id, least(t, getvariable('as_of_ns')) AS t
     FROM (

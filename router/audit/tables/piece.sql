@@ -1,6 +1,6 @@
 -- One row for each range of an outward line: messages start .. stop-1 of the parcel `line`, counted from its first.
 -- Of what lies outside the parcel, or belongs to none, start = stop: the rest of `count` are strays.
-CREATE TEMP TABLE piece AS
+CREATE TABLE piece AS
 WITH outward_line AS NOT MATERIALIZED (
     SELECT * FROM events WHERE recipient IS NOT NULL AND try_cast(event AS outward) IS NOT NULL
 ),

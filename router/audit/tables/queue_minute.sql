@@ -1,5 +1,5 @@
 -- Each recipient's queue by the minute: messages added, ended, and open at the minute's end.
-CREATE TEMP TABLE queue AS
+CREATE TABLE queue AS
 WITH changes AS (
     SELECT router, recipient, minute, n AS added, 0 AS ended, NULL AS depth
     FROM owed JOIN accepted USING (line)
@@ -20,6 +20,6 @@ SELECT router, recipient, minute, added, ended,
     depth_max
 FROM sums;
 
-CREATE TEMP VIEW queue_minute AS
+CREATE VIEW queue_minute AS
 SELECT queue.* REPLACE (routers.key AS router, keys.key AS recipient)
 FROM queue JOIN routers USING (router) JOIN keys ON keys.id = queue.recipient;

@@ -1,5 +1,5 @@
 -- Routes learned and lost, groups joined and left, links up and down, adverts.
-CREATE TEMP TABLE route_change AS
+CREATE TABLE route_change AS
 SELECT
     routers.key AS router, seq, t,
     minute_of(t) AS minute,
