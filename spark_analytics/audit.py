@@ -26,7 +26,7 @@ from .writer import Writer
 PARTITION_BYTES = 192 << 20
 """Of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
 PARTITIONS_MAX = 10_000
-ROUTERS = "number int, router string"
+ROUTERS = "number long, router string"
 
 Report = Callable[[str], None]
 """Hears what is being done."""
@@ -55,30 +55,12 @@ def audit(
     """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
     stand."""
 
-    def content(name: str) -> bytes:
-        return bronze.content_of(spark, given.uris[name])
-
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
     facts = [*bronze.facts_of(spark, given.uris), *given.facts]
-    evidence = judge(facts, content, listed=given.problems, verify=verify)
     size = sum(one.size for one in facts)
-    unlike: set[str] = set()
-    while True:
-        report("reading the lines")
-        events = silver.read_events(spark, silver.parts(evidence.files), given.uris)
-        if writer:
-            days.write_events(spark, events, span, writer)
-            events = writer.read(spark, "events").drop("date")
-        tables, words, evidence = _tables(spark, events, evidence, span, size)
-        names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
-        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
-        if not more:
-            break
-        tables.forget()
-        unlike |= more
-        evidence = judge(facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify)
+    tables, words, evidence = _read(spark, given, facts, span, writer, verify, report)
     try:
         if writer:
             report("writing the tables")
@@ -99,14 +81,45 @@ def audit(
     return found
 
 
+def _read(
+    spark: SparkSession, given: Given, facts: Sequence[FileFacts], span: Span, writer: Writer | None, verify: Verify,
+    report: Report,
+) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
+    """The tables of the logs, the tally of their lines, and the evidence with what the lines say of logs.
+
+    If files are not as the schema says, though signed, the others are read once more.
+    """
+
+    def content(name: str) -> bytes:
+        return bronze.content_of(spark, given.uris[name])
+
+    names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
+    size = sum(one.size for one in facts)
+    evidence = judge(facts, content, listed=given.problems, verify=verify)
+    unlike: set[str] = set()
+    while True:
+        report("reading the lines")
+        by_key = {log.router: number for number, log in enumerate(evidence.logs)}
+        numbers = spark.createDataFrame([(number, key) for key, number in by_key.items()], ROUTERS)
+        events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
+        if writer:
+            days.write_events(spark, events, span, writer)
+            events = silver.numbered(writer.read(spark, "events").drop("date"), numbers)
+        tables, words, told = _tables(spark, events, numbers, evidence, span, size)
+        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
+        if not more:
+            return tables, words, told
+        tables.forget()
+        unlike |= more
+        evidence = judge(facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify)
+
+
 def _tables(
-    spark: SparkSession, events: DataFrame, evidence: Evidence, span: Span, size: int
+    spark: SparkSession, events: DataFrame, numbers: DataFrame, evidence: Evidence, span: Span, size: int
 ) -> tuple[Tables, Rows, Evidence]:
-    """The tables of these events, their tally, and the evidence with what the events say about logs."""
-    numbers = spark.createDataFrame([(number, log.router) for number, log in enumerate(evidence.logs)], ROUTERS)
     partitions = partitions_for(size)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    laid = silver.laid_out(silver.compact(events, numbers), partitions).persist(StorageLevel.DISK_ONLY)
+    laid = silver.laid_out(silver.compact(events), partitions).persist(StorageLevel.DISK_ONLY)
     others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
     others = others.persist(StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span.as_of_ns), numbers))
@@ -114,7 +127,7 @@ def _tables(
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
     ends = log_ends.log_ends(evidence, words, told)
     routers = spark.createDataFrame(
-        [(number, *row) for number, row in enumerate(ends)], f"number int, {log_ends.COLUMNS}"
+        [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
     )
     has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
     return Tables(laid, others, routers, span, has_old, has_more, partitions, [laid, others]), words, evidence

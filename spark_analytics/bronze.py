@@ -127,11 +127,9 @@ def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
     and a line that is not as the schema says as `_corrupt`."""
     reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
-    return (
-        reader.option("lineSep", "\n")
-        .json(exact(uris))
-        .select(*map(quoted, COLUMNS), CORRUPT, F.col(_URI).alias("file"))
-    )
+    found = reader.option("lineSep", "\n").json(exact(uris))
+    # To take the path from `_metadata` would copy each row.
+    return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
 
 
 def no_lines(spark: SparkSession) -> DataFrame:

@@ -21,7 +21,7 @@ _FILE_BYTES = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 def write_events(spark: SparkSession, events: DataFrame, span: Span, writer: Writer) -> None:
     """Silver. Within a file the lines that accept messages lie by the id of their first one, before them all others,
     by parcel: so a search for either skips most of a file."""
-    _write(spark, "events", events, span, writer, "ids", "router", "parcel", "seq")
+    _write(spark, "events", events.drop("number"), span, writer, "ids", "router", "parcel", "seq")
 
 
 def write_raw(

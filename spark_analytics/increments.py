@@ -153,7 +153,9 @@ class _Batch:
 
     def _lay_out(self) -> None:
         """New lines and those of open parcels, a parcel's side by side."""
-        new = silver.compact(silver.read_events(self.spark, self.lines.parts, self.lines.uris), self.numbers)
+        lines, keys = self.lines, (part.router for part in self.lines.parts)
+        numbers = {key: handed.number_of(key) for key in keys}
+        new = silver.compact(silver.read_events(self.spark, lines.parts, lines.uris, numbers))
         new = new.select(*LAID, "other", F.lit(True).alias("is_new"))
         before = self.past("open").withColumn("is_new", F.lit(False))
         self.laid = cut_off(silver.laid_out(new.unionByName(before, allowMissingColumns=True), self.partitions))

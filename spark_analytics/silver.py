@@ -51,10 +51,16 @@ def parts(files: Iterable[File]) -> list[Part]:
     return found
 
 
-def read_events(spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str]) -> DataFrame:
-    """The events of these parts; `uris`: of the files, by name."""
-    rows = [(uri, *part[1:]) for part in found for uri in bronze.spellings(uris[part.file])]
-    sources = spark.createDataFrame(rows, "file string, router string, a long, b long")
+def read_events(
+    spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str], numbers: Mapping[str, int]
+) -> DataFrame:
+    """The events of these parts; `uris`: of the files, by name; `numbers`: of the routers, by key."""
+    rows = [
+        (uri, part.router, numbers[part.router], part.first_seq, part.last_seq)
+        for part in found
+        for uri in bronze.spellings(uris[part.file])
+    ]
+    sources = spark.createDataFrame(rows, "file string, router string, number long, a long, b long")
     read = [uris[name] for name in sorted({part.file for part in found})]
     return events(bronze.lines(spark, read) if read else bronze.no_lines(spark), sources)
 
@@ -70,11 +76,17 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
     columns = {name: F.col(bronze.quoted(name)) for name in EVENT_COLUMNS}
     said = {"event": F.lit(UNLIKE), "router": F.col("router"), "seq": F.col("a"), "count": F.lit(0).cast("bigint")}
     return kept.where(F.expr("seq >= a AND seq <= b") | is_unlike).select(
-        *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()), "file"
-    )
+        *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()),
+        "number", "file",
+    )  # fmt: skip
 
 
-def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
+def numbered(events: DataFrame, routers: DataFrame) -> DataFrame:
+    """Events as they were written, with their routers' `number`."""
+    return events.join(F.broadcast(routers.select("number", "router")), "router", "inner")
+
+
+def compact(events: DataFrame) -> DataFrame:
     """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An
     `UNLIKE` line's reason is its file.
 
@@ -90,13 +102,13 @@ def compact(events: DataFrame, routers: DataFrame) -> DataFrame:
     )
     signer = F.coalesce("source", "group", "signer").alias("signer")
     accepted = F.struct(
-        F.least("n", F.expr("length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"), due_ns.alias("due_ns"),
-        F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination", "peer",
+        F.least("n", F.expr("octet_length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"),
+        due_ns.alias("due_ns"), F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
+        "peer",
     )  # fmt: skip
     other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
-    numbered = events.join(F.broadcast(routers.select("number", F.col("router"))), "router", "inner")
-    return numbered.select(
+    return events.select(
         F.col("number").alias("router"),
         F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"),
         "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",

@@ -45,9 +45,10 @@ def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
     facts = bronze.facts_of(spark, uris)
     evidence = judge(facts, lambda _: b"", listed=problems)
     prepare(spark)
-    events = silver.read_events(spark, silver.parts(evidence.files), uris)
+    events = silver.read_events(spark, silver.parts(evidence.files), uris, {name(A): 0})
+    numbers = spark.createDataFrame([(0, name(A))], audit.ROUTERS)
     span = Span(START + LATE * 10**9)
-    made, _, _ = audit._tables(spark, events, evidence, span, sum(fact.size for fact in facts))
+    made, _, _ = audit._tables(spark, events, numbers, evidence, span, sum(fact.size for fact in facts))
     with _as_planned(spark):
         yield Unkept(made.rows, made.others, made.routers, span, False, True, made.partitions, [])
     made.forget()

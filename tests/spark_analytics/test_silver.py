@@ -42,10 +42,9 @@ def test_the_layout_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     found, _ = bronze.list_logs(spark, [str(directory)])
     [path] = found
     part = silver.Part(path, name(A), 2, log.seq - 1)
-    routers = spark.createDataFrame([(4, name(A))], "number int, router string")
-    events = silver.read_events(spark, [part], found)
+    events = silver.read_events(spark, [part], found, {name(A): 4})
     assert "first_seq" not in events.columns and events.count() == 4  # neither the frame nor the line before the part
-    rows = silver.laid_out(silver.compact(events, routers), 2).orderBy("seq").collect()
+    rows = silver.laid_out(silver.compact(events), 2).orderBy("seq").collect()
     assert [(row.router, row.parcel, row.event, row.is_old) for row in rows] == [
         (4, 7, "accepted", False), (4, 7, "refused", False), (4, 5, "delivered", True), (4, 6, "duplicate", False),
     ]  # fmt: skip
@@ -62,8 +61,8 @@ def test_a_line_that_cannot_be_read_says_its_file_and_nothing_else(spark: SparkS
     path = tmp_path / "tail-1.jsonl"
     path.write_text('{"event":"join","seq":1,"n":1}\n{"event":"accepted","seq":"two","n":1}\n')
     found = bronze.uris_of(spark, [str(path)])
-    routers = spark.createDataFrame([(0, name(A))], "number int, router string")
-    rows = silver.compact(silver.read_events(spark, [silver.Part(str(path), name(A), 1, 9)], found), routers).collect()
+    events = silver.read_events(spark, [silver.Part(str(path), name(A), 1, 9)], found, {name(A): 0})
+    rows = silver.compact(events).collect()
     unlike = [row for row in rows if row.event == silver.UNLIKE]
     assert [bronze.name_of(row.reason) for row in unlike] == [str(path)]
     assert (unlike[0].accepted, unlike[0].parcel, unlike[0].recipient) == (None, 1, None)
