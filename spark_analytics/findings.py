@@ -55,9 +55,14 @@ def rows(table: DataFrame) -> Rows:
 
 
 def tally(table: DataFrame, as_of_ns: int, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
-    """Lines of the layout added up by (router, event, reason) and `more`: what needs no look at parcels."""
+    """Lines of the layout added up by (router, event, reason, at_door) and `more`: what needs no look at parcels.
+
+    `at_door`: of messages that were turned away before they were accepted.
+    """
     is_future = F.col("t") > as_of_ns
-    return table.groupBy("router", "event", "reason", *more).agg(
+    at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
+    lines = table.withColumn("at_door", at_door)
+    return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
         F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
         F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
         F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
@@ -83,7 +88,7 @@ def told(words: Rows) -> dict[str, Rows]:
             future.append({"router": router, "lines": sum(row["future"] for row in late), "latest_t": latest})
         end = max(own, key=lambda row: int(row["last_seq"]))
         ends.append({"router": router, "seq": end["last_seq"], "t": end["last_t"]})
-    names = ("router", "event", "reason", "count")
+    names = ("router", "event", "reason", "at_door", "count")
     reasons = [{name: row[name] for name in names} for row in words if row["reason"] is not None]
     return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
 

@@ -16,10 +16,10 @@ _ADDED = ("lines", "count", "future", "old", "more")
 
 
 def merged_words(words: Iterable[dict[str, Any]]) -> Rows:
-    """The rows of `findings.tally` with those of one router, event and reason as one."""
+    """The rows of `findings.tally` with those of one router, event and reason, at the door or not, as one."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in words:
-        key = row["router"], row["event"], row["reason"]
+        key = row["router"], row["event"], row["reason"], row["at_door"]
         if key not in found:
             found[key] = dict(row)
             continue

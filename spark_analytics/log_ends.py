@@ -3,16 +3,17 @@ decides whether a silence is a loss; what they found missing; and how far their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from .evidence import Evidence, Gap, Witness
 from .gold.names import named
 
-EVENTS = ("start", "clock_step", "link_up", "link_down")
+LINKS = ("link_up", "link_down")
+EVENTS = ("start", "clock_step", *LINKS)
 """The lines that tell of a log's end; `log_gap` and `link` tell of what is missing, `config` of a router's limits."""
 COLUMNS = (
     "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
@@ -23,7 +24,7 @@ Row = dict[str, Any]
 
 def told(others: DataFrame, routers: DataFrame) -> list[Row]:
     """Of the layout's lines about no recipient, the last of each router, event and link (`at`); each gap is one of its
-    own, and so is each head of a neighbour's log."""
+    own, and so is each head of a neighbour's log. Of a link that was up and went down nothing is told."""
     kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
     at = """CASE WHEN event IN ('link_up', 'link_down') THEN try_cast(other.fields['link'] AS bigint)
         WHEN event = 'log_gap' THEN seq END"""
@@ -38,17 +39,36 @@ def told(others: DataFrame, routers: DataFrame) -> list[Row]:
         F.max("seq").alias("seq"), F.max_by("t", "seq").alias("t"), F.max_by("other.fields", "seq").alias("fields"),
         F.max_by("other.missing", "seq").alias("missing"),
     )  # fmt: skip
-    return [row.asDict() for row in named(last, routers).collect()]
+    link = Window.partitionBy("router", "at")
+    sides = {side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(link) for side in ("up", "down")}
+    matters = """CASE event WHEN 'link_up' THEN at IS NOT NULL AND up > coalesce(down, 0)
+        WHEN 'link_down' THEN at IS NOT NULL AND up IS NULL ELSE true END"""
+    found = last.withColumns(sides).where(matters).drop("up", "down")
+    return [row.asDict() for row in named(found, routers).collect()]
 
 
 def merged(rows: Iterable[Row]) -> list[Row]:
-    """The last of each kind, of rows of `told` of several times."""
+    """The last of each kind, of rows of `told` of several times: without links that went down, or were up before the
+    last start. A link's number is given once from one start to the next, so nothing that comes later needs these."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
         if key not in found or row["seq"] > found[key]["seq"]:
             found[key] = row
-    return list(found.values())
+    return [row for row in found.values() if row["event"] not in LINKS or _matters(row, found)]
+
+
+def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
+    """Of a line about a link."""
+
+    def last(event: str, at: object) -> int:
+        return int(found.get((row["router"], event, at, None, None, None), {"seq": 0})["seq"])
+
+    if row["seq"] < last("start", None):
+        return False
+    if row["event"] == "link_up":
+        return bool(row["seq"] > last("link_down", row["at"]))
+    return not last("link_up", row["at"])
 
 
 def gaps(rows: Iterable[Row]) -> list[Gap]:

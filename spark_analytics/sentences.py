@@ -190,7 +190,7 @@ def _ended_badly(summary: Row) -> Iterator[Finding]:
 def _reasons(summary: Row, event: str, router: str) -> str:
     counts: Counter[str] = Counter()
     for row in summary["reasons"]:
-        if (row["event"], row["router"]) == (event, router):
+        if (row["event"], row["router"], row["at_door"]) == (event, router, False):
             counts[str(row["reason"])] += row["count"]
     return f" ({_ranked(counts)})" if counts else ""
 
@@ -283,8 +283,8 @@ def _strays(summary: Row) -> Iterator[Finding]:
 
 def _turned_away(summary: Row) -> Iterator[Finding]:
     counts: Counter[str] = Counter()
-    for row in summary["abuse"]:
-        counts[str(row["reason"])] += row["count"]
+    for row in summary["reasons"]:
+        counts[str(row["reason"])] += row["count"] if row["at_door"] else 0
     if counts:
         yield _say("info", f"{_many(counts.total(), 'message')} came no further than the door: {_ranked(counts)}.")
 

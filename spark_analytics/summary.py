@@ -11,7 +11,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     hops            router recipient event bucket count max_ns          recipient: of acked
     queues          router recipient window added ended open depth_max  open: at the window's end
     due             router recipient due_ns                             the earliest due time of a pending unit
-    reasons         router event reason count
+    reasons         router event reason at_door count                   at_door: turned away, not accepted
     routes          router window event count
     flaps           router subject changes
     abuse           router hour peer signer reason event count
@@ -55,7 +55,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
 _DAY = 1440
 _PASSED_ON = {  # As they are, in the order of these columns; a minus sign: the greatest first.
     "windows": ("router", "window"),
-    "reasons": ("router", "event", "reason"),
+    "reasons": ("router", "event", "reason", "at_door"),
     "routes": ("router", "window", "event"),
     "flaps": ("-changes", "router", "subject"),
     "abuse": ("-count", "router", "hour", "peer", "signer", "reason", "event"),

@@ -199,8 +199,9 @@ class Ledger:
         counts: Counter[tuple[Any, ...]] = Counter()
         for row in self.lines.values():
             if row.get("reason"):
-                counts[row["router"], row["event"], row["reason"]] += row["count"]
-        return table(("router", "event", "reason", "count"), counts)
+                at_door = row["event"] in ("refused", "duplicate") and not row.get("recipient")
+                counts[row["router"], row["event"], row["reason"], at_door] += row["count"]
+        return table(("router", "event", "reason", "at_door", "count"), counts)
 
     def _events(self) -> list[Row]:
         lines: Counter[tuple[str, str]] = Counter()

@@ -209,17 +209,18 @@ def _queues(random: Random) -> list[Row]:
 
 def _reasons() -> list[Row]:
     found = [
-        ("expired", "ttl-expired", 3_812),
-        ("expired", "expiry-passed", 201),
-        ("refused", "peer-refused", 160),
-        ("evicted", "queue-full-recipient", 420),
-        ("dropped", "store-damaged", 3),
-        ("refused", HOSTILE, 2),
-        ("deferred", "rate-limited", 61),
+        ("expired", "ttl-expired", False, 3_812),
+        ("expired", "expiry-passed", False, 201),
+        ("refused", "peer-refused", False, 160),
+        ("evicted", "queue-full-recipient", False, 420),
+        ("dropped", "store-damaged", False, 3),
+        ("refused", HOSTILE, False, 2),
+        ("deferred", "rate-limited", False, 61),
+        ("refused", "bad-signature", True, 77_777),
     ]
     return [
-        {"router": ROUTERS[i % 4], "event": event, "reason": reason, "count": n}
-        for i, (event, reason, n) in enumerate(found)
+        {"router": ROUTERS[i % 4], "event": event, "reason": reason, "at_door": at_door, "count": n}
+        for i, (event, reason, at_door, n) in enumerate(found)
     ]
 
 

@@ -30,8 +30,8 @@ class AuditFailed(Exception):
 class Database:
     """One connection; statements are the files of `tables/` and `findings/`.
 
-    All tables are in the database's file, none is temporary: what is on disk already can leave memory at any time, while
-    temporary tables first have to be spilled, for which DuckDB finds no room when memory is scarce.
+    All tables are in the database's file, none is temporary: what is on disk already can leave memory at any time,
+    while temporary tables first have to be spilled, for which DuckDB finds no room when memory is scarce.
     """
 
     def __init__(self, directory: Path, connection: duckdb.DuckDBPyConnection) -> None:

@@ -211,7 +211,7 @@ class RouterNode:
         truth.lines[event] += 1
         truth.counts[event] += count
         if reason is not None:
-            truth.reasons[event, reason] += count
+            truth.reasons[event, reason, False] += count
 
     def end(
         self, event: str, queue: Queue, parcel: Parcel, ranges: tuple[Range, ...], count: int,
@@ -251,7 +251,7 @@ class RouterNode:
         truth = self.truth
         truth.lines[event] += 1
         truth.counts[event] += count
-        truth.reasons[event, reason] += count
+        truth.reasons[event, reason, True] += count
         truth.abuse[self.log.t // HOUR_NS, peer, signer, reason, event] += count
 
     def state(self, event: str, **fields: Any) -> None:

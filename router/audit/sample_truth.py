@@ -49,7 +49,7 @@ class RouterTruth:
         self.states: Counter[str] = Counter()
         self.lines: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
-        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.reasons: Counter[tuple[str, str, bool]] = Counter()
         self.abuse: Counter[Abuse] = Counter()
         self.acked: Counter[str] = Counter()
         self.windows: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -97,7 +97,7 @@ class Truth:
             "watermark": _utc(min([as_of_ns, *(one["end_t"] for one in by_router)])),
             "latency_ms": self.delivered.said(), "custody_ms": self.acked.said(), "by_router": by_router,
             "minutes": self._minutes(),
-            "reasons": _rows(("router", "event", "reason", "count"), (
+            "reasons": _rows(("router", "event", "reason", "at_door", "count"), (
                 (one.router, *what, count) for one in self.routers for what, count in one.reasons.items())),
             "events": _rows(("router", "event", "lines", "count"), (
                 (one.router, event, lines, one.counts[event])

@@ -20,17 +20,20 @@ def abuse(summary: Row) -> Markup:
         "floods and impossible expiry times before anybody is owed them. None of this is in the balance; it is "
         "shown because it may be an attack."
     )
-    return section("abuse", "Turned away at the door", lead, _figure(rows(summary, "abuse")))
+    return section("abuse", "Turned away at the door", lead, _figure(rows(summary, "abuse"), rows(summary, "reasons")))
 
 
-def _figure(found: list[Row]) -> Markup:
+def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
+    """`found`: of the summary, the largest counts only; `reasons_told`: of everything."""
     timed = [row for row in found if whole_or_none(row, "hour") is not None and whole(row, "count")]
     if not timed:
         return empty("abuse-hours", _TITLE, "Nothing was turned away: every message that came was accepted.")
     axis = TimeAxis.over((60 * whole(row, "hour") for row in timed), 60)
     neighbours = summed(timed, "count", "peer")
     total = sum(n for _, n in neighbours)
-    reasons = summed(timed, "count", "reason")
+    reasons = summed([row for row in reasons_told if row.get("at_door")] or timed, "count", "reason")
+    turned = sum(n for _, n in reasons)
+    told = f" The largest counts are drawn, {number(total)} of these." if turned > total else ""
     more = (
         f" The {NEIGHBOURS_SHOWN} busiest of {number(len(neighbours))} neighbours are drawn."
         if len(neighbours) > NEIGHBOURS_SHOWN
@@ -41,7 +44,7 @@ def _figure(found: list[Row]) -> Markup:
         "abuse-hours",
         _TITLE,
         see=join(
-            f"{number(total)} were turned away. The neighbour ",
+            f"{number(turned)} were turned away.{told} The neighbour ",
             key(first, "without a name"),
             f" brought {share(count, total)} of them; the most frequent reason is “{short_reason(reasons[0][0])}” "
             f"({number(reasons[0][1])}).{more}",

@@ -169,7 +169,9 @@ def _do(series: dict[str, list[int]]) -> str:
 
 
 def _why(found: list[Row]) -> Markup:
-    ended = [row for row in found if row.get("event") not in _NOT_ENDS and whole(row, "count")]
+    ended = [
+        row for row in found if row.get("event") not in _NOT_ENDS and not row.get("at_door") and whole(row, "count")
+    ]
     title = "Why deliveries ended without arriving"
     if not ended:
         return empty(

@@ -148,5 +148,7 @@ async def test_the_apps_ledger_is_the_audits(stopped: bool, tmp_path: Path) -> N
     assert found["redelivered"] >= handed_again
     assert sum(row["broken"] + row["unknown"] for row in found["custody"]) == 0
     assert found["holes"] == found["problems"] == []
-    words = {(row["event"], row["reason"]) for row in found["reasons"]}
-    assert words >= {("expired", "ttl-expired"), ("refused", "no-subscribers"), ("refused", "peer-refused")}
+    words = {(row["event"], row["reason"], row["at_door"]) for row in found["reasons"]}
+    assert words >= {
+        ("expired", "ttl-expired", False), ("refused", "no-subscribers", True), ("refused", "peer-refused", False),
+    }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analytics.evidence import Evidence, Gap, Hole, Log, Witness
-from spark_analytics.log_ends import gaps, log_ends, merged, told, witnesses
+from spark_analytics.log_ends import LINKS, gaps, log_ends, merged, told, witnesses
 
 pytestmark = pytest.mark.xdist_group("spark")
 LINES: list[tuple[str, int, int | None, Mapping[str, str] | None]] = [
@@ -51,7 +51,23 @@ def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
     assert [row["fields"] for row in rows if row["event"] == "config"] == [{"queue_messages_max": "3"}]
 
 
-def test_lines_that_come_bit_by_bit_tell_the_same(spark: SparkSession) -> None:
-    late, early = _told(spark, LINES[::2]), _told(spark, LINES[1::2])
-    whole = _told(spark, LINES)
-    assert sorted(merged([*late, *early]), key=repr) == sorted(whole, key=repr)
+@pytest.mark.parametrize("parts", [2, 3])
+def test_lines_that_come_bit_by_bit_tell_the_same(spark: SparkSession, parts: int) -> None:
+    whole = merged(_told(spark, LINES))
+    assert sorted(whole, key=repr) == sorted(
+        merged(row for start in range(parts) for row in _told(spark, LINES[start::parts])), key=repr
+    )
+    assert [row["at"] for row in whole if row["event"] in LINKS] == [8]
+
+
+def test_links_that_went_down_are_not_told_of(spark: SparkSession) -> None:
+    """However many there were: the rows are those of links that are up, or went down and came up in other lines."""
+    many = [
+        (event, 2 * link + later, None, {"link": str(link)})
+        for link in range(100)
+        for event, later in (("link_up", 0), ("link_down", 1))
+    ]
+    rows = _told(spark, [*many, ("link_up", 500, None, {"link": "7"}), ("link_down", 501, None, {"link": "300"})])
+    assert [(row["event"], row["at"]) for row in sorted(rows, key=lambda row: row["seq"])] == [
+        ("link_up", 7), ("link_down", 300),
+    ]  # fmt: skip

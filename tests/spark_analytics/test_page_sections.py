@@ -80,6 +80,17 @@ def test_few_hours_of_abuse_are_compared_by_neighbour(hours: int, title: str) ->
     assert f"<b>{5 * hours}</b>" in page
 
 
+def test_what_was_turned_away_is_apart_from_deliveries_that_were_refused() -> None:
+    reasons = [
+        {"router": "a", "event": "refused", "reason": reason, "at_door": at_door, "count": n}
+        for reason, at_door, n in (("bad-signature", True, 7_000), ("peer-refused", False, 31))
+    ]
+    abuse = [{"hour": HOUR, "peer": "p", "reason": "bad-signature", "event": "refused", "count": 6_000}]
+    page = render({"reasons": reasons, "abuse": abuse})
+    assert "The most frequent reason was “peer-refused” (refused), with 31." in page
+    assert "7,000 were turned away. The largest counts are drawn, 6,000 of these." in page
+
+
 def test_pruned_is_not_missing_and_problems_beyond_the_summary_are_counted() -> None:
     log = {"router": "a", "segments": 3, "first": 1, "last": 1_000, "whole": True, "pruned_to": 400, "problems": []}
     page = render({"logs": [log], "problems": ["/log/x:7: odd"], "problems_more": 41})

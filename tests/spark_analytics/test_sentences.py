@@ -63,7 +63,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "dropped": (
         {"totals": [totals(A, owed=3, dropped=3)],
-         "reasons": [{"router": A, "event": "dropped", "reason": one, "count": n} for one, n in (("x", 1), ("y", 2))]},
+         "reasons": [{"router": A, "event": "dropped", "reason": one, "at_door": False, "count": n}
+                     for one, n in (("x", 1), ("y", 2))]},
         "warning", f"The router {A} dropped 3 deliveries (y 2, x 1).",
     ),
     "evicted": (
@@ -105,7 +106,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "expired": (
         {"totals": [totals(A, owed=3, expired=3)],
-         "reasons": [{"router": A, "event": "expired", "reason": "ttl-expired", "count": 3}]},
+         "reasons": [{"router": A, "event": "expired", "reason": "ttl-expired", "at_door": False, "count": 3}]},
         "info", f"3 deliveries of the router {A} ended as expired (ttl-expired 3).",
     ),
     "strays": (
@@ -114,8 +115,9 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "missing, or before the time asked for); none of it counts.",
     ),
     "turned away": (
-        {"abuse": [{"router": A, "hour": 4, "peer": B, "signer": None, "reason": "bad-signature", "event": "refused",
-                    "count": 5, "lines": 1}]},
+        {"totals": [totals(A, owed=2, refused=2)],
+         "reasons": [{"router": A, "event": "refused", "reason": "bad-signature", "at_door": at_door, "count": n}
+                     for at_door, n in ((True, 5), (False, 2))]},
         "info", "5 messages came no further than the door: bad-signature 5.",
     ),
     "flapping": (

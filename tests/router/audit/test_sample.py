@@ -66,12 +66,13 @@ def test_the_truth_is_what_the_lines_add_up_to(seed: int, tmp_path: Path) -> Non
 def test_all_that_happens_to_messages_happens(sample: tuple[Path, Written]) -> None:
     directory, _ = sample
     truth = truth_of(directory)
-    seen = {(row["event"], row["reason"]) for row in truth["reasons"]}
+    seen = {(row["event"], row["reason"], row["at_door"]) for row in truth["reasons"]}
     assert all(truth[state] for state in ("delivered", "acked", "unconfirmed", "refused", "expired", "pending"))
     assert truth["redelivered"] and truth["deferred"] and truth["dropped"]
     assert seen >= {
-        ("duplicate", "duplicate"), ("expired", "ttl-expired"), ("dropped", "left"), ("deferred", "rate-limited"),
-        ("refused", "queue-full-recipient"), ("refused", "recipient-offline-ttl0"), ("refused", "bad-signature"),
+        ("duplicate", "duplicate", True), ("expired", "ttl-expired", False), ("dropped", "left", False),
+        ("deferred", "rate-limited", False), ("refused", "queue-full-recipient", False),
+        ("refused", "recipient-offline-ttl0", False), ("refused", "bad-signature", True),
     }  # fmt: skip
 
 
