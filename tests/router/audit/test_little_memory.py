@@ -1,0 +1,39 @@
+"""The audit stays within the memory that it is given, over logs that are larger by far."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.audit.database import MEMORY_BYTES_MIN
+from router.audit.sample import TRUTH, write_sample
+
+OTHERWISE_BYTES = 350 * 10**6
+"""What the process takes beside the database: Python, DuckDB's code, the lines that are being read."""
+
+
+@pytest.mark.long
+def test_nine_million_lines_in_the_least_memory(tmp_path: Path) -> None:
+    """Two minutes, and 8 GB of disk: with less, DuckDB needs no more room for its tables than it has."""
+    write_sample(tmp_path, 20, 600_000, 10)
+    truth: dict[str, Any] = json.loads((tmp_path / TRUTH).read_text())
+    as_of = datetime.fromtimestamp(-(-truth["as_of_ns"] // 10**9), UTC).isoformat()
+    command = [sys.executable, "-m", "router", "audit", str(tmp_path), "--json", "--as-of", as_of]
+    with (tmp_path / "said").open("w+") as said, (tmp_path / "complaints").open("w+") as complaints:
+        ran = subprocess.Popen([*command, "--memory", str(MEMORY_BYTES_MIN)], stdout=said, stderr=complaints)
+        _, status, used = os.wait4(ran.pid, 0)
+        said.seek(0)
+        complaints.seek(0)
+        assert (os.waitstatus_to_exitcode(status), complaints.read()) == (0, "")
+        found = json.load(said)
+    names = ("messages", "owed", "delivered", "acked", "refused", "expired", "pending", "unaccounted", "residual")
+    assert {name: found[name] for name in names} == {name: truth[name] for name in names}
+    assert found["latency_ms"] == truth["latency_ms"] and found["custody"][0]["followed"]
+    assert used.ru_maxrss * 1024 < MEMORY_BYTES_MIN + OTHERWISE_BYTES
