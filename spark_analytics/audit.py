@@ -122,7 +122,7 @@ def _tables(
     laid = silver.laid_out(silver.compact(events), partitions).persist(StorageLevel.DISK_ONLY)
     others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
     others = others.persist(StorageLevel.MEMORY_AND_DISK)
-    words = rows(named(tally(laid, span.as_of_ns), numbers))
+    words = rows(named(tally(laid, span), numbers))
     told = log_ends.told(others, numbers)
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
     ends = log_ends.log_ends(evidence, words, told)

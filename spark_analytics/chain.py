@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 Span = tuple[int, int]
 """First and last sequence number, both included."""
+Conflict = tuple[int, str, str]
+"""From where on, path, what is wrong there."""
 
 
 class Seal(NamedTuple):
@@ -44,20 +46,17 @@ def fits(predecessor: str | None, first_seq: int, seals: Iterable[Seal]) -> bool
     return not before or predecessor in before
 
 
-def fork(seals: Sequence[Seal]) -> tuple[int, list[tuple[str, str]]] | None:
+def fork(seals: Sequence[Seal], others: Iterable[Conflict] = ()) -> tuple[int, list[tuple[str, str]]] | None:
     """From which sequence number on one router's seals tell two histories, and `(path, text)` of those that do.
 
-    None: they tell one. Copies must be gone from `seals`.
+    None: they tell one. Copies must be gone from `seals`. `others`: conflicts that were found elsewhere.
     """
-    found = [*_overlaps(seals), *_unlike_ends(seals), *_breaks(seals)]
+    found = [*_overlaps(seals), *_unlike_ends(seals), *_breaks(seals), *others]
     if not found:
         return None
     first = min(start for start, _, _ in found)
     return first, sorted({(path, text) for start, path, text in found if start == first})
 
-
-Conflict = tuple[int, str, str]
-"""From where on, path, what is wrong there."""
 
 TWO_HISTORIES = "two nodes use one key, or a log was copied and both went on, or it was rewritten"
 

@@ -18,6 +18,7 @@ from . import ed25519
 from .chain import Seal, fits, fork, missing
 from .footer import Verify
 from .log_files import FileFacts, Problem, Reading, Seen
+from .tails import Tails
 
 NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.jsonl"
 """What an engine says, as a `Problem` in `listed`, of a directory without candidates."""
@@ -124,10 +125,11 @@ def judge(
     for seen in reading.files:
         if seen.router is not None:
             by_router[seen.router].append(seen)
-    problems, holes = [*listed, *reading.problems], list[Hole]()
+    problems, holes, tails = [*listed, *reading.problems], list[Hole](), Tails(content)
     for router, files in sorted(by_router.items()):
         problems += _leave_out_odd_tails(files)
-        forked = fork([seal for seen in files for seal in seen.seals])
+        problems += tails.leave_out(files)
+        forked = fork([seal for seen in files for seal in seen.seals], tails.fork(files))
         if forked:
             problems += [Problem(path, 1, text) for path, text in forked[1]]
         holes += _holes(router, files, forked[0] if forked else None)

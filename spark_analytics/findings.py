@@ -15,6 +15,7 @@ from .gold.names import named
 from .gold.pieces import bits_of, cut, ended_bits, flying_bits
 from .gold.tables import Tables
 from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
+from .span import Span
 
 Rows = list[dict[str, Any]]
 KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
@@ -54,16 +55,17 @@ def rows(table: DataFrame) -> Rows:
     return [row.asDict(recursive=True) for row in table.collect()]
 
 
-def tally(table: DataFrame, as_of_ns: int, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
+def tally(table: DataFrame, span: Span, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
     """Lines of the layout added up by (router, event, reason, at_door) and `more`: what needs no look at parcels.
 
-    `at_door`: of messages that were turned away before they were accepted.
+    `at_door`: of messages that were turned away before they were accepted; `within`: those of the time asked for.
     """
-    is_future = F.col("t") > as_of_ns
+    is_future = F.col("t") > span.as_of_ns
     at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
     lines = table.withColumn("at_door", at_door)
     return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
         F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
         F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
         F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
         F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
@@ -88,8 +90,11 @@ def told(words: Rows) -> dict[str, Rows]:
             future.append({"router": router, "lines": sum(row["future"] for row in late), "latest_t": latest})
         end = max(own, key=lambda row: int(row["last_seq"]))
         ends.append({"router": router, "seq": end["last_seq"], "t": end["last_t"]})
-    names = ("router", "event", "reason", "at_door", "count")
-    reasons = [{name: row[name] for name in names} for row in words if row["reason"] is not None]
+    names = ("router", "event", "reason", "at_door")
+    kept = [row for row in words if row["reason"] is not None and (row["within"] or not row["at_door"])]
+    reasons = [
+        {name: row[name] for name in names} | {"count": row["within" if row["at_door"] else "count"]} for row in kept
+    ]
     return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
 
 

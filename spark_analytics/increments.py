@@ -203,7 +203,7 @@ class _Batch:
             F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n - 1 END").alias("high"),
         )  # fmt: skip
         ends = F.min("low").alias("low"), F.max("high").alias("high")
-        return rows(named(tally(lines, self.span.as_of_ns, *MORE[:3], sums=ends), self.numbers))
+        return rows(named(tally(lines, self.span, *MORE[:3], sums=ends), self.numbers))
 
     def _stretches(self, found: Rows) -> Rows:
         """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""

@@ -12,7 +12,7 @@ from . import log_ends
 from .findings import Rows
 
 SCHEMA = "table string, row string"
-_ADDED = ("lines", "count", "future", "old", "more")
+_ADDED = ("lines", "count", "within", "future", "old", "more")
 
 
 def merged_words(words: Iterable[dict[str, Any]]) -> Rows:

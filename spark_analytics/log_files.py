@@ -20,6 +20,7 @@ from .segment_lines import Lines, examine
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
 CHANGED = "was changed while it was read: audit it again"
+UNREADABLE = "cannot be read"
 NOT_THE_SCHEMA = "its router signed it, but it holds a line that is not as the schema says"
 
 
@@ -83,7 +84,7 @@ class Reading:
         if kind == "aside":
             self._say(fact.path, 0, ASIDE)
         elif fact.error:
-            self._say(fact.path, 0, f"cannot be read: {fact.error}")
+            self._say(fact.path, 0, f"{UNREADABLE}: {fact.error}")
             self._take_bad(fact.path, Lines())
         elif kind == "pruned" or (kind is None and fact.head.startswith(b'{"v":1,"event":"seal"')):
             self._take_pruned(fact.path)
@@ -184,7 +185,7 @@ class Reading:
         try:
             return self._content(path)
         except OSError as error:
-            self._say(path, 0, f"cannot be read: {error.strerror or error}")
+            self._say(path, 0, f"{UNREADABLE}: {error.strerror or error}")
             return None
 
     def _say(self, path: str, line: int, text: str) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from .evidence import REWRITTEN
+from .log_files import UNREADABLE
 
 LEVELS = ("bad", "warning", "info", "good")
 EACH_MAX = 10
@@ -55,6 +57,11 @@ def _say(level: str, text: str, remedy: str = "") -> Finding:
 def _many(count: int, noun: str) -> str:
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def utc(ns: int) -> str:
+    """An instant as text: `2026-03-12T17:48:20+00:00`."""
+    return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()
 
 
 def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
@@ -111,18 +118,23 @@ def _contradictions(summary: Row) -> Iterator[Finding]:
 
 
 def _files(summary: Row) -> Iterator[Finding]:
-    bad: dict[str | None, list[str]] = {}
+    unread = {text.partition(f": {UNREADABLE}")[0] for text in summary["problems"] if f": {UNREADABLE}" in text}
+    bad: dict[tuple[str, bool], list[str]] = {}
     for file in summary["files"]:
         if file["status"] == "bad":
-            bad.setdefault(file["router"], []).append(file["path"])
-    for router, paths in bad.items():
+            bad.setdefault((file["router"] or "", file["path"] in unread), []).append(file["path"])
+    for (router, is_unread), paths in bad.items():
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         whose = f"of the log of the router {router}" if router else "of a log of nobody knows whom"
+        what, remedy = (
+            ("be read", "Give the audit the right to read them, or a disk that can, and audit again.")
+            if is_unread
+            else ("be believed", "Put back an unharmed copy, and find out what changed them.")
+        )
         yield _say(
             "bad",
-            f"{_many(len(paths), 'file')} {whose} cannot be believed: {', '.join(paths[:3])}{more}. "
-            "Nothing in them counts.",
-            "`problems` says file, line and what is wrong. Put back an unharmed copy, and find out what changed them.",
+            f"{_many(len(paths), 'file')} {whose} cannot {what}: {', '.join(paths[:3])}{more}. Nothing in them counts.",
+            f"`problems` says file, line and what is wrong. {remedy}",
         )
 
 
@@ -178,21 +190,24 @@ def _unknown(summary: Row) -> Iterator[Finding]:
 
 def _ended_badly(summary: Row) -> Iterator[Finding]:
     remedies = {
-        "dropped": "The reasons say why; `store-damaged` means that the disk changed what was stored: replace it.",
+        "dropped": "The reasons say why: `left` is a recipient that left what it had joined; `store-damaged` is a disk "
+        "that changed what was stored: replace it.",
         "evicted": "A queue was full and gave way. Bring its recipient back, or raise the limits of queues.",
     }
     for event, remedy in remedies.items():
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row["router"])
+            why = _reasons(summary, event, row)
             yield _say("warning", f"The router {row['router']} {event} {_many(row[event], 'delivery')}{why}.", remedy)
 
 
-def _reasons(summary: Row, event: str, router: str) -> str:
+def _reasons(summary: Row, event: str, row: Row) -> str:
+    """The log's lines count for all of it, also for what was accepted at another time than was asked for."""
     counts: Counter[str] = Counter()
-    for row in summary["reasons"]:
-        if (row["event"], row["router"], row["at_door"]) == (event, router, False):
-            counts[str(row["reason"])] += row["count"]
-    return f" ({_ranked(counts)})" if counts else ""
+    for one in summary["reasons"]:
+        if (one["event"], one["router"], one["at_door"]) == (event, row["router"], False):
+            counts[str(one["reason"])] += one["count"]
+    whole = "" if counts.total() == row[event] else "in all of its log: "
+    return f" ({whole}{_ranked(counts)})" if counts else ""
 
 
 def _ranked(counts: Mapping[str, int]) -> str:
@@ -215,13 +230,18 @@ def _future(summary: Row) -> Iterator[Finding]:
         yield _say(
             "warning",
             f"The router {row['router']} wrote {_many(row['lines'], 'line')} from the future: its clock went up to "
-            f"{row['latest_t']} ns after 1970. That counts as written now, and no watermark follows it.",
-            "Set that node's clock, and let it be kept by NTP.",
+            f"{utc(row['latest_t'])}, and the audit's now is {summary['as_of']}. That counts as written then, and no "
+            "watermark follows it.",
+            "Set that node's clock, and let it be kept by NTP. If the audit was asked for an earlier now (`--as-of`), "
+            "these lines are simply later.",
         )
 
 
 def _clocks(summary: Row) -> Iterator[Finding]:
+    said: set[tuple[str, str]] = set()
     for row in summary["clocks"]:
+        if (row["recipient"], row["router"]) in said:
+            continue  # It was said the other way round.
         low, high = row["lower_ns"], row["upper_ns"]
         ahead = low if low is not None and low > CLOCK_NS else None
         behind = -high if high is not None and high < -CLOCK_NS else None
@@ -232,6 +252,7 @@ def _clocks(summary: Row) -> Iterator[Finding]:
         else:
             seconds = (ahead or behind or 0) // 10**9
             text = f"are apart: the latter is at least {seconds:,} s {'ahead' if ahead else 'behind'}"
+        said.add((row["router"], row["recipient"]))
         yield _say(
             "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
             "Let both be kept by NTP; expiry and the order of events across the two depend on it.",
@@ -268,7 +289,7 @@ def _other_problems(summary: Row) -> Iterator[Finding]:
 def _ended_otherwise(summary: Row) -> Iterator[Finding]:
     for event in ("expired", "refused", "unconfirmed"):
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row["router"])
+            why = _reasons(summary, event, row)
             yield _say("info", f"{_many(row[event], 'delivery')} of the router {row['router']} ended as {event}{why}.")
 
 

@@ -34,6 +34,7 @@ from spark_analytics.job import session
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
 from spark_analytics.schema import role
+from spark_analytics.sentences import utc
 from spark_analytics.session import prepare
 from spark_analytics.silver import Part
 from spark_analytics.span import Span
@@ -317,7 +318,7 @@ def _outdated(base: State, span: Span, files: _Files) -> str:
     if base.batch < 0:
         return ""
     if span.as_of_ns < base.as_of_ns:
-        return f"the audit's now is {summary.utc(span.as_of_ns)}, before that of the batch before"
+        return f"the audit's now is {utc(span.as_of_ns)}, before that of the batch before"
     if base.is_ahead and span.as_of_ns != base.as_of_ns:
         return "lines were counted whose time had not come, against what their segment's footer says"
     if gone := sorted(files.counted - files.good.keys()):

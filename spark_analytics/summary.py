@@ -32,13 +32,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from .evidence import Evidence
 from .latency import percentile
 from .schema import STATES
-from .sentences import sentences, verdict_of
+from .sentences import sentences, utc, verdict_of
 
 WINDOWS_MAX = 120
 FORECAST_WINDOWS = 4
@@ -122,11 +121,6 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
     return {"verdict": verdict_of(told), "findings": told, **said, "engine": engine, "run": dict(run)}
 
 
-def utc(ns: int) -> str:
-    """An instant as text: `2026-03-12T17:48:20+00:00`."""
-    return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()
-
-
 def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]]:
     """The rows in order of these columns, nulls first; each row's columns stay as they are."""
     found = [dict(row) for row in rows]
@@ -188,7 +182,11 @@ def _percentiles(rows: Iterable[Row]) -> dict[str, float | None]:
 
 
 def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_of_ns: int) -> list[dict[str, Any]]:
-    """Each queue with its windows, and when at the rate of its last windows it will be full."""
+    """Each queue with its windows, and when at the rate of the last windows of all it will be full.
+
+    `last_window`: in which something was accepted, of the time asked for; queues are told of later ones too.
+    """
+    last_window = max([last_window, *(row["window"] for row in found.get("queues", ()))])
     limits = {row["router"]: _limit(row["fields"]) for row in found.get("configs", ())}
     due = {(row["router"], row["recipient"]): row["due_ns"] for row in found.get("due", ())}
     windows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)

@@ -70,8 +70,8 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
         from spark_analytics.writer import Writer
     except ImportError as error:
         raise AuditFailed(
-            f"Spark is not installed here ({error}): `pip install 'key-addressed-router[spark]'`; "
-            "`--engine local` gives the same numbers without it"
+            f"Spark is not installed here ({error}): install the router with its extra `spark`, as by `pip install "
+            "'.[spark]'` in its source directory; `--engine local` gives the same numbers without it"
         ) from None
 
     def run(session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report) -> dict[str, Any]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from router.cli.output import address_text, columns, facts, say, size_text, span_text
 from spark_analytics.schema import STATES
 
 FINDINGS_MAX = 8
+PROBLEMS_MAX = 8
+LIMITS_MAX = 4
+TEXT_MAX = 300
+"""Characters of one of these: some name every router."""
 _VERDICTS = {
     "good": "Good: nothing was lost.",
     "attention": "Attention: nothing is known to be lost, but look at what follows.",
@@ -38,13 +44,36 @@ def show(summary: Summary) -> None:
         _logs(summary),
         "no log of any router",
     )
+    keys = _keys(summary)
     for finding in summary["findings"][:FINDINGS_MAX]:
         say()
-        say(f"{finding['level']}: {finding['text']}")
+        say(spelled(f"{finding['level']}: {finding['text']}", keys))
         if finding["remedy"]:
-            say(f"  {finding['remedy']}")
+            say(spelled(f"  {finding['remedy']}", keys))
     if (more := len(summary["findings"]) - FINDINGS_MAX) > 0:
         say(f"\nand {more} more findings: `--json` or `--out DIR` has all")
+    _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
+    _list("what no log can tell", [spelled(text, keys) for text in summary["limits"]], LIMITS_MAX)
+
+
+def spelled(text: str, keys: Collection[str]) -> str:
+    """The text with these keys as the tables spell them, not in hex."""
+    return re.sub(r"\b[0-9a-f]{64}\b", lambda found: address_text(found[0]) if found[0] in keys else found[0], text)
+
+
+def _keys(summary: Summary) -> set[str]:
+    """The keys of routers and recipients; ids of messages look the same and are left as they are."""
+    named = [row[name] for table in ("queues", "custody") for row in summary[table] for name in ("router", "recipient")]
+    return {*named, *(log["router"] for log in summary["logs"])}
+
+
+def _list(title: str, texts: Sequence[str], most: int, unsaid: int = 0) -> None:
+    if texts:
+        say(f"\n{title}:")
+    for text in texts[:most]:
+        say(f"  {text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + '…'}")
+    if (more := len(texts[most:]) + unsaid) > 0:
+        say(f"  and {more} more: `--json` has all")
 
 
 def arithmetic(summary: Summary) -> str:

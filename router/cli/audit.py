@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import click
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say_json
+from router.cli.signals import removing
 
 _SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZE = {
@@ -79,12 +81,12 @@ class Size(click.ParamType[Any]):
 @click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
 @click.option("--since", type=When(), help="Only messages accepted from then on: 2026-03-12T17:30 (UTC), or 2d (ago).")
 @click.option("--until", type=When(), help="Only messages accepted before then.")
-@click.option("--as-of", type=When(), help="Judge as if it were then; default: now.")
+@click.option("--as-of", type=When(), help="The audit's now: what is over by then is judged; default: now.")
 @click.option(
     "--memory", type=Size(), default="2GB", show_default=True, help="What it may take; the rest goes to disk."
 )
 @click.option("--format", "table_format", type=click.Choice(["parquet"]), default="parquet", help="Of the tables.")
-@click.option("--strict", is_flag=True, help="End with code 1 if the verdict is bad.")
+@click.option("--strict", is_flag=True, help="End with code 1 if the verdict is bad, or nothing could be judged.")
 @json_option
 def audit(
     paths: tuple[Path, ...], out: Path | None, engine: str, since: float | None, until: float | None,
@@ -103,9 +105,13 @@ def audit(
 
     if memory < MEMORY_BYTES_MIN:
         raise click.UsageError(f"--memory {memory} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
-    now = _instant(as_of, time.time_ns())
-    span = Span(now, _instant(since, now, 0), _instant(until, now, NS_MAX))
-    if span.since_ns >= span.until_ns:
+
+    def span() -> Span:
+        now = _instant(as_of, time.time_ns())
+        return Span(now, _instant(since, now, 0), _instant(until, now, NS_MAX))
+
+    asked = span()
+    if asked.since_ns >= asked.until_ns:
         raise click.UsageError("--since must lie before --until")
     try:
         summary = _audited(paths, span, memory, out, engine)
@@ -117,6 +123,8 @@ def audit(
         show(summary)
     if strict and summary["verdict"] == "bad":
         raise Failure(Exit.FAILED, "" if as_json else "the verdict is bad")
+    if strict and not any(log["last"] for log in summary["logs"]):
+        raise Failure(Exit.FAILED, "no log could be judged: none of the files holds one that can be believed")
 
 
 def _instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:
@@ -125,8 +133,12 @@ def _instant(given: float | None, now_ns: int, default_ns: int | None = None) ->
     return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given
 
 
-def _audited(paths: tuple[Path, ...], span: Any, memory: int, out: Path | None, engine: str) -> dict[str, Any]:
-    """The engine's summary, with what it is doing on the terminal."""
+@removing()
+def _audited(
+    paths: tuple[Path, ...], span: Callable[[], Any], memory: int, out: Path | None, engine: str
+) -> dict[str, Any]:
+    """The engine's summary, with what it is doing on the terminal. `span` is asked when a running node has told its
+    newest events, so that none is later than now."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -141,6 +153,6 @@ def _audited(paths: tuple[Path, ...], span: Any, memory: int, out: Path | None, 
         task = progress.add_task("", total=1.0)
         audit = spark.audit if engine == "spark" else local.audit
         return audit(
-            listing, span, memory_bytes=memory, out=out,
+            listing, span(), memory_bytes=memory, out=out,
             report=lambda what, part: progress.update(task, description=what, completed=part),
         )  # fmt: skip

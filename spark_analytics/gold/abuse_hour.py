@@ -13,7 +13,11 @@ KEY = ("router", "hour", "peer", "signer", "reason", "event")
 
 
 def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    turned = rows.where(F.col("event").isin(*TURNED_EVENTS)).select("*", "other.peer", "other.signer")
+    turned = (
+        rows.where(F.col("event").isin(*TURNED_EVENTS))
+        .where(span.is_within())
+        .select("*", "other.peer", "other.signer")
+    )
     sums = (
         turned.withColumn("hour", span.hour())
         .groupBy(*KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,13 +59,21 @@ def test_a_fleet_spoilt_in_many_ways(spark: SparkSession, tmp_path: Path) -> Non
     write_sample(tmp_path / "fleet", 6, 500, 11, segment_bytes=60_000)
     scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
     agree(spark, scene.directory, scene.as_of_ns)
+    agree(spark, scene.directory, scene.as_of_ns, *middle(scene))
     for name in sorted(SABOTAGES)[::8]:
         SABOTAGES[name](scene)
     agree(spark, scene.directory, scene.as_of_ns)
 
 
-def agree(session: SparkSession, logs: Path, as_of_ns: int) -> None:
-    local = said(engine.audit(list_logs([logs]), Span(as_of_ns)))
-    fleet = said(spark.audited(session, list_logs([logs]), Span(as_of_ns)))
+def middle(scene: Scene) -> tuple[int, int]:
+    """The second of three equal parts of the time in which messages were accepted, in ns."""
+    found = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))["span"]
+    first, last = (int(datetime.fromisoformat(found[name]).timestamp()) * 10**9 for name in ("from", "until"))
+    return first + (last - first) // 3, first + 2 * (last - first) // 3
+
+
+def agree(session: SparkSession, logs: Path, *asked: int) -> None:
+    local = said(engine.audit(list_logs([logs]), Span(*asked)))
+    fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike

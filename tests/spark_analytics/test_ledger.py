@@ -12,8 +12,8 @@ from spark_analytics.ledger import empty, from_frame, joined, merged_words, to_f
 pytestmark = pytest.mark.xdist_group("streaming")
 
 
-ROW = {"router": "a", "event": "acked", "reason": None, "at_door": False, "lines": 1, "count": 2, "future": 0,
-       "latest_t": None, "old": 0}  # fmt: skip
+ROW = {"router": "a", "event": "acked", "reason": None, "at_door": False, "lines": 1, "count": 2, "within": 2,
+       "future": 0, "latest_t": None, "old": 0}  # fmt: skip
 
 
 def _word(first: int, last: int, **more: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def _word(first: int, last: int, **more: Any) -> dict[str, Any]:
 def test_a_tally_of_several_batches_is_that_of_all_their_lines() -> None:
     other, turned = _word(1, 1, event="delivered"), _word(4, 4, at_door=True)
     [both, alone, apart] = merged_words([_word(5, 9, latest_t=7), _word(2, 3, future=1, latest_t=9), other, turned])
-    assert both == _word(2, 9, lines=2, count=4, more=2, future=1, latest_t=9) | {"first_t": 20, "last_t": 90}
+    assert both == _word(2, 9, lines=2, count=4, within=4, more=2, future=1, latest_t=9) | {"first_t": 20, "last_t": 90}
     assert (alone, apart) == (other, turned)
 
 

@@ -7,6 +7,7 @@ from test_summary import AS_OF, START, WHOLE, A, B, C, evidence, summary, totals
 
 from spark_analytics.evidence import REWRITTEN, File, Hole
 from spark_analytics.log_files import Problem
+from spark_analytics.sentences import utc
 
 ID = "1d" * 32
 CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,
@@ -39,6 +40,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a bad file": (
         {"found": evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),))}, "bad",
         f"1 file of the log of the router {A} cannot be believed: a/2. Nothing in them counts.",
+    ),
+    "a file that cannot be read": (
+        {"found": evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 0), File("a/3", A, "bad", 5, 6, 0)),
+                           problems=(Problem("a/2", 7, "odd"), Problem("a/3", 0, "cannot be read: it is locked")))},
+        "bad",
+        f"1 file of the log of the router {A} cannot be read: a/3. Nothing in them counts.",
     ),
     "a fork": (
         {"found": evidence(BROKEN_LOG, files=(File("a/3", A, "fork", 5, 6, 9), File("a/2", A, "fork", 3, 4, 9)))},
@@ -76,12 +83,22 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "the future": (
         {"future": [{"router": A, "lines": 1, "latest_t": 77}]}, "warning",
-        f"The router {A} wrote 1 line from the future: its clock went up to 77 ns after 1970. That counts as written "
-        "now, and no watermark follows it.",
+        f"The router {A} wrote 1 line from the future: its clock went up to 1970-01-01T00:00:00+00:00, and the audit's "
+        f"now is {utc(AS_OF)}. That counts as written then, and no watermark follows it.",
     ),
     "a clock ahead": (
         {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": 3_000_000_000}]}, "warning",
         f"The clocks of the routers {A} and {B} are apart: the latter is at least 2 s ahead.",
+    ),
+    "a clock ahead, seen from both sides": (
+        {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": 3_000_000_000},
+                     CUSTODY | {"router": B, "recipient": A, "lower_ns": None, "upper_ns": -2_400_000_000}]}, "warning",
+        f"The clocks of the routers {A} and {B} are apart: the latter is at least 2 s ahead.",
+    ),
+    "a clock ahead, seen from the other side only": (
+        {"custody": [CUSTODY | {"lower_ns": None, "upper_ns": 3_000_000_000},
+                     CUSTODY | {"router": B, "recipient": A, "lower_ns": None, "upper_ns": -2_400_000_000}]}, "warning",
+        f"The clocks of the routers {B} and {A} are apart: the latter is at least 2 s behind.",
     ),
     "a clock behind": (
         {"custody": [CUSTODY | {"lower_ns": None, "upper_ns": -3_000_000_000}]}, "warning",
@@ -108,6 +125,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"totals": [totals(A, owed=3, expired=3)],
          "reasons": [{"router": A, "event": "expired", "reason": "ttl-expired", "at_door": False, "count": 3}]},
         "info", f"3 deliveries of the router {A} ended as expired (ttl-expired 3).",
+    ),
+    "reasons of what was accepted at another time than was asked for": (
+        {"totals": [totals(A, owed=1, expired=1)],
+         "reasons": [{"router": A, "event": "expired", "reason": "ttl-expired", "at_door": False, "count": 3}]},
+        "info", f"1 delivery of the router {A} ended as expired (in all of its log: ttl-expired 3).",
     ),
     "strays": (
         {"totals": [totals(A, strays=3)]}, "info",

@@ -156,6 +156,18 @@ def test_when_a_queue_will_be_full_at_this_rate(opens: dict[int, int], full_in_s
     assert queue(opens)["full_in_s"] == full_in_s
 
 
+def test_a_queue_is_told_of_after_what_was_accepted_in_the_time_asked_for() -> None:
+    """As with --since on a quiet evening: then there is no such time at all, and still no forecast into the past."""
+    rows = [
+        {"router": A, "recipient": C, "window": START + at, "added": 1, "ended": 0, "open": many, "depth_max": None}
+        for at, many in ((1, 5), (2, 6))
+    ]
+    configs = [{"router": A, "fields": {"queue_messages_max": "1000"}}]
+    for span in ([{"min_minute": None, "max_minute": None}], [{"min_minute": START - 9, "max_minute": START - 5}]):
+        [one] = summary(span=span, queues=rows, configs=configs)["queues"]
+        assert one["full_in_s"] == 994 * 120 // 6
+
+
 def test_a_queue_says_what_is_known_of_it() -> None:
     found = queue({8: 10, 9: 20}, due_s=720)
     assert (found["router"], found["recipient"], found["open"], found["limit"], found["oldest_due_s"]) == (

@@ -236,6 +236,19 @@ def test_only_what_was_accepted_in_the_time_asked_for(tmp_path: Path) -> None:
     assert (found["messages"], found["strays"]) == (1, 0)
 
 
+def test_only_what_was_turned_away_in_the_time_asked_for(tmp_path: Path) -> None:
+    log = Log()
+    for at, count in ((100, 1), (250, 20), (350, 300)):
+        log.turned("refused", count, "bad-signature", at=at)
+        log.accepted(at, [at], at=at)
+        log.outward("refused", [(at, 1)], parcel=at, reason="left", at=at)
+    found = audited(ended(log).write(tmp_path), since_ns=START + 200 * SECOND, until_ns=START + 300 * SECOND)
+    assert [row["count"] for row in found["abuse"]] == [20]
+    assert {(row["reason"], row["at_door"]): row["count"] for row in found["reasons"]} == {
+        ("bad-signature", True): 20, ("left", False): 3,
+    }  # fmt: skip
+
+
 def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
     log = Log()
     log.state("config", queue_messages_max=100)

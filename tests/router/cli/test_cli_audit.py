@@ -57,6 +57,25 @@ def test_a_bad_verdict_fails_only_if_asked_to(router: Run, bad_logs: Path) -> No
     assert result.stdout.startswith("Bad") and "3 unaccounted" in result.stdout
 
 
+def test_nothing_to_judge_fails_if_asked_to(router: Run, tmp_path: Path) -> None:
+    (tmp_path / "truth.json").write_text("{}\n")
+    asked = ("audit", str(tmp_path / "truth.json"), "--strict")
+    result = router(*asked)
+    assert result.exit_code == 1 and "no log could be judged" in result.stderr
+    assert router(*asked[:-1]).exit_code == 0
+
+
+def test_for_people_file_line_and_what_cannot_be_known_are_said(router: Run, logs: Path) -> None:
+    [path] = logs.iterdir()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    text = router("audit", str(logs), "--as-of", AS_OF).stdout
+    problems, _, limits = text.partition("\nproblems:\n")[2].partition("\nwhat no log can tell:\n")
+    assert f"  {path}:3: the sequence number" in problems
+    assert limits.startswith("  What a router never wrote down cannot be seen in its own log")
+    assert max(map(len, limits.splitlines())) <= 302
+
+
 @pytest.mark.parametrize(
     ("arguments", "owed"),
     [
@@ -125,6 +144,7 @@ def test_a_running_node_s_newest_events_count(at_node: Run, node: RunningNode) -
     assert [log["router"] for log in found["logs"]] == [node.ready["address"]]
     assert found["logs"][0]["last"] > 0 and found["logs"][0]["whole"]
     assert [file["status"] for file in found["files"]] == ["tail"]
+    assert (found["future"], found["verdict"]) == ([], "good")
 
 
 def test_nothing_heavy_is_loaded_before_it_runs() -> None:

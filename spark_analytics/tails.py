@@ -1,0 +1,79 @@
+"""Tails beside other files that tell the same events: nobody has signed a tail, so what it says is compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import combinations
+
+from .chain import TWO_HISTORIES, Conflict
+from .footer import decode_line
+from .log_files import Problem, Seen
+
+Told = Mapping[int, tuple[int, bytes]]
+"""By sequence number, on which line the event stands, and a digest of what it says."""
+
+
+class Tails:
+    """Compares files; each is read once, and only if another one reaches into it."""
+
+    def __init__(self, content: Callable[[str], bytes]) -> None:
+        self._content = content
+        self._known: dict[str, Told] = {}
+
+    def leave_out(self, files: Sequence[Seen]) -> list[Problem]:
+        """Tails that contradict a segment, which is signed, do not count."""
+        problems = []
+        for tail in _of("tail", files):
+            for segment in _of("good", files):
+                if found := self._contradiction(tail, segment):
+                    tail.status = "bad"
+                    seq, line, _ = found
+                    text = f"tells the event {seq} otherwise than {segment.path}, which is signed: {TWO_HISTORIES}"
+                    problems.append(Problem(tail.path, line, text))
+                    break
+        return problems
+
+    def fork(self, files: Sequence[Seen]) -> list[Conflict]:
+        """Tails that contradict each other: of two histories neither is signed, so none counts."""
+        out = []
+        for one, other in combinations(_of("tail", files), 2):
+            if found := self._contradiction(one, other):
+                seq, _, _ = found
+                start = min(one.first, other.first)
+                for path, there in ((one.path, other.path), (other.path, one.path)):
+                    out.append((start, path, f"tells the event {seq} otherwise than {there}: {TWO_HISTORIES}"))
+        return out
+
+    def _contradiction(self, one: Seen, other: Seen) -> tuple[int, int, int] | None:
+        """The first event that both tell, and otherwise; and the lines on which they do."""
+        first, last = max(one.first, other.first), min(one.last, other.last)
+        if first > last:
+            return None
+        here, there = self._told(one.path), self._told(other.path)
+        both = (seq for seq in sorted(here.keys() & there.keys()) if here[seq][1] != there[seq][1])
+        seq = next(both, None)
+        return None if seq is None else (seq, here[seq][0], there[seq][0])
+
+    def _told(self, path: str) -> Told:
+        if path not in self._known:
+            try:
+                self._known[path] = dict(_events(self._content(path).split(b"\n")))
+            except OSError:
+                self._known[path] = {}  # It was read a moment ago; the engine will say that it has gone.
+        return self._known[path]
+
+
+def _of(status: str, files: Iterable[Seen]) -> list[Seen]:
+    return sorted((seen for seen in files if seen.status == status), key=lambda seen: seen.path)
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    for number, line in enumerate(lines, 1):
+        try:
+            row = decode_line(line + b"\n")
+        except ValueError:
+            continue
+        if isinstance(seq := row.get("seq"), int) and row.get("event") not in ("segment", "seal"):
+            yield seq, (number, blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=16).digest())
