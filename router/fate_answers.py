@@ -7,7 +7,7 @@ from typing import Any
 
 from router.core.fate import Fate, Recipient, Trace, time_text
 from router.core.fate_json import Report, fate_json, followed, turned_json
-from router.core.id_prefix import IdPrefix
+from router.core.id_prefix import TEXT, spelling
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Found
 
@@ -33,15 +33,18 @@ def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
     return row if told is None else followed(row, told)
 
 
-def not_one(prefix: IdPrefix, found: Found) -> dict[str, Any]:
-    """An error: no message, or more than one."""
+def not_one(typed: str, found: Found) -> dict[str, Any]:
+    """An error: no message, or more than one. `typed`: the beginning of an id as it was asked for."""
+    typed = spelling(typed)
     if found.candidates:
         rows = found.candidates[:CANDIDATES_MAX]
         more = " and more" if len(found.candidates) > CANDIDATES_MAX else ""
-        said = ", ".join(row.identity.hex()[: max(16, len(str(prefix)) + 2)] for row in rows)
-        error = f"several message ids begin with {prefix}: {said}{more}; give more of it"
+        is_text = typed.startswith(TEXT)
+        ids = [key_text("msg", row.identity) if is_text else row.identity.hex() for row in rows]
+        said = ", ".join(one[: max(20 if is_text else 16, len(typed) + 2)] for one in ids)
+        error = f"several message ids begin with {typed}: {said}{more}; give more of it"
         return {"error": error, "candidates": [{"message": row.identity.hex(), "t": row.at_ns} for row in rows]}
-    error = f"no message whose id begins with {str(prefix)[:16]} is in the log of this router"
+    error = f"no message whose id begins with {typed} is in the log of this router"
     return {"error": f"{error}{_reach(found)}"}
 
 

@@ -58,9 +58,10 @@ class Node(Protocol):
 @dataclass(frozen=True, slots=True)
 class Question:
     """From a link; `neighbour`: the key of the router that asks, None for an app of the owner. `depth`: so many routers
-    further it may be carried."""
+    further it may be carried. `typed`: what the prefix was read from."""
 
     link: int
+    typed: str
     prefix: IdPrefix
     neighbour: bytes | None
     depth: int
@@ -95,7 +96,7 @@ class Fates:
         except BadText as error:
             self._answer(link, json.dumps({"error": str(error)}).encode())
             return
-        self._begin(Question(link, prefix, None, DEPTH_MAX if more == FOLLOW else 0))
+        self._begin(Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0))
 
     def asked(self, link: int, neighbour: bytes, argument: str) -> None:
         """A neighbour's router asks: a whole id, and how many routers further."""
@@ -113,7 +114,7 @@ class Fates:
         elif neighbour in self._asking:
             self._answer(link, encode_report(replace(said, problem=BUSY)))
         else:
-            self._begin(Question(link, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)))
+            self._begin(Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)))
 
     def answered(self, neighbour: bytes, text: bytes) -> None:
         """What nobody waits for is forgotten."""
@@ -160,7 +161,7 @@ class Fates:
     def _conclude(self, question: Question, found: Found, again: bool, now: Now) -> None:
         trace, asker = found.trace, question.neighbour
         if trace is None or (asker is not None and not concerns(trace, asker.hex())):
-            self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.prefix, found)))
+            self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.typed, found)))
             return
         try:
             whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
+
+from router.audit.room import NO_ROOM, no_room
 
 MEMORY_BYTES = 2 * 10**9
 """What DuckDB may take; what does not fit goes to the directory."""
@@ -20,6 +25,10 @@ MEMORY_BYTES_MIN = 256 * 10**6
 _UNTRUSTED = ("join_order", "build_side_probe_side", "join_filter_pushdown")
 """So a join keeps in memory what stands right of it, as written: DuckDB 2.0 fails where a join with a small table feeds
 that side (its issue 24807), and filters pushed from one side to the other have lost rows (22075, 25702)."""
+_SAID_OF_NO_ROOM = (*map(os.strerror, NO_ROOM), "max_temp_directory_size")
+_PREFIX, _LOCK = ".router-audit-", "lock"
+UNLOCKED_S = 86_400
+"""A directory without a lock file, where nothing changes for so long, is nobody's."""
 _HERE = Path(__file__).parent
 
 
@@ -83,24 +92,82 @@ def database(memory_bytes: int, near: Path | None = None) -> Iterator[Database]:
                 connection.execute(f"SET {name} = {value}")
             yield Database(directory, connection)
         except duckdb.Error as error:
-            raise AuditFailed(_sentence(error, memory_bytes, directory)) from error
+            raise AuditFailed(_sentence(error, memory_bytes, no_room(directory.parent, near))) from error
         finally:
             if connection is not None:
-                connection.close()
+                with suppress(duckdb.Error):  # It writes once more, perhaps to a full disk.
+                    connection.close()
 
 
 @contextmanager
 def scratch(near: Path | None = None) -> Iterator[Path]:
-    """A private directory that is gone afterwards."""
+    """A private directory that is gone afterwards; those of audits that were killed go before.
+
+    A file in it is locked as long as this lasts. That the disk is full becomes `AuditFailed`.
+    """
+    where = near or _temporary()
+    _remove_left(where)
     try:
-        directory = Path(tempfile.mkdtemp(prefix=".router-audit-", dir=near))
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=where))
+        lock = _lock(directory)
     except OSError as error:
-        where = near or tempfile.gettempdir()
+        if error.errno in NO_ROOM:
+            raise AuditFailed(no_room(where, near)) from None
         raise AuditFailed(f"no temporary directory can be made in {where}: {error.strerror}") from None
     try:
         yield directory
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise AuditFailed(no_room(where, near)) from error
+        raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _temporary() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        raise AuditFailed(f"{error.strerror}: make room in one of them, or set TMPDIR to another directory") from None
+
+
+def _lock(directory: Path) -> int:
+    """The descriptor that holds the lock; the lock's file has its name only once it is locked."""
+    draft = directory / f"{_LOCK}.new"
+    lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(directory / _LOCK)
+    except OSError:  # A file system without locks: others go by the directory's age.
+        draft.unlink(missing_ok=True)
+    return lock
+
+
+def _remove_left(where: Path) -> None:
+    """The directories of our own that an audit left there, and that no process uses any more."""
+    with suppress(OSError):
+        for directory in where.glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                found = directory.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                    _remove_unused(directory)
+
+
+def _remove_unused(directory: Path) -> None:
+    """`OSError` if it is in use."""
+    try:
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        changed = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
+        if time.time() - changed > UNLOCKED_S:
+            shutil.rmtree(directory, ignore_errors=True)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 def _settings(directory: Path, memory_bytes: int) -> dict[str, str]:
@@ -128,13 +195,11 @@ def exact(path: str) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
-def _sentence(error: duckdb.Error, memory_bytes: int, directory: Path) -> str:
+def _sentence(error: duckdb.Error, memory_bytes: int, full: str) -> str:
+    if any(text in str(error) for text in _SAID_OF_NO_ROOM):
+        return full
     said = " ".join(str(error).split())[:300]
     if isinstance(error, duckdb.OutOfMemoryException):
-        if "No space left" in said or "max_temp_directory_size" in said:
-            return (
-                f"the disk of {directory.parent} has no room for the audit's tables: make room, or set TMPDIR ({said})"
-            )
         return f"{memory_bytes // 10**6} MB of memory are too little for these logs: allow more with --memory ({said})"
     if isinstance(error, duckdb.IOException):
         return f"a file changed or went away while it was read, or the disk fails: audit again ({said})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from router.audit.pseudonyms import SECRET_BYTES, Pseudonyms
+from router.audit.room import NO_ROOM, no_room
 from router.core.line import Line, decode_line, encode_lines
 from router.core.segment import Tally, file_name, header, is_authentic, sign
 from router.disk.eventlog import PRUNED
@@ -42,16 +43,20 @@ class Exported(NamedTuple):
     left_out: int
 
 
-def secret_from(path: Path) -> bytes:
-    """The secret in this file, hex; a new one if there is none. `ExportError` if others may read it or it is none."""
+def secret_from(path: Path, made: Callable[[Path], None] = lambda path: None) -> bytes:
+    """The secret in this file, hex; a new one if there is none, and `made` is told.
+
+    `ExportError` if others may read it or it is none.
+    """
     try:
         private_file.create(path, secrets.token_hex(SECRET_BYTES).encode() + b"\n")
+        made(path)
     except FileExistsError:
         pass
     except OSError as error:
-        raise ExportError(
-            f"{path} cannot be made: {error.strerror}; name a file in a directory you may write"
-        ) from None
+        another = "make room there, or name a file on another disk"
+        remedy = another if error.errno in NO_ROOM else "name a file in a directory you may write"
+        raise ExportError(f"{path} cannot be made: {error.strerror}; {remedy}") from None
     try:
         text = private_file.read(path, 2 * SECRET_BYTES + 2).decode("ascii", "replace").strip()
     except private_file.Exposed as error:
@@ -68,19 +73,28 @@ def secret_from(path: Path) -> bytes:
 
 
 def export(files: Iterable[File], out: Path, names: Pseudonyms) -> Exported:
-    """Write it into `out`, which must be missing or empty; all or nothing."""
+    """Write it into `out`, which must be missing or empty; all or nothing, and nothing if no file can be believed."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportError(f"{out} is there already; name a new directory")
     draft = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
+    where = draft.absolute().parent
+    above = [path for path in draft.parents if not path.exists()]
     try:
         draft.mkdir(parents=True)
         said = _write(files, draft, names)
+        if not said.routers:
+            raise ExportError("none of the files holds a log that can be believed; nothing was exported")
         (draft / "export.json").write_text(json.dumps({"schema": SCHEMA, **said._asdict()}) + "\n")
         draft.replace(out)
     except OSError as error:
-        raise ExportError(f"{error.filename or out} failed: {error.strerror}; nothing was exported") from None
+        failed = f"{error.filename or out} failed: {error.strerror}"
+        text = no_room(where, where) if error.errno in NO_ROOM else failed
+        raise ExportError(f"{text}; nothing was exported") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        for path in above:
+            with suppress(OSError):  # It holds the export.
+                path.rmdir()
     return said
 
 

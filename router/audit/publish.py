@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, quoted, scratch
+from router.audit.room import NO_ROOM, no_room
 from spark_analytics.evidence import Evidence
 from spark_analytics.page import render
 
@@ -30,29 +31,41 @@ FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD
 
 def parent(out: Path) -> Path:
     """Where `out` will lie, made if need be; `AuditFailed` if `out` holds anything but an earlier audit."""
+    found = out.absolute().parent
     try:
         strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []
         if strange:
             raise AuditFailed(f"{out} holds {strange[0]}, which is none of an audit's files: name another directory")
-        found = out.absolute().parent
         found.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise AuditFailed(no_room(found, found)) from None
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; name a directory that can be written") from None
     return found
 
 
 def publish(database: Database, evidence: Evidence, summary: dict[str, Any], out: Path) -> None:
-    """Write everything beside `out`, and then give it that name."""
+    """Write everything beside `out`, and then give it that name; an earlier audit stays unless that is done."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"
             new.mkdir()
             _write(database, evidence, summary, new)
-            if out.exists():
-                out.rename(directory / "old")
-            new.rename(out)
+            give_name(new, out, directory / "old")
     except OSError as error:
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
+
+
+def give_name(new: Path, out: Path, old: Path) -> None:
+    """`new` becomes `out`; what was there becomes `old`, or stays if the first fails."""
+    try:
+        if out.exists():
+            out.rename(old)
+        new.rename(out)
+    except BaseException:
+        if old.exists() and not out.exists():
+            old.rename(out)
+        raise
 
 
 def _write(database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path) -> None:

@@ -16,8 +16,10 @@ from router.core.codec import Malformed
 from router.core.line import Line, decode_line, encode_lines, rows
 from router.core.segment import header
 from router.disk.store_file import UNREADABLE, unusable
+from router.disk.store_terms import StoreError
 from router.settings import keyring
 from router.settings.home import Home, HomeBusy
+from spark_analytics.log_files import Problem
 from spark_analytics.schema import role
 
 ROUNDS_MAX = 100_000
@@ -29,16 +31,26 @@ Ask = Callable[[Home, str, str], Any]
 
 @contextmanager
 def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
-    """The log files below the paths, and while this lasts the tails of those that are homes of nodes."""
+    """The log files below the paths, and while this lasts the tails of those that are homes of nodes. Of a node whose
+    store cannot be read the segments are given, and the store is a problem."""
     with ExitStack() as stack:
         given: list[Path] = []
+        problems: list[Problem] = []
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
-                given += node_paths(home, stack.enter_context(scratch()), ask)
+                try:
+                    given += node_paths(home, stack.enter_context(scratch()), ask)
+                except StoreError as error:
+                    if not _has_log(home):
+                        raise
+                    given.append(home.log_path)
+                    problems.append(Problem(str(home.store_path), 0, f"the newest events are not known: {error}"))
             else:
                 given.append(path)
-        yield list_logs(given)
+        listing = list_logs(given)
+        listing.problems += problems
+        yield listing
 
 
 def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
@@ -53,8 +65,11 @@ def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
     except HomeBusy:
         lines = list(_told(home, ask))
     written = write_tails(lines, directory)
-    there = home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
-    return [*([home.log_path] if there or not written else []), *written]
+    return [*([home.log_path] if _has_log(home) or not written else []), *written]
+
+
+def _has_log(home: Home) -> bool:
+    return home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
 
 
 def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:

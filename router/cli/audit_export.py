@@ -11,6 +11,7 @@ import click
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
+from router.cli.signals import removing
 
 if TYPE_CHECKING:
     from router.audit.pseudonyms import Pseudonyms
@@ -35,17 +36,21 @@ def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose:
     from router.audit.listing import NothingToRead
     from router.audit.pseudonyms import Pseudonyms
 
+    if whose is None and (not paths or out is None):
+        said = "name the logs (a node's home or log directory), and with --out where the export goes"
+        raise click.UsageError(said)
     try:
-        names = Pseudonyms(secret_from(secret))
+        names = Pseudonyms(secret_from(secret, made=_tell_of_new_secret))
         if whose is not None:
             _name(names, whose, as_json)
-        elif not paths or out is None:
-            said = "name the logs (a node's home or log directory), and with --out where the export goes"
-            raise click.UsageError(said)
-        else:
+        elif out is not None:
             _export(paths, out, names, as_json)
     except (AuditFailed, ExportError, NothingToRead) as error:
         raise Failure(Exit.FAILED, str(error)) from None
+
+
+def _tell_of_new_secret(path: Path) -> None:
+    note(f"there was no secret in {path}: made a new one, whose names no earlier export has")
 
 
 def _name(names: Pseudonyms, whose: str, as_json: bool) -> None:
@@ -65,11 +70,11 @@ def _export(paths: tuple[Path, ...], out: Path, names: Pseudonyms, as_json: bool
     from router.audit.tail import logs_of
     from router.cli.ask import ask
 
-    with logs_of(paths, ask) as listing:
+    with removing(), logs_of(paths, ask) as listing:
         evidence, _ = evidence_of(listing)
+        for problem in evidence.problems:
+            note(str(problem))
         said = export(evidence.files, out, names)
-    for problem in evidence.problems:
-        note(str(problem))
     if as_json:
         say_json({"out": str(out), **said._asdict()})
         return

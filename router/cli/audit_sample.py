@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
-from router.audit.sample import MESSAGES_MAX, NODES_MAX, TRUTH, write_sample
+from router.audit.sample import MESSAGES_MAX, NODES_MAX, TRUTH, SampleFailed, write_sample
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json, size_text
+from router.cli.signals import removing
 
 
 @click.command("audit-sample", cls=Command)
@@ -33,11 +34,14 @@ def audit_sample(nodes: int, messages: int, seed: int, out: Path, as_json: bool)
     if out.exists() and any(out.iterdir()):
         raise Failure(Exit.USAGE, f"{out} is not empty; name a directory that is, or that is not there yet")
     columns = *Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:
+    with removing(), Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("messages", total=messages)
-        written = write_sample(
-            out, nodes, messages, seed, progress=lambda published: progress.update(task, completed=published)
-        )
+        try:
+            written = write_sample(
+                out, nodes, messages, seed, progress=lambda published: progress.update(task, completed=published)
+            )
+        except SampleFailed as error:
+            raise Failure(Exit.FAILED, str(error)) from None
     if as_json:
         say_json({"out": str(out), "seed": seed, **asdict(written)})
         return

@@ -1,50 +1,123 @@
-"""What became of a message on a node that does not run: its log and its store are read under the home's lock."""
+"""What became of a message on a node that does not run: its log and its store are read under the home's lock.
+
+Where the store is not there, or cannot be read, the closed segments of the log are judged without it.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from router.cli.exits import Exit, Failure
 from router.core.effects import Now
-from router.core.fate import Prospect, fate
-from router.core.id_prefix import IdPrefix
-from router.disk.eventlog import Limits, Segments
-from router.disk.log_search import Found, Search
+from router.core.fate import Prospect, fate, time_text
+from router.core.id_prefix import parse_prefix
+from router.core.text import key_text
+from router.disk.eventlog import ForeignLog, Limits, Segments
+from router.disk.log_search import Found, Log, Search
 from router.disk.logbook import Logbook
 from router.disk.store import Store
-from router.disk.store_file import DATA
-from router.disk.store_terms import StoreLimits
+from router.disk.store_file import DATA, owner
+from router.disk.store_terms import StoreError, StoreLimits
 from router.fate_answers import not_one, one
 from router.settings import config, keyring
 from router.settings.home import Home
 
+ProspectOf = Callable[[str, int, int], Prospect]
 
-def why(home: Home, prefix: IdPrefix) -> dict[str, Any]:
-    """The same answer as a running node's; `HomeBusy` if one has begun to run."""
-    settings = config.load(home.config_path)[0]
-    if not (home.store_path / DATA).exists():
-        raise Failure(Exit.FAILED, f"the node in {home.path} has never run: its log is empty")
+
+def why(home: Home, typed: str) -> dict[str, Any]:
+    """The same answer as a running node's, and `store_problem` where the log alone was judged; `HomeBusy` if a node has
+    begun to run. `typed`: the beginning of the id."""
+    ttl_s_max = config.load(home.config_path)[0].limits.ttl_s_max
     now = Now(time.time_ns(), time.monotonic_ns())
     with home.lock():
-        store = Store(home.store_path, StoreLimits(), bytes(16))
         try:
-            segments = Segments(home.log_path, keyring.load(home, keyring.NODE), Limits())
-            logbook = Logbook(segments, store, 0, 0)
-            try:
-                logbook.catch_up(now)
-                found = Search(logbook.log()).find(prefix)
-            finally:
-                logbook.close()
-            return _answer(prefix, found, partial(_prospect, store), now, settings.limits.ttl_s_max)
+            return _by_both(home, typed, now, ttl_s_max)
+        except StoreError as error:
+            return _by_log(home, typed, now, ttl_s_max, _cause(home, error))
+
+
+def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]:
+    """`StoreError` if the store cannot be asked."""
+    _check_store(home)
+    store = Store(home.store_path, StoreLimits(), bytes(16))
+    try:
+        segments = Segments(home.log_path, keyring.load(home, keyring.NODE), Limits())
+        logbook = Logbook(segments, store, 0, 0)
+        try:
+            logbook.catch_up(now)
+            found = Search(logbook.log()).find(parse_prefix(typed))
         finally:
-            store.close()
+            logbook.close()
+        return _answer(typed, found, partial(_prospect, store), now, ttl_s_max)
+    finally:
+        store.close()
 
 
-def _answer(prefix: IdPrefix, found: Found, prospect_of: partial[Prospect], now: Now, ttl_s_max: int) -> dict[str, Any]:
+def _check_store(home: Home) -> None:
+    """`StoreError` if there is none, or one that says nothing of this node's queues. It is opened twice, for `owner`
+    needs a file that is as long as it should be."""
+    file = home.store_path / DATA
+    if not file.exists():
+        raise StoreError(f"{file} is not there")
+    if not file.stat().st_size:
+        raise StoreError(f"{file} cannot be read: it is empty, of 0 bytes")
+    Store(home.store_path, StoreLimits(), bytes(16)).close()
+    key = owner(home.store_path)
+    if key is None:
+        raise StoreError(f"{file} is new: no node has written to it")
+    if key != keyring.load(home, keyring.NODE).public:
+        raise StoreError(f"{file} belongs to another router, {key_text('addr', key)}")
+
+
+def _cause(home: Home, error: StoreError) -> str:
+    """Which file, and what is wrong with it; without what to do so that the node may start."""
+    said = str(error).partition(". To go on, ")[0]
+    about = f"the store in {home.store_path} "
+    return f"{home.store_path / DATA} {said.removeprefix(about)}" if said.startswith(about) else said
+
+
+def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> dict[str, Any]:
+    with TemporaryDirectory() as directory:
+        view = Path(directory)
+        try:
+            segments = Segments(_linked(home.log_path, view), keyring.load(home, keyring.NODE), Limits())
+        except ForeignLog as error:
+            raise Failure(Exit.FAILED, str(error).replace(directory, str(home.log_path))) from None
+        if not segments.last_sealed():
+            raise Failure(Exit.FAILED, _nothing(home, problem))
+        found = Search(Log(segments.kept(), [], segments.pruned_seq)).find(parse_prefix(typed))
+        end_ns = segments.newest_ns()
+    answer = _answer(typed, found, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
+    said = f"{problem}; the log was read without it, and ends {time_text(end_ns)}"
+    if "error" in answer:
+        return {**answer, "error": f"{answer['error']}; {said}: newer messages were not looked for"}
+    return {**answer, "store_problem": f"{said}: what is newer, or still queued, cannot be told"}
+
+
+def _linked(log: Path, view: Path) -> Path:
+    """The log as links in another folder. `Segments` throws away what a crash left half-written, for it can be made
+    again from the store; without a store it cannot."""
+    for path in log.iterdir() if log.exists() else ():
+        (view / path.name).symlink_to(path)
+    return view
+
+
+def _nothing(home: Home, problem: str) -> str:
+    if (home.store_path / DATA).exists():
+        return f"nothing can be told: {problem}, and the log in {home.log_path} has no closed segment"
+    said = f"the node in {home.path} has no store, and its log no closed segment"
+    return f"{said}: it has never run, or they were taken away"
+
+
+def _answer(typed: str, found: Found, prospect_of: ProspectOf, now: Now, ttl_s_max: int) -> dict[str, Any]:
     if found.trace is None:
-        return not_one(prefix, found)
+        return not_one(typed, found)
     return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, facts, group_text, note, say, say_json
 from router.cli.stopped import why as why_stopped
 from router.client.errors import NodeUnavailable
+from router.core.fate import short_key
 from router.core.id_prefix import parse_prefix
 from router.core.text import clean
 from router.settings.home import Home
@@ -19,6 +21,7 @@ from router.settings.names import Names
 
 TIMEOUT_S = 30.0
 RECIPIENTS_SHOWN = 50
+SHORT = 16
 
 
 @click.command(cls=Command)
@@ -31,8 +34,8 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     MESSAGE-ID is hex or msg1… text; its beginning will do, from 4 digits on. The node need not run.
     """
     home = invocation().home
-    prefix = parse_prefix(message)
-    answer = _answer(home, str(prefix) if prefix.bits % 4 == 0 else message.strip(), follow)
+    parse_prefix(message)
+    answer = _answer(home, message.strip(), follow)
     if "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))
     if as_json:
@@ -47,7 +50,7 @@ def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
     except NodeUnavailable:
         if follow:
             note("the node does not run, so nobody else is asked")
-        return why_stopped(home, parse_prefix(text))
+        return why_stopped(home, text)
     return answer
 
 
@@ -60,12 +63,14 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows += _accepted(answer, names)
     if answer["turned_away_times"]:
         rows += _turned(answer, names)
+    if answer.get("store_problem"):
+        rows.append(("store", answer["store_problem"]))
     if not answer["complete"]:
         rows.append(("incomplete", "not all of the log was read; ask again"))
     facts(rows)
     for one in answer["recipients"][:RECIPIENTS_SHOWN]:
         say()
-        _tell_recipient(one, names)
+        _tell_recipient(one, answer["router"], names)
     left = len(answer["recipients"][RECIPIENTS_SHOWN:]) + answer["recipients_omitted"]
     if left:
         said = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
@@ -98,25 +103,44 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     return [("turned away", said)]
 
 
-def _tell_recipient(one: dict[str, Any], names: Names) -> None:
+def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
+    """`here`: the router that answers. Where others are told of, each block stands under the clock of its own."""
     reason = f" ({one['reason']})" if one["reason"] else ""
     attempts = f", {one['attempts']} attempts" if one["attempts"] != 1 else ", 1 attempt"
     say(click.style(f"{_who(one['recipient'], names)}", bold=True))
     say(f"  {one['state']}{reason}{attempts}")
-    for hop in one["hops"]:
-        say(f"  {_hop(hop, one['recipient'], names)}")
-    say(f"  next: {clean(one['next'], 1000)}")
+    blocks = [(router, list(hops)) for router, hops in groupby(one["hops"], key=lambda hop: hop["router"])]
+    is_alone = all(router == here for router, _ in blocks)
+    for router, hops in blocks:
+        if not is_alone:
+            say(f"  {_place(router, here, any(hop['time'] for hop in hops), names)}")
+        for hop in hops:
+            say(f"  {'' if is_alone else '  '}{_hop(hop)}")
+    say(f"  next: {_next(one, names)}")
 
 
-def _hop(hop: dict[str, Any], recipient: str, names: Names) -> str:
-    count = f" x {hop['count']}" if hop.get("count", 1) != 1 else ""
+def _place(router: str | None, here: str, is_timed: bool, names: Names) -> str:
+    if router is None:
+        return "at routers behind it, each by its own clock:" if is_timed else "at routers behind it:"
+    where = "here" if router == here else f"at {_who(router, names)}"
+    clock = "this router's" if router == here else "its own"
+    return f"{where}, by {clock} clock:" if is_timed else f"{where}:"
+
+
+def _hop(hop: dict[str, Any]) -> str:
+    """Of several recipients the time is that of the last."""
+    count = f", {hop['count']} recipients, the last one then" if hop.get("count", 1) != 1 else ""
+    if not hop["time"]:
+        count = count.removesuffix(", the last one then")
     reason = f" ({hop['reason']})" if hop.get("reason") else ""
-    where = ""
-    if hop["router"] == recipient:
-        where = f"  at {_who(recipient, names)}"
-    elif hop["router"] is None:
-        where = "  further on"
-    return clean(f"{hop['time'] or 'now':<27}  {hop['event']}{count}{reason}{where}", 400)
+    return clean(f"{hop['time'] or 'now':<27}  {hop['event']}{reason}{count}", 400)
+
+
+def _next(one: dict[str, Any], names: Names) -> str:
+    """The node writes a recipient that it has no name for as the beginning of its hex digits."""
+    key = one["recipient"]
+    said = names.of_address(key) or f"{address_text(key)[:SHORT]}…"
+    return clean(one["next"].replace(short_key(key), said), 1000)
 
 
 def _who(key: str | None, names: Names) -> str:
@@ -124,4 +148,4 @@ def _who(key: str | None, names: Names) -> str:
 
 
 def _named(name: str, text: str) -> str:
-    return f"{name} ({text[:16]}…)" if name else text
+    return f"{name} ({text[:SHORT]}…)" if name else text

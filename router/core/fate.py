@@ -1,7 +1,8 @@
 """What became of one message: the lines of the log that are about it -> a state for each recipient, and what is next.
 
 A line says what was decided; what it does not say, nobody knows. The states are those of the audit, in their order of
-precedence, but that what has not ended is told apart further: `in-flight`, `queued`.
+precedence, but that what has not ended is told apart further: `in-flight`, `queued`. Where the store cannot be asked,
+the log alone is judged: `pending`, if its time is not over where the log ends.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "e
 HOPS_MAX = 50
 REASONS = {one.word: one for one in Reason}
 SECOND_NS = 1_000_000_000
+OVER_S = 600
+"""So long after its time what has no end in the log is still `pending`, as in the audit."""
 
 Hole = tuple[int, int]
 """First and last sequence number that are missing; last 0: all from the first on."""
@@ -61,13 +64,15 @@ class Hop:
 class Prospect:
     """How it stands with a recipient at this moment.
 
-    `is_owed`: it is in the store's queue; `is_running`: the router is; `retry_s`: seconds until what was refused for
-    now is sent again; `ahead`: messages in that queue; `is_dialled`: this router dials the recipient, it need not be
-    waited for; `problem`: why the last attempt failed.
+    `is_owed`: it is in the store's queue, None if the store cannot be asked: then `log_end_ns` is the time of the
+    newest event there is. `is_running`: the router is; `retry_s`: seconds until what was refused for now is sent
+    again; `ahead`: messages in that queue; `is_dialled`: this router dials the recipient, it need not be waited for;
+    `problem`: why the last attempt failed.
     """
 
     name: str = ""
-    is_owed: bool = True
+    is_owed: bool | None = True
+    log_end_ns: int = 0
     is_running: bool = True
     is_connected: bool = False
     in_flight: bool = False
@@ -168,11 +173,30 @@ def _open(
         state = "in-flight" if prospect.in_flight else "queued"
         said = _before(prospect.name or short_key(recipient), prospect, reason, until_s, now_ns)
     elif holes:
-        state, (first, last) = "unknown", holes[0]
-        said = f"cannot be known: the events {first} {f'to {last}' if last else 'and all later ones'} are missing"
+        state, said = "unknown", f"cannot be known: {_missing(*holes[0])}"
+    elif prospect.is_owed is None:
+        is_over = prospect.log_end_ns >= (until_s + OVER_S) * SECOND_NS
+        is_in_flight = bool(lines) and lines[-1].event == "forwarded"
+        state = "unknown" if is_over and not is_in_flight else "pending"
+        said = _unasked(state == "unknown", until_s, now_ns)
     else:
         state, said = "unaccounted", "nothing: it is not queued, and the log tells of no end; a fault, please report it"
     return Recipient(recipient, state, reason, _hops(lines), _attempts(lines), until_s, said)
+
+
+def _missing(first: int, last: int) -> str:
+    if first == last:
+        return f"the event {first} is missing"
+    return f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing"
+
+
+def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:
+    """Of what has no end in the log, where the store cannot be asked. `is_over`: its time was, before the log ends."""
+    said = "not known: the log tells of no end"
+    if is_over:
+        said += ", though it goes on after the message's time"
+    expiry = "it expires" if until_s * SECOND_NS > now_ns else "it was to expire"
+    return f"{said}; whether it is still queued only the store could tell; {expiry} {time_text(until_s * SECOND_NS)}"
 
 
 def _after(state: str, reason: str | None, name: str) -> str:

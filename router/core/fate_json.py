@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .fate import HOPS_MAX, SECOND_NS, Fate, Hop, Recipient, Trace, time_text
+from .fate import HOPS_MAX, SECOND_NS, Fate, Hop, Recipient, Trace, short_key, time_text
 from .text import clean
 
 OUTCOMES_MAX = 100
@@ -157,21 +157,34 @@ def _natural(number: int) -> int:
 
 
 def followed(one: Recipient, told: Report) -> Recipient:
-    """A recipient that took custody, with what its router reported as further hops."""
+    """A recipient that took custody, with what its router reported as further hops: after ours what happened there,
+    then what happened behind it. Each router has a clock of its own, so only within these are they in order."""
     if told.problem:
         said = f"nothing here; what happened there is not known: {told.problem}"
         return replace(one, hops=(*one.hops, Hop(one.recipient, "unknown", 0, told.problem)), next=said)
     hops = [Hop(one.recipient, "accepted", told.accepted_ns)] if told.accepted_ns else []
-    for outcome in told.outcomes:
+    for outcome in sorted(told.outcomes, key=lambda one: (one.beyond > 0, not one.at_ns, one.at_ns)):
         router = "" if outcome.beyond else one.recipient
         hops.append(Hop(router, outcome.state, outcome.at_ns, outcome.reason, outcome.count))
-    return replace(one, hops=(*one.hops, *hops), next=f"there: {summary(told.outcomes)}")
+    return replace(one, hops=(*one.hops, *hops), next=f"nothing here: {summary(short_key(one.recipient), told)}")
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """`2 delivered, 1 refused (queue-full-recipient), further on 3 delivered`."""
-    said = [
-        f"{'further on ' if one.beyond else ''}{one.count} {one.state}{f' ({one.reason})' if one.reason else ''}"
-        for one in outcomes
-    ]
-    return ", ".join(said) or "it owes it to nobody"
+def summary(router: str, told: Report) -> str:
+    """`core has taken custody; of its recipients: 2 delivered, 1 queued; of those at routers behind it: 3 expired`."""
+    if not told.outcomes:
+        return f"{router} owes it to nobody"
+    if not told.accepted_ns:
+        return f"{router} tells only of copies that it turned away: {_counted(told.outcomes)}"
+    mine, behind = ([one for one in told.outcomes if (one.beyond > 0) is further] for further in (False, True))
+    said = [f"{router} has taken custody"]
+    said += [f"of its recipients: {_counted(mine)}"] if mine else []
+    said += [f"of those at routers behind it: {_counted(behind)}"] if behind else []
+    return "; ".join(said)
+
+
+def _counted(outcomes: Iterable[Outcome]) -> str:
+    """Of several routers the same states are added up."""
+    sums: dict[tuple[str, str | None], int] = {}
+    for one in outcomes:
+        sums[one.state, one.reason] = sums.get((one.state, one.reason), 0) + one.count
+    return ", ".join(f"{count} {state}{f' ({reason})' if reason else ''}" for (state, reason), count in sums.items())

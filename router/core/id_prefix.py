@@ -8,7 +8,7 @@ from .crypto import ID_BYTES
 from .text import BadText, bech32m_bits, parse_key
 
 HEX_DIGITS_MIN = 4
-_TEXT = "msg1"
+TEXT = "msg1"
 _CHARACTER_BITS = 5
 
 
@@ -19,7 +19,8 @@ class IdPrefix(NamedTuple):
     bits: int
 
     def __str__(self) -> str:
-        return self.head.hex()[: -(-self.bits // 4)]
+        """Those of its hex digits that are whole."""
+        return self.head.hex()[: self.bits // 4]
 
     @property
     def whole(self) -> bytes:
@@ -38,10 +39,15 @@ class IdPrefix(NamedTuple):
         return int.from_bytes(raw) >> rest == mine >> rest
 
 
+def spelling(text: str) -> str:
+    """What of the typed text counts, as a sentence may repeat it."""
+    return text.strip().rstrip("…").lower()
+
+
 def parse_prefix(text: str) -> IdPrefix:
     """`BadText` if it is no beginning of an id, or too short a one. A whole text form must have its checksum."""
-    said = text.strip().rstrip("…").lower()
-    if said.startswith(_TEXT):
+    said = spelling(text)
+    if said.startswith(TEXT):
         return _of_text(said)
     if not all(one in "0123456789abcdef" for one in said) or len(said) > 2 * ID_BYTES:
         raise BadText(f'"{text[:80]}" is not the beginning of a message id: hex digits, or msg1…')
@@ -51,12 +57,12 @@ def parse_prefix(text: str) -> IdPrefix:
 
 
 def _of_text(said: str) -> IdPrefix:
-    characters = said.removeprefix(_TEXT)
+    characters = said.removeprefix(TEXT)
     most = ID_BYTES * 8 // _CHARACTER_BITS
     if len(characters) > most:
         return IdPrefix(parse_key(said, "msg"), ID_BYTES * 8)
     if len(characters) < HEX_DIGITS_MIN:
-        raise BadText(f'"{said}" is too short to look up: give at least {HEX_DIGITS_MIN} characters after {_TEXT}')
+        raise BadText(f'"{said}" is too short to look up: give at least {HEX_DIGITS_MIN} characters after {TEXT}')
     bits = len(characters) * _CHARACTER_BITS
     try:
         number = bech32m_bits(characters)

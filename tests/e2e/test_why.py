@@ -110,7 +110,15 @@ async def test_the_next_routers_are_asked_where_they_permit_it(tmp_path: Path) -
         [one] = (await why(tiers.edge_a, identity, "--follow"))["recipients"]
         assert events(one) == ["forwarded", "acked", "accepted", "delivered"]
         assert [hop["router"] for hop in one["hops"][2:]] == [core, None], "who is behind the core is not told"
-        assert one["next"] == "there: further on 1 delivered"
+        said = f"{core[:8]}… has taken custody; of those at routers behind it: 1 delivered"
+        assert one["next"] == f"nothing here: {said}"
+        people = (await tiers.edge_a.run("why", identity, "--follow")).stdout
+        assert "next: nothing here: core has taken custody; of those" in people and core[:8] not in people
+        name = f"core ({key_text('addr', tiers.core.address)[:16]}…)"
+        assert [line.strip() for line in people.splitlines() if line.endswith("clock:")] == [
+            "here, by this router's clock:", f"at {name}, by its own clock:",
+            "at routers behind it, each by its own clock:",
+        ]  # fmt: skip
         [one] = (await why(tiers.core, identity, "--follow"))["recipients"]
         assert [hop["router"] for hop in one["hops"][2:]] == [tiers.edge_b.address.hex()] * 2
         await tiers.core.freeze()

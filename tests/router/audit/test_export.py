@@ -95,9 +95,10 @@ def test_two_exports_with_one_secret_join(log: Path, tmp_path: Path) -> None:
 
 def test_the_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    secret = secret_from(path)
+    made: list[Path] = []
+    secret = secret_from(path, made.append)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert secret_from(path) == secret
+    assert secret_from(path, made.append) == secret and made == [path]
     path.chmod(0o644)
     with pytest.raises(ExportError, match=r"open to others.*chmod 600"):
         secret_from(path)
@@ -113,3 +114,11 @@ def test_what_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="is there already"):
         export(judged(log).files, tmp_path / "out", NAMES)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_nothing_to_believe_is_no_export(log: Path, tmp_path: Path) -> None:
+    files = [file for file in judged(log).files if file.status == "bad"]
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(ExportError, match="none of the files holds a log that can be believed"):
+        export(files, tmp_path / "new" / "out", NAMES)
+    assert {path.name for path in tmp_path.iterdir()} == before

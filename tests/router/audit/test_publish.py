@@ -13,7 +13,7 @@ from audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_id, name
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from router.audit.publish import FILES, GOLD
+from router.audit.publish import FILES, GOLD, give_name
 from spark_analytics.schema import STATES
 
 
@@ -109,3 +109,11 @@ def test_a_directory_with_other_things_is_left_alone(made: tuple[Path, dict[str,
     with pytest.raises(AuditFailed, match=r"letter\.txt"):
         audit(list_logs([tmp_path / "logs"]), Span(START), out=out)
     assert (out / "letter.txt").read_text() == "mine" and (out / "summary.json").read_bytes() == before
+
+
+def test_an_earlier_audit_stays_if_the_new_one_cannot_take_its_place(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "summary.json").touch()
+    with pytest.raises(FileNotFoundError):
+        give_name(tmp_path / "new", tmp_path / "out", tmp_path / "old")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "summary.json"]

@@ -13,7 +13,7 @@ from log_facts import read_log
 from saboteur_ledger import Ledger, rows, unlike
 from saboteur_logs import digest, segments
 
-from router.audit.sample import TRUTH, Written, log_directory, write_sample
+from router.audit.sample import TRUTH, SampleFailed, Written, log_directory, write_sample
 from router.audit.sample_fleet import Fleet, signing_key
 
 SHAPES = [(1, 400), (2, 800), (3, 60), (4, 1500), (12, 1500), (30, 600)]
@@ -107,3 +107,14 @@ def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
         sha256(b"".join(map(Path.read_bytes, logs(tmp_path / name)))).digest() for name in ("one", "two", "other")
     ]
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_sample_is_whole_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / TRUTH).symlink_to("/dev/full")
+    (tmp_path / "core-000").mkdir()
+    with pytest.raises(SampleFailed, match=rf"^the disk of {tmp_path} is full: .*; nothing of the sample is left$"):
+        write_sample(tmp_path, 3, 90, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {TRUTH, "core-000"}, "they were there"
+    (tmp_path / "file").touch()
+    with pytest.raises(SampleFailed, match=r"file/out/core-000/log: Not a directory; nothing of the sample is left"):
+        write_sample(tmp_path / "file" / "out", 3, 90, 1)

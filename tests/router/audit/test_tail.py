@@ -7,10 +7,11 @@ from typing import Any
 
 import lmdb
 import pytest
-from audit_logs import Log, audited, states
+from audit_logs import LATE, START, Log, audited, states
 from segment_samples import accepted, outward
 
-from router.audit.tail import node_paths, write_tails
+from router.audit.engine import Span, audit
+from router.audit.tail import logs_of, node_paths, write_tails
 from router.core.events import State, encode_events
 from router.core.line import encode_line, rows
 from router.disk.store_terms import StoreError
@@ -58,6 +59,23 @@ def test_a_damaged_store_is_said(home: Home, tmp_path: Path) -> None:
     store(home, b"rubbish")
     with pytest.raises(StoreError, match="damaged"):
         node_paths(home, tmp_path, refuse)
+
+
+def test_the_segments_of_a_node_with_a_damaged_store_are_audited(home: Home, tmp_path: Path) -> None:
+    store(home, b"rubbish")
+    with pytest.raises(StoreError, match="damaged"), logs_of([home.path], refuse):
+        pass
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 2)])
+    log.write(home.log_path)
+    for spoilt in ((home.store_path / "data.mdb").read_bytes(), b""):
+        (home.store_path / "data.mdb").write_bytes(spoilt)
+        with logs_of([home.path], refuse) as listing:
+            found = audit(listing, Span(START + LATE * 10**9))
+        assert (states(found), found["verdict"]) == ({"owed": 2, "delivered": 2}, "attention")
+        [problem] = found["problems"]
+        assert problem.startswith(f"{home.store_path}: the newest events are not known: the store in")
 
 
 def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Path) -> None:

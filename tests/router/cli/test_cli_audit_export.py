@@ -39,7 +39,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_export_has_the_figures_of_the_logs_and_none_of_their_keys(logs: Path, tmp_path: Path) -> None:
     secret, out = tmp_path / "secret", tmp_path / "out"
     done = router("audit-export", str(logs), "--secret", str(secret), "--out", str(out), "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    told = f"there was no secret in {secret}: made a new one, whose names no earlier export has\n"
+    assert (done.returncode, done.stderr) == (0, told)
     assert json.loads(done.stdout)["routers"] == 4
     before, after = summary(logs), summary(out)
     assert {name: after[name] for name in SAME} == {name: before[name] for name in SAME}
@@ -48,7 +49,9 @@ def test_an_export_has_the_figures_of_the_logs_and_none_of_their_keys(logs: Path
     assert len(keys) >= 4
     assert not [key for key in keys if key in text]
     one = before["by_router"][0]["router"]
-    named = json.loads(router("audit-export", "--secret", str(secret), "--whose", one, "--json").stdout)
+    done = router("audit-export", "--secret", str(secret), "--whose", one, "--json")
+    named = json.loads(done.stdout)
+    assert done.stderr == "", "the secret was there"
     assert named["key"] in {row["router"] for row in after["by_router"]}
 
 
@@ -67,3 +70,20 @@ def test_what_cannot_be_exported_is_said(words: tuple[str, ...], code: int, said
     assert done.returncode == code
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_no_secret_is_made_for_nothing(tmp_path: Path) -> None:
+    assert router("audit-export", "--secret", str(tmp_path / "S")).returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_logs_that_cannot_be_believed_are_no_export(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events-0000000000000001.jsonl").write_text("rubbish\n")
+    words = ("--secret", str(tmp_path / "S"), "--out", str(tmp_path / "new" / "out"))
+    done = router("audit-export", str(tmp_path / "logs"), *words)
+    *_, why, last = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert last == "none of the files holds a log that can be believed; nothing was exported"
+    assert "events-0000000000000001.jsonl:1: not a line of an event log" in why
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "S"}

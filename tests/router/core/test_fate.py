@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace as changed
 
-from router.core.fate import ENDS, HOPS_MAX, Fate, Prospect, Recipient, Trace, fate, time_text
+from router.core.fate import ENDS, HOPS_MAX, OVER_S, Fate, Prospect, Recipient, Trace, fate, time_text
 from router.core.lifetime import expiry_min
 from router.core.line import Line
 
@@ -145,6 +145,41 @@ def test_a_hole_after_the_acceptance_makes_it_unknown() -> None:
 
 def test_what_the_store_still_owes_is_not_lost_with_the_log() -> None:
     assert told(holes=((104, 110),)).state == "queued"
+
+
+def test_one_missing_event() -> None:
+    one = told(holes=((104, 104),), prospect=is_so(is_owed=False))
+    assert one.next == "cannot be known: the event 104 is missing"
+
+
+def without_store(*lines: Line, log_end_s: int, holes: tuple[tuple[int, int], ...] = (), now_s: int = 20) -> Recipient:
+    """Seconds after the acceptance, of a message with a ttl of 60."""
+    prospect = is_so(is_owed=None, log_end_ns=(AT_S + log_end_s) * S)
+    return told(*lines, holes=holes, prospect=prospect, now_ns=(AT_S + now_s) * S)
+
+
+def test_without_a_store_the_log_alone_is_judged_and_no_fault_is_claimed() -> None:
+    said = "not known: the log tells of no end{}; whether it is still queued only the store could tell; it {} {}"
+    until = time_text((AT_S + 60) * S)
+    one = without_store(log_end_s=10)
+    assert (one.state, one.next, one.until_s) == ("pending", said.format("", "expires", until), AT_S + 60)
+    late = without_store(log_end_s=60 + OVER_S - 1, now_s=1000)
+    assert (late.state, late.next) == ("pending", said.format("", "was to expire", until))
+    over = without_store(log_end_s=60 + OVER_S, now_s=1000)
+    beyond = ", though it goes on after the message's time"
+    assert (over.state, over.next) == ("unknown", said.format(beyond, "was to expire", until))
+
+
+def test_without_a_store_what_was_handed_over_may_be_in_flight() -> None:
+    assert without_store(outward("forwarded", 103), log_end_s=1000).state == "pending"
+    back = without_store(outward("forwarded", 103), outward("deferred", 104, reason="disk-full"), log_end_s=1000)
+    assert (back.state, back.reason) == ("unknown", "disk-full")
+
+
+def test_without_a_store_ends_and_holes_count_as_ever() -> None:
+    assert without_store(outward("delivered", 103), log_end_s=1000).state == "delivered"
+    one = without_store(log_end_s=10, holes=((104, 110),))
+    assert (one.state, one.next) == ("unknown", "cannot be known: the events 104 to 110 are missing")
 
 
 def test_neither_ended_nor_queued_is_a_fault() -> None:

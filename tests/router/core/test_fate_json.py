@@ -24,6 +24,7 @@ from router.core.fate_json import (
     followed,
     hop_json,
     report,
+    summary,
     turned_json,
 )
 from router.core.line import Line
@@ -149,8 +150,40 @@ def test_hops_at_the_next_router() -> None:
     assert found.hops == (
         *bob.hops, Hop(BOB, "accepted", 77), Hop(BOB, "delivered", 88, None, 2), Hop("", "refused", 99, "no-route"),
     )  # fmt: skip
-    assert (found.state, found.next) == ("acked", "there: 2 delivered, further on 1 refused (no-route)")
+    said = "of its recipients: 2 delivered; of those at routers behind it: 1 refused (no-route)"
+    assert (found.state, found.next) == ("acked", f"nothing here: 04040404… has taken custody; {said}")
     assert hop_json(found.hops[-1])["router"] is None and hop_json(found.hops[-2])["count"] == 2
+
+
+def test_hops_there_come_before_those_behind_and_each_in_order_of_time() -> None:
+    outcomes = [
+        Outcome("delivered", None, 1, 50, 1), Outcome("queued", None, 1, 0), Outcome("delivered", None, 1, 90),
+        Outcome("expired", None, 1, 80), Outcome("delivered", None, 2, 40, 2),
+    ]  # fmt: skip
+    found = followed(whole().recipients[0], Report("", 77, tuple(outcomes)))
+    assert [(hop.router, hop.event, hop.at_ns) for hop in found.hops[1:]] == [
+        (BOB, "accepted", 77), (BOB, "expired", 80), (BOB, "delivered", 90), (BOB, "queued", 0),
+        ("", "delivered", 40), ("", "delivered", 50),
+    ]  # fmt: skip
+    assert found.next.endswith("; of those at routers behind it: 3 delivered"), "of several routers it is one sum"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (Report("", 77), "core owes it to nobody"),
+        (
+            Report("", 0, (Outcome("duplicate", None, 1, 9),)),
+            "core tells only of copies that it turned away: 1 duplicate",
+        ),
+        (
+            Report("", 77, (Outcome("delivered", None, 4, 9, 1),)),
+            "core has taken custody; of those at routers behind it: 4 delivered",
+        ),
+    ],
+)
+def test_in_a_sentence(told: Report, said: str) -> None:
+    assert summary("core", told) == said
 
 
 def test_a_router_that_says_nothing() -> None:

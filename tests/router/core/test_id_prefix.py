@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.id_prefix import IdPrefix, parse_prefix
+from router.core.id_prefix import IdPrefix, parse_prefix, spelling
 from router.core.text import BadText, key_text
 
 ID = bytes(range(16, 48))
@@ -26,6 +26,7 @@ def test_text_cut_off(raw: bytes, length: int) -> None:
         return  # within the checksum: neither whole nor a beginning
     prefix = parse_prefix(text[:length])
     assert prefix.fits(raw) and prefix.fits(raw[:8])
+    assert raw.hex().startswith(str(prefix)), "a digit of which it has but a part is none of it"
     assert prefix.bits == (256 if length >= len(text) else 5 * (length - 4))
 
 
@@ -38,6 +39,10 @@ def test_it_fits_what_begins_so_and_nothing_else(one: bytes, two: bytes, digits:
 
 def test_what_a_shortened_form_ends_with_is_no_part_of_it() -> None:
     assert parse_prefix("1011…") == parse_prefix(" 1011 ") == IdPrefix(b"\x10\x11" + bytes(30), 16)
+
+
+def test_it_is_repeated_as_it_was_typed() -> None:
+    assert [spelling(one) for one in (" 3F9A… ", "MSG1QQPZ")] == ["3f9a", "msg1qqpz"]
 
 
 @pytest.mark.parametrize(

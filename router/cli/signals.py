@@ -1,0 +1,48 @@
+"""Signals that end a command which has files to remove first: SIGTERM and SIGHUP end it as Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from types import FrameType
+
+from router.cli.output import note
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AGAIN_S = 10
+"""What comes sooner after the first is no other wish: it must not break off the removing."""
+
+
+@contextmanager
+def removing() -> Iterator[None]:
+    """What runs within is left by `KeyboardInterrupt`, and has to remove what it began; the code is 128 + the signal's.
+
+    A signal that is ignored, as under nohup, stays so.
+    """
+    received: list[int] = []
+    since = 0.0
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        nonlocal since
+        if not received or monotonic() - since > AGAIN_S:
+            received.append(number)
+            since = monotonic()
+            raise KeyboardInterrupt
+
+    before = {one: signal.getsignal(one) for one in SIGNALS}
+    for one, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(one, receive)
+    try:
+        yield
+    except BaseException:  # DuckDB and Spark make errors of their own of an interrupt.
+        if not received:
+            raise
+        with suppress(OSError):  # The terminal may be gone.
+            note(f"ended by {signal.Signals(received[0]).name} before it was done: what it had begun is removed")
+        raise SystemExit(128 + received[0]) from None
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,89 @@
+"""The audit's private directory: nobody's but while it is used; and what is said when the database cannot go on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from router.audit.database import MEMORY_BYTES_MIN, UNLOCKED_S, AuditFailed, database, scratch
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from router.audit.database import scratch
+with scratch(Path(sys.argv[1])) as directory:
+    (directory / "table").touch()
+    print(directory, flush=True)
+    time.sleep(60)
+"""
+
+
+def left(near: Path, name: str, age_s: float) -> Path:
+    """A directory with a file in it, both as old as that."""
+    directory = near / f".router-audit-{name}"
+    directory.mkdir()
+    (directory / "table").touch()
+    for path in (directory / "table", directory):
+        os.utime(path, (time.time() - age_s,) * 2)
+    return directory
+
+
+def test_a_directory_goes_when_whoever_used_it_was_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        theirs = Path(other.stdout.readline().strip())
+        with scratch(tmp_path) as ours, scratch(tmp_path):
+            assert ours.exists() and (theirs / "table").exists()
+        other.kill()
+        other.wait()
+        assert theirs.exists()
+    with scratch(tmp_path) as ours:
+        assert list(tmp_path.iterdir()) == [ours]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_lock_it_goes_after_a_day_without_change(tmp_path: Path) -> None:
+    old, young = left(tmp_path, "old", UNLOCKED_S + 60), left(tmp_path, "young", UNLOCKED_S - 60)
+    used = left(tmp_path, "used", UNLOCKED_S + 60)
+    os.utime(used / "table")
+    with scratch(tmp_path):
+        pass
+    assert (old.exists(), young.exists(), used.exists()) == (False, True, True)
+
+
+def test_what_only_has_such_a_name_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "lock").touch()
+    (tmp_path / ".router-audit-link").symlink_to(tmp_path / "mine")
+    (tmp_path / ".router-audit-file").touch()
+    left(tmp_path, "gone", 0).joinpath("lock").touch()
+    with scratch(tmp_path):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", ".router-audit-link", ".router-audit-file"}
+    assert (tmp_path / "mine" / "lock").exists()
+
+
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(AuditFailed, match=rf"the disk of {tmp_path} is full: .* with --out"), scratch(tmp_path):
+        Path("/dev/full").write_text("tail")
+    with pytest.raises(AuditFailed, match=rf"the disk of {tmp_path} is full: .* TMPDIR"), scratch():
+        Path("/dev/full").write_text("tail")
+    with (
+        pytest.raises(AuditFailed, match=rf"^the disk of {tmp_path} is full: .* with --out [^()]*$"),
+        database(MEMORY_BYTES_MIN, tmp_path) as tables,
+    ):
+        tables.run("COPY (SELECT 1) TO '/dev/full' (FORMAT csv, USE_TMP_FILE false)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_of_a_disk_are_told_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(AuditFailed, match="audit again"), database(MEMORY_BYTES_MIN, tmp_path) as tables:
+        tables.run("FROM read_csv('/nowhere/at/all.csv')")
+    with pytest.raises(PermissionError), scratch(tmp_path):
+        raise PermissionError(13, "Permission denied")

@@ -1,0 +1,153 @@
+"""`router why` on a node that does not run, whose store is gone, emptied or damaged beside a good log."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import Run, run_in, start_node, stop_node
+
+from router.core.crypto import SigningKey
+from router.core.text import key_text
+from router.disk.store import Store
+from router.disk.store_terms import StoreLimits
+
+DATA = Path("store", "data.mdb")
+SEALED_S = 20.0
+
+
+class Kept(NamedTuple):
+    """The home of a node that has stopped; a closed segment says that it took this message for bob, who is away."""
+
+    home: Path
+    message: str
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    home = tmp_path_factory.mktemp("stopped") / "home"
+    process, _ = start_node(home, "--set", "log.segment_s=1", "--verifiers", "0")
+    run = run_in(home)
+    try:
+        assert run("group", "new", "friends").exit_code == 0
+        assert run("sub", "friends", "--as", "bob", "--timeout", "0.3").exit_code == 5
+        message = json.loads(run("pub", "friends", "hello", "--json").stdout)["id"]
+        until = time.monotonic() + SEALED_S
+        while not any(message in path.read_text() for path in (home / "log").glob("events-*.jsonl")):
+            assert time.monotonic() < until, "the segment is not closed"
+            time.sleep(0.05)
+    finally:
+        assert stop_node(process) == 0
+    return Kept(home, message)
+
+
+@pytest.fixture
+def copy(kept: Kept, home: Path) -> Kept:
+    """To be spoilt."""
+    shutil.copytree(kept.home, home)
+    return Kept(home, kept.message)
+
+
+def take_away(data: Path) -> None:
+    shutil.rmtree(data.parent)
+
+
+def empty(data: Path) -> None:
+    os.truncate(data, 0)
+
+
+def overwrite(data: Path) -> None:
+    data.write_bytes(b"no database " * 1000)
+
+
+def spoil_pages(data: Path) -> None:
+    """All but the two first, which say where the others are."""
+    raw = data.read_bytes()
+    data.write_bytes(raw[:8192] + b"\xab" * (len(raw) - 8192))
+
+
+def begin_anew(data: Path) -> None:
+    data.unlink()
+    Store(data.parent, StoreLimits(), bytes(16)).close()
+
+
+def of_another(data: Path) -> None:
+    data.unlink()
+    store = Store(data.parent, StoreLimits(), bytes(16))
+    store.recover(SigningKey(b"x" * 32).public)
+    store.close()
+
+
+SPOILT: list[tuple[Callable[[Path], None], str]] = [
+    (take_away, "is not there"), (empty, "cannot be read: it is empty, of 0 bytes"),
+    (overwrite, "cannot be opened: it is damaged"), (spoil_pages, "cannot be opened: it is damaged"),
+    (begin_anew, "is new: no node has written to it"),
+    (of_another, f"belongs to another router, {key_text('addr', SigningKey(b'x' * 32).public)}"),
+]  # fmt: skip
+
+
+def test_with_its_store(router: Run, copy: Kept) -> None:
+    answer = json.loads(router("why", copy.message, "--json").stdout)
+    assert answer["states"] == {"queued": 1} and "store_problem" not in answer
+
+
+@pytest.mark.parametrize(("spoil", "said"), SPOILT)
+def test_without_a_store_the_log_answers(router: Run, copy: Kept, spoil: Callable[[Path], None], said: str) -> None:
+    """Twice the same: asking makes no store that the next one takes for good."""
+    spoil(copy.home / DATA)
+    for _ in range(2):
+        result = router("why", copy.message, "--json")
+        answer = json.loads(result.stdout)
+        assert result.exit_code == 0 and answer["states"] == {"pending": 1}
+        assert answer["store_problem"].startswith(f"{copy.home / DATA} {said}")
+        assert "; the log was read without it, and ends 20" in answer["store_problem"]
+        assert "move store/" not in answer["store_problem"], "nobody is about to start it"
+    text = router("why", copy.message).stdout
+    assert f"store       {copy.home / DATA} {said}" in text and "only the store could tell" in text
+    assert not any(word in text for word in ("never run", "unaccounted", "fault", "is away"))
+
+
+def test_what_is_not_in_that_log_may_be_newer(router: Run, copy: Kept) -> None:
+    empty(copy.home / DATA)
+    result = router("why", "abcd" * 5)
+    assert result.exit_code == 1 and f"begins with {'abcd' * 5} is in the log" in result.stderr
+    assert f"; {copy.home / DATA} cannot be read" in result.stderr
+    assert result.stderr.endswith("newer messages were not looked for\n")
+
+
+def test_what_a_crash_left_of_the_log_stays_if_no_store_can_make_it_again(router: Run, copy: Kept) -> None:
+    rest = copy.home / "log" / ".open-0000000000000099"
+    rest.write_bytes(b"the newest events\n")
+    before = sorted(path.name for path in rest.parent.iterdir())
+    empty(copy.home / DATA)
+    assert router("why", copy.message).exit_code == 0
+    assert sorted(path.name for path in rest.parent.iterdir()) == before
+    assert (copy.home / DATA).stat().st_size == 0
+
+
+def test_another_router_s_log_is_named_by_its_place(router: Run, copy: Kept) -> None:
+    take_away(copy.home / DATA)
+    (copy.home / "keys" / "node.key").unlink()
+    assert router("init").exit_code == 0
+    result = router("why", copy.message)
+    assert (
+        result.exit_code == 1 and f"Move {copy.home / 'log'} away" in result.stderr and "/tmp/tmp" not in result.stderr
+    )
+
+
+def test_neither_log_nor_store(router: Run, home: Path) -> None:
+    assert router("init").exit_code == 0
+    result = router("why", "abcd")
+    said = (
+        f"the node in {home} has no store, and its log no closed segment: it has never run, or they were taken away\n"
+    )
+    assert (result.exit_code, result.stderr) == (1, said)
+    (home / DATA).touch()
+    result = router("why", "abcd")
+    assert result.exit_code == 1 and f"{home / DATA} cannot be read" in result.stderr and "never" not in result.stderr

@@ -1,0 +1,102 @@
+"""`router why` for people: one spelling of a key, blocks under the clock of each router, prefixes as typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Run
+
+from router.cli.why import _tell_recipient
+from router.core.crypto import SigningKey
+from router.core.fate import Hop, Recipient
+from router.core.fate_json import Outcome, Report, followed, recipient_json
+from router.core.text import key_text
+from router.settings import config, keyring
+from router.settings.config_peers import AddPeer, Peer
+from router.settings.home import Home
+from router.settings.names import Names
+
+HERE = "0a" * 32
+CORE = SigningKey(b"c" * 32).public
+ADDRESS = key_text("addr", CORE)
+S = 1_000_000_000
+ACKED = Recipient(
+    CORE.hex(), "acked", None, (Hop(HERE, "forwarded", 6 * S), Hop(HERE, "acked", 7 * S)), 1, None,
+    f"nothing here: {CORE.hex()[:8]}… has taken custody",
+)  # fmt: skip
+TOLD = Report("", 3 * S, (
+    Outcome("delivered", None, 3, 5 * S), Outcome("queued", None, 2, 0), Outcome("delivered", None, 1, 4 * S, 1),
+))  # fmt: skip
+
+
+@pytest.fixture
+def names(router: Run, home: object) -> Names:
+    assert router("init").exit_code == 0
+    return Names.of(Home(str(home)))
+
+
+def told(one: Recipient, names: Names, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    _tell_recipient(json.loads(json.dumps(recipient_json(one))), HERE, names)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_one_router_alone_needs_no_heading(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(ACKED, names, capsys) == [
+        ADDRESS, "  acked, 1 attempt",
+        "  1970-01-01 00:00:06.000 UTC  forwarded", "  1970-01-01 00:00:07.000 UTC  acked",
+        f"  next: nothing here: {ADDRESS[:16]}… has taken custody",
+    ]  # fmt: skip
+
+
+def test_each_router_s_events_stand_under_its_own_clock(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(followed(ACKED, TOLD), names, capsys)[2:] == [
+        "  here, by this router's clock:",
+        "    1970-01-01 00:00:06.000 UTC  forwarded",
+        "    1970-01-01 00:00:07.000 UTC  acked",
+        f"  at {ADDRESS}, by its own clock:",
+        "    1970-01-01 00:00:03.000 UTC  accepted",
+        "    1970-01-01 00:00:05.000 UTC  delivered, 3 recipients, the last one then",
+        "    now                          queued, 2 recipients",
+        "  at routers behind it, each by its own clock:",
+        "    1970-01-01 00:00:04.000 UTC  delivered",
+        f"  next: nothing here: {ADDRESS[:16]}… has taken custody; of its recipients: 3 delivered, 2 queued; "
+        "of those at routers behind it: 1 delivered",
+    ]
+
+
+def test_who_did_not_answer_has_no_clock(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = told(followed(ACKED, Report("", problem="it is not connected now")), names, capsys)
+    assert lines[5:7] == [f"  at {ADDRESS}:", "    now                          unknown (it is not connected now)"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_key_with_a_name_goes_by_it(
+    router: Run, home: object, capsys: pytest.CaptureFixture[str], is_kept: bool
+) -> None:
+    """Of a neighbour, or of a key that is kept here and that the node knows nothing of."""
+    assert router("init").exit_code == 0
+    place, one = Home(str(home)), ACKED
+    if is_kept:
+        key = keyring.load_or_create(place, "core").public
+        one = Recipient(key.hex(), "queued", None, (), 0, None, f"waits for {key.hex()[:8]}…, who is away")
+    else:
+        key = CORE
+        config.edit_peers(place.config_path, AddPeer(Peer(address=CORE, name="core")))
+    lines = told(one, Names.of(place), capsys)
+    assert lines[0] == f"core ({key_text('addr', key)[:16]}…)"
+    assert lines[-1] in ("  next: waits for core, who is away", "  next: nothing here: core has taken custody")
+
+
+def test_a_prefix_that_fits_nothing_is_repeated_as_typed(at_node: Run) -> None:
+    """In the text form too, at any length: of its digits only a part may be wrong, and nothing else is said of it."""
+    assert at_node("group", "new", "typed").exit_code == 0
+    message = json.loads(at_node("pub", "typed", "hello", "--json").stdout)["id"]
+    text = key_text("msg", bytes.fromhex(message))
+    for length in range(24, 29):
+        assert at_node("why", text[:length]).exit_code == 0
+        wrong = text[: length - 1] + ("q" if text[length - 1] != "q" else "p")
+        result = at_node("why", wrong)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"no message whose id begins with {wrong} is in the log of this router")

@@ -1,0 +1,96 @@
+"""Signals end the audit's commands as Ctrl-C does, with nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROUTER
+
+from router.audit.sample import write_sample
+from router.cli.signals import SIGNALS, removing
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from router.cli.signals import removing
+with removing():
+    try:
+        print(flush=True)
+        time.sleep(60)
+    finally:
+        time.sleep(1)
+        Path(sys.argv[1]).unlink()
+"""
+
+
+def said(number: signal.Signals) -> str:
+    return f"ended by {number.name} before it was done: what it had begun is removed\n"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_code_is_the_signal_s(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "begun").touch()
+    command = [sys.executable, "-c", SLOW, str(tmp_path / "begun")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)  # as `timeout` does, which signals the process and its group
+        assert process.communicate(timeout=20) == ("", said(number))
+    assert process.returncode == 128 + number
+    assert not (tmp_path / "begun").exists()
+
+
+def test_what_is_ignored_stays_so_and_errors_pass() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with removing():
+            signal.raise_signal(signal.SIGHUP)
+        with pytest.raises(KeyError), removing():
+            raise KeyError
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_a_library_makes_of_an_interrupt_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, removing():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+    assert (ended.value.code, capsys.readouterr().err) == (143, said(signal.SIGTERM))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_audit_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    write_sample(tmp_path / "logs", 4, 5000, 3)
+    (tmp_path / "near").mkdir()
+    command = [*ROUTER, "audit", str(tmp_path / "logs"), "--out", str(tmp_path / "near" / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not list(tmp_path.glob("near/.router-audit-*/audit.duckdb")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(number)
+        assert process.communicate(timeout=20) == ("", said(number))
+    assert process.returncode == 128 + number
+    assert list((tmp_path / "near").iterdir()) == []
+
+
+def test_a_sample_leaves_nothing(tmp_path: Path) -> None:
+    command = [*ROUTER, "audit-sample", "--messages", "9000000", "--out", str(tmp_path / "new" / "out")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not list(tmp_path.glob("new/out/*/log/events-*")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=20)[1] == said(signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
