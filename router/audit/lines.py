@@ -16,8 +16,8 @@ from spark_analytics.schema import COLUMNS, COUNT_MAX, EPOCH_NS
 
 LINE_BYTES_MAX = 64 << 20
 """A longer line is not read; a router's are at most a few hundred KiB."""
-FILE_BYTES_PLAIN = 16 << 20
-"""Of a larger file it is worth to look how long its lines really are: DuckDB's buffers are as large."""
+LINE_BYTES = 16 << 20
+"""So long may a line be without a look at how long the file's lines really are: DuckDB's buffers are as large."""
 NEEDED = (
     "event", "seq", "n", "t", "mono", "boot", "kind", "source", "group", "signer", "destination", "peer", "first",
     "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "link", "depth",
@@ -75,10 +75,8 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
     if numbers:
         rows = [(number, router, False, 0) for router, number in numbers.items()]
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
-    unlike: list[str] = []
-    for group, line_bytes in _groups(_parts(evidence.files), sizes):
-        unlike += _read_readable(database, numbers, group, line_bytes)
-    return unlike
+    parts = _parts(evidence.files)
+    return _read_readable(database, numbers, parts, sizes) if parts else []
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:
@@ -95,39 +93,36 @@ def _parts(files: Iterable[File]) -> list[_Part]:
     return parts
 
 
-def _groups(parts: Iterable[_Part], sizes: Mapping[str, int]) -> list[tuple[list[_Part], int]]:
-    """Parts that are read together, and how long a line of them may be: ordinary files, and each large one."""
-    plain: list[_Part] = []
-    groups: list[tuple[list[_Part], int]] = []
-    for part in parts:
-        if sizes[part.file.path] <= FILE_BYTES_PLAIN:
-            plain.append(part)
-        else:
-            groups.append(([part], _line_bytes(part.file.path)))
-    if plain:
-        groups.append((plain, max(sizes[part.file.path] for part in plain)))
-    return groups
-
-
-def _line_bytes(path: str) -> int:
-    longest = longest_line(path)
-    if longest > LINE_BYTES_MAX:
-        raise AuditFailed(f"{path} has a line of {longest} bytes; at most {LINE_BYTES_MAX} can be read")
-    return longest
-
-
-def _read_readable(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
+def _read_readable(
+    database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
+) -> list[str]:
     """Read them; if a line cannot be, each half apart. Returns the files that are to blame."""
+    paths = sorted({part.file.path for part in parts})
+    line_bytes = min(LINE_BYTES, max(sizes[path] for path in paths))
     try:
         _read(database, numbers, parts, line_bytes)
     except _UNLIKE:
-        paths = sorted({part.file.path for part in parts})
         if len(paths) == 1:
-            return paths
+            return [] if _read_long(database, numbers, parts, line_bytes) else paths
         first = set(paths[: len(paths) // 2])
         halves = [part for part in parts if part.file.path in first], [p for p in parts if p.file.path not in first]
-        return [path for half in halves for path in _read_readable(database, numbers, half, line_bytes)]
+        return [path for half in halves for path in _read_readable(database, numbers, half, sizes)]
     return []
+
+
+def _read_long(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> bool:
+    """Whether the file can be read after all, because only its lines were too long."""
+    path = parts[0].file.path
+    longest = longest_line(path)
+    if longest > LINE_BYTES_MAX:
+        raise AuditFailed(f"{path} has a line of {longest} bytes; at most {LINE_BYTES_MAX} can be read")
+    if longest <= line_bytes:
+        return False
+    try:
+        _read(database, numbers, parts, longest)
+    except _UNLIKE:
+        return False
+    return True
 
 
 def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> None:
