@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ class Cost:
 
 def cost_of(command: list[str]) -> tuple[str, Cost]:
     """What the command printed, and what it cost."""
-    began, found = time.perf_counter(), Cost()
+    began, found, before = time.perf_counter(), Cost(), _reaped_s()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True) as process:
             spent: dict[int, float] = {}
@@ -56,12 +57,18 @@ def cost_of(command: list[str]) -> tuple[str, Cost]:
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
-        found.wall_s, found.cpu_s = time.perf_counter() - began, sum(spent.values())
+        found.wall_s, found.cpu_s = time.perf_counter() - began, max(sum(spent.values()), _reaped_s() - before)
         if process.returncode:
             errors.seek(0)
             raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}: {errors.read()[-500:]}")
         output.seek(0)
         return output.read(), found
+
+
+def _reaped_s() -> float:
+    """CPU seconds of all processes that ended and were waited for, by this one or by one that was."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tree(pid: int) -> list[int]:

@@ -49,7 +49,7 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] >= AWAY // 8
     assert found["queued"] == {"edge A": 0, "the core": 0, "edge B": 0}
     delayed, refused = found["why"]
-    assert delayed["about"] == "delayed" and "acked, " in delayed["text"] and "next: there: " in delayed["text"]
+    assert delayed["about"] == "delayed" and "acked, " in delayed["text"] and "has taken custody" in delayed["text"]
     assert refused["about"] == "refused" and "refused (no-route)" in refused["text"]
     audit = found["audit"]
     assert (audit["residual"], audit["unaccounted"], audit["unknown"]) == (0, 0, 0)

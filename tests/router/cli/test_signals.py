@@ -15,9 +15,10 @@ from router.audit.sample import write_sample
 from router.cli.signals import SIGNALS, removing
 
 SLOW = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from router.cli.signals import removing
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # These tests may run under nohup.
 with removing():
     try:
         print(flush=True)
