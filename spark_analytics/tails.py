@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import combinations
 
 from .chain import TWO_HISTORIES, Conflict
 from .footer import decode_line
@@ -24,9 +23,9 @@ class Tails:
 
     def leave_out(self, files: Sequence[Seen]) -> list[Problem]:
         """Tails that contradict a segment, which is signed, do not count."""
-        problems = []
+        problems, segments = [], _of("good", files)
         for tail in _of("tail", files):
-            for segment in _of("good", files):
+            for segment in segments:
                 if found := self._contradiction(tail, segment):
                     tail.status = "bad"
                     seq, line, _ = found
@@ -38,7 +37,7 @@ class Tails:
     def fork(self, files: Sequence[Seen]) -> list[Conflict]:
         """Tails that contradict each other: of two histories neither is signed, so none counts."""
         out = []
-        for one, other in combinations(_of("tail", files), 2):
+        for one, other in _overlapping(_of("tail", files)):
             if found := self._contradiction(one, other):
                 seq, _, _ = found
                 start = min(one.first, other.first)
@@ -63,6 +62,16 @@ class Tails:
             except OSError:
                 self._known[path] = {}  # It was read a moment ago; the engine will say that it has gone.
         return self._known[path]
+
+
+def _overlapping(files: Iterable[Seen]) -> Iterator[tuple[Seen, Seen]]:
+    """Pairs that tell of the same events: of many files that follow each other, none."""
+    ordered = sorted(files, key=lambda seen: (seen.first, seen.path))
+    for number, one in enumerate(ordered):
+        for other in (ordered[at] for at in range(number + 1, len(ordered))):
+            if other.first > one.last:
+                break
+            yield one, other
 
 
 def _of(status: str, files: Iterable[Seen]) -> list[Seen]:

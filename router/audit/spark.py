@@ -16,6 +16,7 @@ from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.engine import Report, Span
 from router.audit.java import ERRORS, java_home
 from router.audit.listing import Listing
+from router.audit.room import NO_ROOM
 from router.core.crypto import verify
 from spark_analytics.log_files import FileFacts
 from spark_analytics.page import render
@@ -156,10 +157,10 @@ def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> No
         for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, render(found))):
             (new / name).rename(directory / name)
             (new / name).write_text(text, "utf-8")
-        if out.exists():
-            out.rename(directory / "old")
-        new.rename(out)
+        publish.give_name(new, out, directory / "old")
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise  # `scratch` says so.
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
 
 
