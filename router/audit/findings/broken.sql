@@ -1,6 +1,6 @@
 SELECT routers.key AS router, keys.key AS recipient, id_text(ids, i) AS id
 FROM accepted_line
-JOIN (SELECT line, recipient, i FROM handover WHERE custody = 'broken') USING (line)
+JOIN (SELECT line, recipient, i FROM broken_handover) USING (line)
 JOIN routers USING (router)
 JOIN keys ON keys.id = recipient
 ORDER BY ALL

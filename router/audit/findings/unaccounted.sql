@@ -7,19 +7,20 @@ WITH lost AS (
     LIMIT 20
 ),
 messages AS (
-    SELECT line, recipient, i, i >> 5 AS block, (i & 31)::INTEGER AS bit
-    FROM (SELECT line, recipient, unnest(range(owed)) AS i FROM lost)
+    SELECT line, recipient, unnest(range(owed))::INTEGER AS i FROM lost
 ),
 ends AS (
-    SELECT line, recipient, block,
+    SELECT line, recipient, block, is_whole,
         delivered | acked | unconfirmed | refused | expired | dropped | evicted | flying AS mask
     FROM block SEMI JOIN lost USING (line, recipient)
 ),
 first_lost AS (
-    SELECT line, recipient, min(i) AS i
-    FROM messages LEFT JOIN ends USING (line, recipient, block)
-    WHERE mask IS NULL OR (mask >> bit) & 1 = 0
-    GROUP BY line, recipient
+    SELECT messages.line, messages.recipient, min(i) AS i
+    FROM messages
+    LEFT JOIN ends
+        ON ends.line = messages.line AND ends.recipient = messages.recipient AND is_of(i, block, is_whole)
+    WHERE mask IS NULL OR NOT has(mask, i, is_whole)
+    GROUP BY messages.line, messages.recipient
 )
 SELECT routers.key AS router, lost.parcel, recipients.key AS recipient, signers.key AS signer, unaccounted AS count,
     id_text(line.ids, first_lost.i) AS id

@@ -14,5 +14,8 @@ SELECT
     sum(pending)::BIGINT AS pending,
     sum(unaccounted)::BIGINT AS unaccounted,
     is_whole AND end_ns >= max(due_ns) + getvariable('grace_ns') AS judged
-FROM unit JOIN accepted USING (line) JOIN routers ON routers.router = unit.router JOIN log_end ON log_end.router = unit.router
+FROM each_unit unit
+JOIN accepted USING (line)
+JOIN routers ON routers.router = unit.router
+JOIN log_end ON log_end.router = unit.router
 GROUP BY key, unit.minute, is_whole, end_ns;

@@ -4,24 +4,23 @@ CREATE TABLE taker AS
 SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
 
 CREATE TABLE taken AS
-SELECT line, recipient, taker, block, acked & (~delivered) AS mask
+SELECT line, recipient, router, taker, t, block.n, block, is_whole, acked & (~delivered) AS mask
 FROM block
 JOIN taker USING (recipient)
 JOIN accepted USING (line)
 JOIN owed USING (line, recipient)
 WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
 
--- When a taker accepted a message first.
-CREATE TABLE accepted_there AS
-SELECT router, id_low(ids, i) AS low, id_high(ids, i) AS high, min(t) AS t
+CREATE VIEW taken_message AS
+SELECT line, recipient, router, taker, t, i, id_low(ids, i) AS low, id_high(ids, i) AS high
 FROM (
-    SELECT router, ids, t, unnest(range(n)) AS i
-    FROM accepted_line
-    WHERE router IN (SELECT taker FROM taken)
+    SELECT taken.*, ids, unnest(messages_of(block, taken.n, is_whole))::INTEGER AS i
+    FROM accepted_line JOIN taken USING (line)
 )
-GROUP BY ALL;
+WHERE has(mask, i, is_whole);
 
--- acked_t: when the parcel's last message was acknowledged.
+-- Of each parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: the taker's clock minus
+-- the router's, for the taker accepted after the router did, and before the router heard so.
 CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
@@ -29,52 +28,64 @@ WITH acks AS (
     WHERE event = 'acked' AND start < stop
     GROUP BY line, recipient
 ),
-messages AS (
-    SELECT line, router, recipient, taker, t, i, id_low(ids, i) AS low, id_high(ids, i) AS high
+there AS (
+    -- When a taker accepted a message first.
+    SELECT router, id_low(ids, i) AS low, id_high(ids, i) AS high, min(t) AS t
     FROM (
-        SELECT *, 32 * block + bit AS i
-        FROM (
-            SELECT line, accepted_line.router, recipient, taker, t, ids, block, mask, unnest(range(32)) AS bit
-            FROM accepted_line JOIN taken USING (line)
-        )
-        WHERE (mask >> bit::INTEGER) & 1 = 1
+        SELECT router, ids, t, unnest(range(n)) AS i
+        FROM accepted_line
+        WHERE router IN (SELECT taker FROM taken)
     )
+    GROUP BY ALL
 ),
 met AS (
-    SELECT here.*, acked_t, there.t AS there_t
-    FROM messages here
-    JOIN acks USING (line, recipient)
-    LEFT JOIN accepted_there there
-        ON there.router = here.taker AND there.low = here.low AND there.high = here.high
+    SELECT line, recipient, here.router, taker, here.t,
+        count(*) AS acked, count(there.t) AS followed, min(there.t) AS first_there_t, max(there.t) AS last_there_t
+    FROM taken_message here
+    LEFT JOIN there ON there.router = here.taker AND there.low = here.low AND there.high = here.high
+    GROUP BY ALL
 ),
--- The taker's clock minus the router's: it accepted after the router did, and before the router heard so.
 clock AS (
-    SELECT router, recipient, max(there_t - acked_t) AS lower_ns, min(there_t - t) AS upper_ns
-    FROM met
+    SELECT router, recipient, max(last_there_t - acked_t) AS lower_ns, min(first_there_t - t) AS upper_ns
+    FROM met JOIN acks USING (line, recipient)
     GROUP BY router, recipient
 )
 SELECT
-    line, met.router, met.recipient, i, met.t, acked_t, there_t, lower_ns, upper_ns,
-    CASE
-        WHEN there_t IS NOT NULL THEN 'followed'
-        -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement.
-        WHEN is_whole AND end_ns >= acked_t::HUGEINT + coalesce(greatest(lower_ns, upper_ns), 0)
-            AND (pruned_to = 0 OR start_ns <= met.t::HUGEINT + coalesce(least(lower_ns, upper_ns), 0)) THEN 'broken'
-        ELSE 'unknown'
-    END AS custody
+    line, met.router, met.recipient, taker, acked, followed, lower_ns, upper_ns,
+    -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement.
+    coalesce(
+        is_whole AND end_ns >= acked_t::HUGEINT + coalesce(greatest(lower_ns, upper_ns), 0)
+            AND (pruned_to = 0 OR start_ns <= met.t::HUGEINT + coalesce(least(lower_ns, upper_ns), 0)),
+        FALSE
+    ) AS is_known
 FROM met
+JOIN acks USING (line, recipient)
 JOIN clock USING (router, recipient)
 JOIN routers taker ON taker.router = met.taker
 LEFT JOIN log_end ON log_end.router = met.taker;
+
+-- The messages of which it is known that the taker did not accept them.
+CREATE TABLE broken_handover AS
+WITH lacking AS (
+    SELECT line, recipient, taker FROM handover WHERE is_known AND followed < acked
+)
+SELECT line, router, recipient, i
+FROM (SELECT * FROM taken_message SEMI JOIN lacking USING (line, recipient)) here
+ANTI JOIN (
+    SELECT router AS taker, id_low(ids, i) AS low, id_high(ids, i) AS high
+    FROM (
+        SELECT router, ids, unnest(range(n)) AS i FROM accepted_line WHERE router IN (SELECT taker FROM lacking)
+    )
+) there USING (taker, low, high);
 
 -- The recipient's clock minus the router's lies between lower_ns and upper_ns.
 CREATE TABLE custody AS
 SELECT
     routers.key AS router, keys.key AS recipient,
-    count(*) AS acked,
-    count(*) FILTER (custody = 'followed') AS followed,
-    count(*) FILTER (custody = 'broken') AS broken,
-    count(*) FILTER (custody = 'unknown') AS unknown,
+    sum(acked)::BIGINT AS acked,
+    sum(followed)::BIGINT AS followed,
+    coalesce(sum(acked - followed) FILTER (is_known), 0)::BIGINT AS broken,
+    coalesce(sum(acked - followed) FILTER (NOT is_known), 0)::BIGINT AS unknown,
     any_value(lower_ns) AS lower_ns,
     any_value(upper_ns) AS upper_ns
 FROM handover JOIN routers USING (router) JOIN keys ON keys.id = handover.recipient

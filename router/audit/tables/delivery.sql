@@ -1,18 +1,18 @@
 -- Each parcel and recipient: how many of its messages are in which state.
 -- A message with several ends has the first of: delivered acked unconfirmed refused expired dropped evicted.
-CREATE TABLE unit AS
+CREATE VIEW each_unit AS
 WITH counts AS NOT MATERIALIZED (
     SELECT
-        line, recipient, n,
-        bit_count(delivered) AS delivered,
-        bit_count(acked & (~delivered)) AS acked,
-        bit_count(unconfirmed & (~(delivered | acked))) AS unconfirmed,
-        bit_count(refused & (~(delivered | acked | unconfirmed))) AS refused,
-        bit_count(expired & (~(delivered | acked | unconfirmed | refused))) AS expired,
-        bit_count(dropped & (~(delivered | acked | unconfirmed | refused | expired))) AS dropped,
-        bit_count(evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) AS evicted,
-        bit_count(delivered | acked | unconfirmed | refused | expired | dropped | evicted) AS ended,
-        bit_count(
+        line, recipient, is_whole OR n <= 32 AS is_one,
+        each * bit_count(delivered) AS delivered,
+        each * bit_count(acked & (~delivered)) AS acked,
+        each * bit_count(unconfirmed & (~(delivered | acked))) AS unconfirmed,
+        each * bit_count(refused & (~(delivered | acked | unconfirmed))) AS refused,
+        each * bit_count(expired & (~(delivered | acked | unconfirmed | refused))) AS expired,
+        each * bit_count(dropped & (~(delivered | acked | unconfirmed | refused | expired))) AS dropped,
+        each * bit_count(evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) AS evicted,
+        each * bit_count(delivered | acked | unconfirmed | refused | expired | dropped | evicted) AS ended,
+        each * bit_count(
             (delivered & acked)
             | ((delivered | acked) & unconfirmed)
             | ((delivered | acked | unconfirmed) & refused)
@@ -20,20 +20,19 @@ WITH counts AS NOT MATERIALIZED (
             | ((delivered | acked | unconfirmed | refused | expired) & dropped)
             | ((delivered | acked | unconfirmed | refused | expired | dropped) & evicted)
         ) AS contradictions,
-        bit_count(
+        each * bit_count(
             flying & (~(delivered | acked | unconfirmed | refused | expired | dropped | evicted))
         ) AS flying,
-        bit_count(forwarded) AS forwarded,
+        each * bit_count(forwarded) AS forwarded,
         deliveries, forwards, deferred
-    FROM block
+    FROM (SELECT *, CASE WHEN is_whole THEN n ELSE 1 END AS each FROM block)
 ),
 states AS NOT MATERIALIZED (
-    -- Most parcels are one block.
-    SELECT * EXCLUDE (n) FROM counts WHERE n <= 32
+    SELECT * EXCLUDE (is_one) FROM counts WHERE is_one
     UNION ALL
-    SELECT line, recipient, sum(COLUMNS(* EXCLUDE (line, recipient, n)))::BIGINT
+    SELECT line, recipient, sum(COLUMNS(* EXCLUDE (line, recipient, is_one)))::BIGINT
     FROM counts
-    WHERE n > 32
+    WHERE NOT is_one
     GROUP BY line, recipient
 )
 SELECT
@@ -61,6 +60,15 @@ RIGHT JOIN owed USING (line, recipient)
 JOIN accepted USING (line)
 WHERE accepted.is_within;
 
+-- The same, but summed by the minute where every message has its end: `line` and `recipient` are of the others alone.
+CREATE TABLE unit AS
+SELECT router, minute, line, recipient, sum(COLUMNS(* EXCLUDE (router, minute, line, recipient, is_open)))::BIGINT
+FROM (
+    SELECT * REPLACE (CASE WHEN is_open THEN line END AS line, CASE WHEN is_open THEN recipient END AS recipient)
+    FROM (SELECT *, unknown > 0 OR pending > 0 OR unaccounted > 0 AS is_open FROM each_unit)
+)
+GROUP BY router, minute, line, recipient;
+
 CREATE VIEW delivery AS
 SELECT
     routers.key AS router, accepted.parcel, recipients.key AS recipient,
@@ -68,7 +76,7 @@ SELECT
     owed, delivered, acked, unconfirmed, refused, expired, dropped, evicted, unknown, pending, unaccounted,
     deliveries, forwards, forwarded, deferred, contradictions,
     due_ns, hole_first
-FROM unit
+FROM each_unit unit
 JOIN accepted USING (line)
 JOIN routers ON routers.router = accepted.router
 JOIN keys recipients ON recipients.id = unit.recipient

@@ -13,7 +13,7 @@ recipients AS (
     SELECT line, count(*) AS owed FROM owed GROUP BY line
 ),
 bits AS (
-    SELECT line, 32 * block + bit AS i,
+    SELECT line, i,
         sum((delivered >> bit) & 1) AS delivered,
         sum(((acked & (~delivered)) >> bit) & 1) AS acked,
         sum(((unconfirmed & (~(delivered | acked))) >> bit) & 1) AS unconfirmed,
@@ -26,17 +26,20 @@ bits AS (
         ) >> bit) & 1) AS flying,
         sum(((acked & (~delivered) & is_beyond) >> bit) & 1) AS beyond
     FROM (
-        SELECT block.*, unnest(range(32))::INTEGER AS bit,
-            CASE WHEN routers.router IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
-        FROM block
-        SEMI JOIN owed USING (line, recipient)
-        JOIN keys ON keys.id = block.recipient
-        LEFT JOIN routers ON routers.key = keys.key
+        SELECT *, bit_of(i, is_whole) AS bit
+        FROM (
+            SELECT block.*, unnest(messages_of(block, n, block.is_whole))::INTEGER AS i,
+                CASE WHEN routers.router IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
+            FROM block
+            SEMI JOIN owed USING (line, recipient)
+            JOIN keys ON keys.id = block.recipient
+            LEFT JOIN routers ON routers.key = keys.key
+        )
     )
     GROUP BY line, i
 ),
 handed AS (
-    SELECT line, i, count(*) AS broken FROM handover WHERE custody = 'broken' GROUP BY line, i
+    SELECT line, i, count(*) AS broken FROM broken_handover GROUP BY line, i
 ),
 judged AS (
     SELECT

@@ -12,7 +12,7 @@ delivered AS (
     SEMI JOIN again USING (router, low, high)
     JOIN block USING (line)
     JOIN owed USING (line, recipient)
-    WHERE block = i >> 5 AND (delivered >> (i & 31)::INTEGER) & 1 = 1
+    WHERE is_of(i, block, is_whole) AND has(delivered, i, is_whole)
     GROUP BY router, recipient, low, high
 )
 SELECT router, sum(times - 1)::BIGINT AS repeats

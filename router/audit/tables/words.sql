@@ -25,3 +25,10 @@ CREATE MACRO minute_of(t) AS (least(t, getvariable('as_of_ns')) // 60_000_000_00
 
 -- `least` would take a value that is not there for the greatest.
 CREATE MACRO at_most(value, most) AS CASE WHEN value > most THEN most ELSE value END;
+
+-- Of a row of `block`: whether message i of the parcel is one of its, all that are, the bit of one, whether it is set.
+CREATE MACRO is_of(i, block, is_whole) AS is_whole OR i >> 5 = block;
+CREATE MACRO messages_of(block, n, is_whole) AS
+    range(CASE WHEN is_whole THEN 0 ELSE 32 * block END, CASE WHEN is_whole THEN n ELSE least(n, 32 * block + 32) END);
+CREATE MACRO bit_of(i, is_whole) AS (CASE WHEN is_whole THEN 0 ELSE i & 31 END)::UINTEGER;
+CREATE MACRO has(mask, i, is_whole) AS (mask >> bit_of(i, is_whole)) & 1 = 1;
