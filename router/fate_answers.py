@@ -11,6 +11,8 @@ from router.core.id_prefix import TEXT, spelling
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Found
 
+CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
+
 
 def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
     """Of one message; `reports` are what the routers that took custody say, by their keys in hex."""
@@ -21,10 +23,12 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
         }  # fmt: skip
     else:
         answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
+    left_out = [CUT] if trace.is_cut else []
+    left_out += _not_searched(found)
     return {
         **answer, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
         "turned_away_times": len(trace.turned), "missing_events": [list(hole) for hole in trace.holes[:100]],
-        "complete": not (trace.is_cut or found.unsearched),
+        "complete": not left_out, "incomplete": "; ".join(left_out) or None,
     }  # fmt: skip
 
 
@@ -43,7 +47,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
         ids = [key_text("msg", row.identity) if is_text else row.identity.hex() for row in rows]
         said = ", ".join(one[: max(20 if is_text else 16, len(typed) + 2)] for one in ids)
         error = f"several message ids begin with {typed}: {said}{more}; give more of it"
-        return {"error": error, "candidates": [{"message": row.identity.hex(), "t": row.at_ns} for row in rows]}
+        return {"error": error}
     error = f"no message whose id begins with {typed} is in the log of this router"
     return {"error": f"{error}{_reach(found)}"}
 
@@ -53,6 +57,18 @@ def _reach(found: Found) -> str:
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
     if found.pruned_seq:
         said += f"; older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)"
+    return "; ".join([said, *_not_searched(found)])
+
+
+def _not_searched(found: Found) -> list[str]:
+    """What of the log has not been looked at, and why."""
+    said = []
     if found.unsearched:
-        said += f"; {found.unsearched} segments have no index yet and were not searched: ask again"
+        said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")
+    if found.unread:
+        said.append(
+            f"segments that are gone or damaged, and were not read: {found.unread} (`router audit` tells which)"
+        )
+    if found.is_behind:
+        said.append("the newest events wait in the store, for the disk takes no log now, and were not searched")
     return said

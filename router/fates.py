@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import trio
 
 from router.core.effects import Now
-from router.core.fate import Fate, Prospect, Trace, fate
+from router.core.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.fate_json import Report, concerns, decode_report, encode_report, report
 from router.core.id_prefix import IdPrefix, parse_prefix
 from router.core.inquiry import Inquiry
@@ -34,6 +34,7 @@ INDEXING_S = 5.0
 DEPTH_MAX = 4
 ASKED_MAX = 32
 PATIENCE_S = 1.0
+LOOKS_MAX = 5
 FOLLOW = "follow"
 NOT_PERMITTED = "its operator has not granted us `why`"
 NOT_YOURS = "it knows no such message from us"
@@ -42,6 +43,8 @@ NOT_CONNECTED = "it is not connected now"
 DAMAGED = "the event log cannot be read"
 MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
 BUSY = "it is busy with other questions; ask again"
+NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
+CHANGING = "changing now: it is no longer queued, and its end was written while the log was read; ask again"
 
 
 class Node(Protocol):
@@ -67,6 +70,15 @@ class Question:
     depth: int
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The `number`-th search of one question. `gone`: who was neither queued nor ended at the one before, of the
+    acceptance with that sequence number: the log was taken after that, so that only these are conclusive."""
+
+    number: int = 1
+    gone: frozenset[tuple[int, str]] = frozenset()
+
+
 class Fates:
     """Answers, asks, and waits for what others answer. At most `WAITING_MAX` questions are open."""
 
@@ -75,10 +87,10 @@ class Fates:
         self._ttl_s_max = ttl_s_max
         self._problems = problems
         self._node: Node | None = None
-        self._turn = trio.CapacityLimiter(1)
+        self.turn = trio.CapacityLimiter(1)
         self._open = 0
         self._asking: set[bytes] = set()  # neighbours with a question of theirs open here
-        self._awaited: dict[tuple[bytes, str], list[Callable[[Report], None]]] = {}
+        self._awaited: dict[tuple[str, str], set[Round]] = {}  # by the neighbour and the message, both as hex
 
     def __repr__(self) -> str:
         return f"<fates: {self._open} questions are open, {len(self._awaited)} asked of others>"
@@ -120,8 +132,8 @@ class Fates:
         """What nobody waits for is forgotten."""
         told = decode_report(text)
         if told is not None:
-            for tell in self._awaited.pop((neighbour, told.message), ()):
-                tell(told)
+            for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
+                round_.heard(neighbour.hex(), told)
 
     @property
     def _of(self) -> Node:
@@ -135,7 +147,7 @@ class Fates:
         self._open += 1
         if question.neighbour is not None:
             self._asking.add(question.neighbour)
-        self._of.nursery.start_soon(self._search, question, self._logbook.log(), False)
+        self._of.nursery.start_soon(self._search, question, self._logbook.log(), Look())
 
     def _answer(self, link: int, text: bytes) -> None:
         self._of.between(lambda now: self._of.router.answer(link, text, now))
@@ -148,17 +160,17 @@ class Fates:
 
     # -- searching -------------------------------------------------------------------------------------------
 
-    async def _search(self, question: Question, log: Log, again: bool) -> None:
+    async def _search(self, question: Question, log: Log, look: Look) -> None:
         try:
             found = await trio.to_thread.run_sync(
-                search, log, question.prefix, limiter=self._turn, abandon_on_cancel=True
+                search, log, question.prefix, limiter=self.turn, abandon_on_cancel=True
             )
         except (OSError, *MISREAD) as error:
             self._done(question, _error(question, f"{DAMAGED}: {error}"))
             return
-        self._of.between(partial(self._conclude, question, found, again))
+        self._of.between(partial(self._conclude, question, found, look))
 
-    def _conclude(self, question: Question, found: Found, again: bool, now: Now) -> None:
+    def _conclude(self, question: Question, found: Found, look: Look, now: Now) -> None:
         trace, asker = found.trace, question.neighbour
         if trace is None or (asker is not None and not concerns(trace, asker.hex())):
             self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.typed, found)))
@@ -168,10 +180,16 @@ class Fates:
         except MISREAD as error:
             self._done(question, _error(question, f"{DAMAGED}: {error}"))
             return
-        if whole is not None and not again and any(row.state == "unaccounted" for row in whole.recipients):
-            # It may have ended since the log was looked at.
-            self._of.nursery.start_soon(self._search, question, self._logbook.log(), True)
-            return
+        if whole is not None:
+            # They may have ended since the log was taken.
+            gone = frozenset(
+                (trace.accepted[-1].seq, row.recipient) for row in whole.recipients if row.state == UNACCOUNTED
+            )
+            if gone - look.gone and look.number < LOOKS_MAX:
+                again = Look(look.number + 1, gone)
+                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
+                return
+            whole = changing(whole, {key for _, key in gone - look.gone})
         round_ = Round(question, found, trace, whole)
         if whole is not None and question.depth:
             self._ask_further(round_, whole, now)
@@ -198,29 +216,35 @@ class Fates:
             retry_s=max(0.0, retry_at - now.mono_s) if retry_at else None,
             ahead=queue.total.messages if queue is not None else 0,
             is_dialled=neighbour is not None and bool(neighbour.urls) and not neighbour.blocked,
-            problem=self._problems().get(key, ""),
+            is_blocked=router.directory.is_blocked(key), problem=self._problems().get(key, ""),
         )  # fmt: skip
 
     # -- asking further --------------------------------------------------------------------------------------
 
     def _ask_further(self, round_: Round, whole: Fate, now: Now) -> None:
-        """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here."""
+        """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here. A router that has not
+        answered another question about this message is not asked again: its answer is for both."""
         inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
-        for hex_key in [row.recipient for row in whole.recipients if row.state == "acked"][:ASKED_MAX]:
-            key = bytes.fromhex(hex_key)
-            if self._of.router.ask(key, inquiry, now):
-                round_.missing.add(hex_key)
-                self._awaited.setdefault((key, whole.message), []).append(partial(round_.heard, hex_key))
+        keys = [row.recipient for row in whole.recipients if row.state == "acked"]
+        for key in keys[:ASKED_MAX]:
+            waiting = self._awaited.get((key, whole.message))
+            if waiting is not None or self._of.router.ask(bytes.fromhex(key), inquiry, now):
+                round_.missing.add(key)
+                self._awaited.setdefault((key, whole.message), set()).add(round_)
             else:
-                round_.reports[hex_key] = Report(whole.message, problem=NOT_CONNECTED)
+                round_.reports[key] = Report(whole.message, problem=NOT_CONNECTED)
+        round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
 
     async def _await(self, round_: Round) -> None:
         with trio.move_on_after(PATIENCE_S * (1 + round_.question.depth)):
             await round_.over.wait()
         message = round_.trace.identity.hex()
-        for hex_key in round_.missing:
-            self._awaited.pop((bytes.fromhex(hex_key), message), None)
-            round_.reports[hex_key] = Report(message, problem=NO_ANSWER)
+        for key in round_.missing:
+            waiting = self._awaited[key, message]
+            waiting.discard(round_)
+            if not waiting:
+                del self._awaited[key, message]
+            round_.reports[key] = Report(message, problem=NO_ANSWER)
         self._tell(round_)
 
     def _tell(self, round_: Round) -> None:
@@ -255,6 +279,12 @@ class Round:
         self.missing.discard(key)
         if not self.missing:
             self.over.set()
+
+
+def changing(whole: Fate, keys: set[str]) -> Fate:
+    """Of these recipients nothing is known for sure."""
+    rows = (replace(row, state="unknown", next=CHANGING) if row.recipient in keys else row for row in whole.recipients)
+    return replace(whole, recipients=tuple(rows)) if keys else whole
 
 
 def search(log: Log, prefix: IdPrefix) -> Found:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from router.connection import Measured, Outlet
+from router.core.codec import Malformed
 from router.core.crypto import PublicKey
 from router.core.effects import Now
 from router.core.events import Counts
 from router.core.inquiry import Inquiry
-from router.core.line import encode_line, rows
+from router.core.line import Line, encode_line, gap, rows
 from router.core.rights import OF_CLIENTS
 from router.core.router import Router
 from router.disk.store import Store
@@ -144,25 +145,26 @@ class Inquiries:
         """The events that no segment holds yet, as lines, from behind the sequence number `after` on; a part of them.
 
         `next_seq`: the one behind the last line told; `sealed_seq`: up to there segments hold the log. What is sealed
-        between two questions is in a segment by then, and is not told here.
+        between two questions is in a segment by then, and is not told here. What cannot be read is a gap, as it will be
+        in the segment.
         """
         if not after.isdecimal():
             return {"error": f"{after!r} is not a sequence number"}
         actor, sealed = self._actor, self._sealed_seq()
         me = bytes(actor.router.directory.me)
-        done, size, told = max(int(after), sealed), 0, list[str]()
-        while values := actor.store.log_values(done, LOG_VALUES, within=True):
-            began = done
-            for row in (row for _, value in values for row in rows(value, me)):
-                if row.seq + row.n - 1 <= done:
-                    continue
+        at = done = max(int(after), sealed)
+        size, told = 0, list[str]()
+        while values := actor.store.log_values(at, LOG_VALUES, within=True):
+            began = at
+            for row in _following(done, (value for _, value in values), me):
                 line = encode_line(row).decode()
                 size += len(json.dumps(line))
                 if size > LOG_BYTES_MAX and told:
                     return {"lines": told, "next_seq": done + 1, "sealed_seq": sealed, "more": True}
                 told.append(line)
                 done = row.seq + row.n - 1
-            if done == began:
+            at = max(done, values[-1][0])
+            if at == began:
                 break
         return {"lines": told, "next_seq": done + 1, "sealed_seq": sealed, "more": False}
 
@@ -184,3 +186,19 @@ class Inquiries:
         problem = self._reload()
         self._actor.reconfigured()
         return {"error": problem} if problem else {"reloaded": True}
+
+
+def _following(seq: int, values: Iterable[bytes], router: bytes) -> Iterator[Line]:
+    """The lines behind that sequence number, without one left out: of values that are none of the log's a gap."""
+    for value in values:
+        try:
+            found = rows(value, router)
+        except Malformed:  # The logbook has said so.
+            continue
+        for row in found:
+            end = row.seq + row.n - 1
+            if end > seq:
+                if row.seq > seq + 1:
+                    yield gap(seq + 1, row)
+                yield row
+                seq = end

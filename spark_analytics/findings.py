@@ -27,7 +27,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     lines = rows(named(tables.lines, tables.routers))
     minutes = [row["minute"] for row in lines]
     span = {"min_minute": min(minutes, default=None), "max_minute": max(minutes, default=None)}
-    step = summary.step_of(min(minutes), max(minutes)) if minutes else 1
+    windows = summary.windows_of(span["min_minute"], span["max_minute"], tables.span.as_of_ns)
+    step = windows.step
     custody = rows(tables.custody)
     distinct = rows(tables.distinct)
     outside = {row["router"]: row for row in rows(named(_outside(tables), tables.routers))}
@@ -43,8 +44,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
         **_windows(tables, step, totals),
         **_latencies(tables, step),
-        "queues": _queues(tables, step),
-        **_changes(tables, step),
+        "queues": _queues(tables, windows),
+        **_changes(tables, windows),
         **told(words),
         "configs": rows(_configs(tables)),
         "quality": _quality(words, outside),
@@ -154,17 +155,18 @@ def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
     }
 
 
-def _queues(tables: Tables, step: int) -> Rows:
+def _queues(tables: Tables, told: summary.Windows) -> Rows:
     """The queues that were longest at the end of a window."""
-    windows = queue_minute.by_window(tables.queues, step)
+    windows = queue_minute.by_window(tables.queues, told)
     most = windows.groupBy("router", "recipient").agg(F.max("open").alias("most"))
     longest = most.orderBy(F.desc("most"), "router", "recipient").limit(QUEUES_MAX)
     return rows(named(windows.join(F.broadcast(longest), ["router", "recipient"], "left_semi"), tables.routers))
 
 
-def _changes(tables: Tables, step: int) -> dict[str, Rows]:
+def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     changes = tables.changes
-    routes = changes.groupBy("router", _window(step), "event").agg(F.sum("changes").alias("count"))
+    routes = changes.groupBy("router", _window(told.step), "event").agg(F.sum("changes").alias("count"))
+    routes = routes.where(F.col("window").between(told.first, told.last))
     flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
     order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
     abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)

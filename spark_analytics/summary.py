@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .evidence import Evidence
 from .latency import percentile
@@ -67,6 +67,24 @@ _PASSED_ON = {  # As they are, in the order of these columns; a minus sign: the 
 }
 
 
+class Windows(NamedTuple):
+    """The windows of `step` minutes that are told of; what changed before the first counts in it, what later in the
+    last. `first`, `last`: minutes since 1970."""
+
+    step: int
+    first: int
+    last: int
+
+
+def windows_of(min_minute: int | None, max_minute: int | None, as_of_ns: int) -> Windows:
+    """From one before the first acceptance of the time asked for, to 120 after the last; without any, the last days."""
+    if min_minute is None or max_minute is None:
+        last = as_of_ns // MINUTE_NS // _DAY * _DAY
+        return Windows(_DAY, last - WINDOWS_MAX * _DAY, last)
+    step = step_of(min_minute, max_minute)
+    return Windows(step, min_minute // step * step - step, (max_minute // step + WINDOWS_MAX) * step)
+
+
 def step_of(min_minute: int, max_minute: int) -> int:
     """Minutes of one window, so that there are at most 120: one of a few round numbers, or whole days."""
     for step in _STEPS:
@@ -85,7 +103,8 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
     """
     found = {name: list(rows) for name, rows in findings.items()}
     span = next((row for row in found.get("span", ()) if row["min_minute"] is not None), None)
-    step = step_of(span["min_minute"], span["max_minute"]) if span else 1
+    first, last = (span["min_minute"], span["max_minute"]) if span else (None, None)
+    step = windows_of(first, last, as_of_ns).step
     by_router = _ordered(found.get("totals", ()), ("router",))
     sums = {name: sum(row[name] for row in by_router) for name in SUMS}
     distinct = next(iter(found.get("distinct", ())), {"messages": 0, "accepted_again": 0})

@@ -25,8 +25,8 @@ CONTENT_BYTES_MAX = 1 << 30
 NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
-    "log_end", "keys", "accepted", "owed", "piece", "block", "delivery", "hop_latency", "queue_minute", "route_change",
-    "abuse_hour", "custody", "accepted_id",
+    "log_end", "keys", "accepted", "accepted_id", "owed", "piece", "block", "delivery", "hop_latency", "queue_minute",
+    "route_change", "abuse_hour", "custody",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
 """So many routers have a bit each where messages are told apart."""
@@ -116,7 +116,7 @@ def _added_up(
         report("adding up", number / len(TABLES))
         tables.make(table)
     _count_messages(tables, len(evidence.logs))
-    return _findings(tables), evidence
+    return _findings(tables, span.as_of_ns), evidence
 
 
 def _content(path: str) -> bytes:
@@ -144,22 +144,15 @@ def _note_evidence(tables: Database, evidence: Evidence) -> None:
 
 def _count_messages(tables: Database, routers: int) -> None:
     """Different messages; where some were accepted again, also what was delivered again for that."""
-
-    def repeated() -> int:
-        [(count,)] = tables.connection.execute("SELECT accepted_again FROM distinct_id").fetchall()
-        return int(count)
-
-    if routers == 1:
-        tables.make("distinct_id_of_one")
-    if routers != 1 or repeated():
-        tables.make("distinct_id" if routers <= BITS_OF_ROUTERS else "distinct_id_of_many")
+    tables.make("distinct_id" if routers <= BITS_OF_ROUTERS else "distinct_id_of_many")
     tables.run("CREATE TABLE repeated_delivery (router INTEGER, repeats BIGINT)")
-    if repeated():
+    [(again,)] = tables.connection.execute("SELECT accepted_again FROM distinct_id").fetchall()
+    if again:
         tables.make("repeated_delivery")
 
 
-def _findings(tables: Database) -> dict[str, Sequence[dict[str, Any]]]:
+def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, Any]]]:
     span = tables.find("span")
-    first, last = span[0]["min_minute"], span[0]["max_minute"]
-    tables.let(step=1 if first is None else summary.step_of(first, last))
+    windows = summary.windows_of(span[0]["min_minute"], span[0]["max_minute"], as_of_ns)
+    tables.let(step=windows.step, first_window=windows.first, last_window=windows.last)
     return {"span": span} | {name: tables.find(name) for name in FINDINGS}

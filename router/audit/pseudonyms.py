@@ -23,7 +23,7 @@ WITHHELD = "withheld"
 _KEY, _ID = b"upsycle export key 1", b"upsycle export id 1"
 _HEX32 = re.compile(r"[0-9a-f]{64}")
 _WORDS = frozenset(("standing",))  # fields whose text is one of a few words
-_UNTOLD = frozenset(("head_digest",))  # of another log's file, which the export changes
+_UNTOLD = frozenset(("head_digest",))  # of another log's file: whoever writes that one anew knows its name
 
 
 class Pseudonyms:
@@ -40,17 +40,20 @@ class Pseudonyms:
 
     def signing_key(self, key: str) -> SigningKey:
         """What the log of this router is signed with under its name."""
-        return SigningKey(blake3(_KEY + bytes.fromhex(key), key=self._secret).digest())
+        return SigningKey(blake3(_KEY + _raw(key), key=self._secret).digest())
 
     def _key(self, key: str) -> str:
         return self.signing_key(key).public.hex()
 
     def id(self, one: str) -> str:
         """The name of a message, or of a digest."""
-        return blake3(_ID + bytes.fromhex(one), key=self._secret).hexdigest()
+        return blake3(_ID + _raw(one), key=self._secret).hexdigest()
 
     def line(self, row: Line) -> Line:
-        """The same event under the names. Text that a state event holds is withheld, unless it is a known word."""
+        """The same event under the names. Text that a state event holds is withheld, unless it is a known word.
+
+        `ValueError` if a column for keys or ids holds anything else.
+        """
         return replace(
             row, router=self._optional(row.router), source=self._optional(row.source), group=self._optional(row.group),
             signer=self._optional(row.signer), destination=self._optional(row.destination),
@@ -73,3 +76,9 @@ class Pseudonyms:
         if isinstance(value, int) or (name in _WORDS and isinstance(value, str)):
             return value
         return self.key(value) if isinstance(value, str) and _HEX32.fullmatch(value) else WITHHELD
+
+
+def _raw(one: str) -> bytes:
+    if not _HEX32.fullmatch(one):
+        raise ValueError(f"{one!r:.80} where a key or an id of 64 hex digits should be")
+    return bytes.fromhex(one)

@@ -12,13 +12,14 @@ import msgspec
 
 from router.audit.database import scratch
 from router.audit.listing import Listing, list_logs
+from router.client.held_home import asked_or_read
 from router.core.codec import Malformed
 from router.core.line import Line, decode_line, encode_lines, rows
 from router.core.segment import header
-from router.disk.store_file import UNREADABLE, unusable
+from router.disk.store_file import DATA, UNREADABLE, reading, unusable
 from router.disk.store_terms import StoreError
 from router.settings import keyring
-from router.settings.home import Home, HomeBusy
+from router.settings.home import Home
 from spark_analytics.log_files import Problem
 from spark_analytics.schema import role
 
@@ -59,12 +60,9 @@ def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
     The tail is taken first, so that what is sealed meanwhile is in one of both. Errors of the home, the store and of
     `ask` pass, and say what to do.
     """
-    try:
-        with home.lock():
-            lines = list(_stored(home))
-    except HomeBusy:
-        lines = list(_told(home, ask))
-    written = write_tails(lines, directory)
+    written = asked_or_read(
+        home, lambda: write_tails(_told(home, ask), directory), lambda: write_tails(_stored(home), directory)
+    )
     return [*([home.log_path] if _has_log(home) or not written else []), *written]
 
 
@@ -75,14 +73,16 @@ def _has_log(home: Home) -> bool:
 def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:
     """Files `tail-<first sequence number>.jsonl`, a new one wherever numbers are left out: they are in a segment."""
     paths: list[Path] = []
-    next_seq = 0
-    for line in lines:
-        if line.seq != next_seq:
-            paths.append(directory / f"tail-{line.seq:016d}.jsonl")
-            paths[-1].write_bytes(encode_lines([header(line, None)]))
-        with paths[-1].open("ab") as file:
+    next_seq = -1
+    with ExitStack() as opened:
+        for line in lines:
+            if line.seq != next_seq:
+                opened.close()
+                paths.append(directory / f"tail-{line.seq:016d}.jsonl")
+                file = opened.enter_context(paths[-1].open("wb"))
+                file.write(encode_lines([header(line, None)]))
             file.write(encode_lines([line]))
-        next_seq = line.seq + line.n
+            next_seq = line.seq + line.n
     return paths
 
 
@@ -101,13 +101,12 @@ def _told(home: Home, ask: Ask) -> Iterator[Line]:
 def _stored(home: Home) -> Iterator[Line]:
     """From the store of a stopped node, whose lock we hold."""
     path = home.store_path
-    if not (path / "data.mdb").exists():
+    if not (path / DATA).exists():
         return
     router = keyring.load(home, keyring.NODE).public
     try:
-        with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment, environment.begin() as txn:
-            log = environment.open_db(b"log", txn, create=False)
-            for _, value in txn.cursor(log):
+        with reading(path, "log") as log:
+            for _, value in log:
                 yield from rows(bytes(value), bytes(router))
     except lmdb.NotFoundError:
         return

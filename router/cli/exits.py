@@ -95,6 +95,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.client.journal import JournalError
     from router.core.application import SealError
     from router.core.text import BadText
+    from router.disk.eventlog import ForeignLog
     from router.disk.log_file import LogNotWritten
     from router.disk.store_terms import StoreError
     from router.service import UnknownService
@@ -109,7 +110,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((Refused, JoinRefused), Exit.REFUSED),
         ((NotAnswered,), Exit.TIMED_OUT),
         ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownName, UnknownService), Exit.USAGE),
-        ((HomeError, StoreError, ListenFailed, JournalError, LogNotWritten, SealError), Exit.FAILED),
+        ((HomeError, StoreError, ListenFailed, JournalError, ForeignLog, LogNotWritten, SealError), Exit.FAILED),
     )
 
 

@@ -6,24 +6,31 @@ Where the store is not there, or cannot be read, the closed segments of the log 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from router.cli.ask import ask
 from router.cli.exits import Exit, Failure
+from router.cli.signals import removing
+from router.client.held_home import asked_or_read
 from router.core.effects import Now
 from router.core.fate import Prospect, fate, time_text
 from router.core.id_prefix import parse_prefix
 from router.core.text import key_text
 from router.disk.eventlog import ForeignLog, Limits, Segments
-from router.disk.log_search import Found, Log, Search
+from router.disk.log_file import LogNotWritten
+from router.disk.log_search import Log, Search
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_file import DATA, owner
 from router.disk.store_terms import StoreError, StoreLimits
 from router.fate_answers import not_one, one
+from router.fates import DAMAGED, MISREAD
 from router.settings import config, keyring
 from router.settings.home import Home
 
@@ -31,43 +38,39 @@ ProspectOf = Callable[[str, int, int], Prospect]
 
 
 def why(home: Home, typed: str) -> dict[str, Any]:
-    """The same answer as a running node's, and `store_problem` where the log alone was judged; `HomeBusy` if a node has
-    begun to run. `typed`: the beginning of the id."""
+    """The same answer as a running node's, or its own if it has begun to run; with `store_problem` where the log alone
+    was judged. `HomeBusy` if somebody holds the home who cannot be asked. `typed`: the beginning of the id."""
     ttl_s_max = config.load(home.config_path)[0].limits.ttl_s_max
+    return asked_or_read(home, partial(ask, home, "why", typed), partial(_read, home, typed, ttl_s_max))
+
+
+def _read(home: Home, typed: str, ttl_s_max: int) -> dict[str, Any]:
     now = Now(time.time_ns(), time.monotonic_ns())
-    with home.lock():
-        try:
-            return _by_both(home, typed, now, ttl_s_max)
-        except StoreError as error:
-            return _by_log(home, typed, now, ttl_s_max, _cause(home, error))
+    try:
+        return _by_both(home, typed, now, ttl_s_max)
+    except StoreError as error:
+        return _by_log(home, typed, now, ttl_s_max, _cause(home, error))
 
 
 def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]:
     """`StoreError` if the store cannot be asked."""
     _check_store(home)
-    store = Store(home.store_path, StoreLimits(), bytes(16))
-    try:
-        segments = Segments(home.log_path, keyring.load(home, keyring.NODE), Limits())
-        logbook = Logbook(segments, store, 0, 0)
-        try:
-            logbook.catch_up(now)
-            found = Search(logbook.log()).find(parse_prefix(typed))
-        finally:
-            logbook.close()
-        return _answer(typed, found, partial(_prospect, store), now, ttl_s_max)
-    finally:
-        store.close()
+    with (
+        closing(Store(home.store_path, StoreLimits(), bytes(16))) as store,
+        _segments(home) as segments,
+        closing(Logbook(segments, store, 0, 0)) as logbook,
+    ):
+        logbook.catch_up(now)
+        return _answer(home, logbook.log(), typed, partial(_prospect, store), now, ttl_s_max)
 
 
 def _check_store(home: Home) -> None:
-    """`StoreError` if there is none, or one that says nothing of this node's queues. It is opened twice, for `owner`
-    needs a file that is as long as it should be."""
+    """`StoreError` if there is none, or one that says nothing of this node's queues."""
     file = home.store_path / DATA
     if not file.exists():
         raise StoreError(f"{file} is not there")
     if not file.stat().st_size:
         raise StoreError(f"{file} cannot be read: it is empty, of 0 bytes")
-    Store(home.store_path, StoreLimits(), bytes(16)).close()
     key = owner(home.store_path)
     if key is None:
         raise StoreError(f"{file} is new: no node has written to it")
@@ -83,29 +86,34 @@ def _cause(home: Home, error: StoreError) -> str:
 
 
 def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> dict[str, Any]:
-    with TemporaryDirectory() as directory:
-        view = Path(directory)
-        try:
-            segments = Segments(_linked(home.log_path, view), keyring.load(home, keyring.NODE), Limits())
-        except ForeignLog as error:
-            raise Failure(Exit.FAILED, str(error).replace(directory, str(home.log_path))) from None
+    with _segments(home) as segments:
         if not segments.last_sealed():
             raise Failure(Exit.FAILED, _nothing(home, problem))
-        found = Search(Log(segments.kept(), [], segments.pruned_seq)).find(parse_prefix(typed))
         end_ns = segments.newest_ns()
-    answer = _answer(typed, found, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
+        log = Log(segments.kept(), [], segments.pruned_seq)
+        answer = _answer(home, log, typed, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
     said = f"{problem}; the log was read without it, and ends {time_text(end_ns)}"
     if "error" in answer:
         return {**answer, "error": f"{answer['error']}; {said}: newer messages were not looked for"}
     return {**answer, "store_problem": f"{said}: what is newer, or still queued, cannot be told"}
 
 
-def _linked(log: Path, view: Path) -> Path:
-    """The log as links in another folder. `Segments` throws away what a crash left half-written, for it can be made
-    again from the store; without a store it cannot."""
-    for path in log.iterdir() if log.exists() else ():
-        (view / path.name).symlink_to(path)
-    return view
+@contextmanager
+def _segments(home: Home) -> Iterator[Segments]:
+    """The log's closed segments, as links in another folder. `Segments` throws away what a crash left half-written, for
+    it can be made again from the store; from one that is damaged, or gone, it cannot."""
+    with removing(), TemporaryDirectory() as view:
+        for path in home.log_path.iterdir() if home.log_path.exists() else ():
+            (Path(view) / path.name).symlink_to(path)
+        try:
+            segments = Segments(Path(view), keyring.load(home, keyring.NODE), Limits())
+        except ForeignLog as error:
+            raise Failure(Exit.FAILED, str(error).replace(view, str(home.log_path))) from None
+        except LogNotWritten as error:
+            said = str(error.__cause__).replace(view, str(home.log_path))
+            remedy = "mend its disk, or run this as the user it belongs to"
+            raise Failure(Exit.FAILED, f"the event log in {home.log_path} cannot be read: {said}; {remedy}") from None
+        yield segments
 
 
 def _nothing(home: Home, problem: str) -> str:
@@ -115,10 +123,17 @@ def _nothing(home: Home, problem: str) -> str:
     return f"{said}: it has never run, or they were taken away"
 
 
-def _answer(typed: str, found: Found, prospect_of: ProspectOf, now: Now, ttl_s_max: int) -> dict[str, Any]:
-    if found.trace is None:
-        return not_one(typed, found)
-    return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
+def _answer(home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int) -> dict[str, Any]:
+    """The closed segments are read at their place, where an index that is missing is made."""
+    prefix = parse_prefix(typed)
+    sealed = [replace(one, path=home.log_path / one.path.name) for one in log.sealed]
+    try:
+        found = Search(replace(log, sealed=sealed)).find(prefix)
+        if found.trace is None:
+            return not_one(typed, found)
+        return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
+    except (OSError, *MISREAD) as error:
+        return {"error": f"{DAMAGED}: {error}"}
 
 
 def _prospect(store: Store, recipient: str, first: int, index: int) -> Prospect:

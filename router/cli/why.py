@@ -13,7 +13,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, facts, group_text, note, say, say_json
 from router.cli.stopped import why as why_stopped
 from router.client.errors import NodeUnavailable
-from router.core.fate import short_key
+from router.core.fate import HOPS_MAX, short_key
 from router.core.id_prefix import parse_prefix
 from router.core.text import clean
 from router.settings.home import Home
@@ -65,8 +65,8 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows += _turned(answer, names)
     if answer.get("store_problem"):
         rows.append(("store", answer["store_problem"]))
-    if not answer["complete"]:
-        rows.append(("incomplete", "not all of the log was read; ask again"))
+    if answer.get("incomplete"):
+        rows.append(("incomplete", answer["incomplete"]))
     facts(rows)
     for one in answer["recipients"][:RECIPIENTS_SHOWN]:
         say()
@@ -109,6 +109,9 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
     attempts = f", {one['attempts']} attempts" if one["attempts"] != 1 else ", 1 attempt"
     say(click.style(f"{_who(one['recipient'], names)}", bold=True))
     say(f"  {one['state']}{reason}{attempts}")
+    if omitted := one.get("hops_omitted"):
+        half = HOPS_MAX // 2
+        say(f"  of the events here the first {half} and the last {half}; {omitted} between them are left out:")
     blocks = [(router, list(hops)) for router, hops in groupby(one["hops"], key=lambda hop: hop["router"])]
     is_alone = all(router == here for router, _ in blocks)
     for router, hops in blocks:

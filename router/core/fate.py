@@ -16,6 +16,7 @@ from .line import Line
 from .reasons import Reason
 
 ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted")
+UNACCOUNTED = "unaccounted"
 HOPS_MAX = 50
 REASONS = {one.word: one for one in Reason}
 SECOND_NS = 1_000_000_000
@@ -67,7 +68,7 @@ class Prospect:
     `is_owed`: it is in the store's queue, None if the store cannot be asked: then `log_end_ns` is the time of the
     newest event there is. `is_running`: the router is; `retry_s`: seconds until what was refused for now is sent
     again; `ahead`: messages in that queue; `is_dialled`: this router dials the recipient, it need not be waited for;
-    `problem`: why the last attempt failed.
+    `is_blocked`: the operator has shut it out; `problem`: why the last attempt failed.
     """
 
     name: str = ""
@@ -79,12 +80,14 @@ class Prospect:
     retry_s: float | None = None
     ahead: int = 0
     is_dialled: bool = False
+    is_blocked: bool = False
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Of one recipient. `until_s`: the Unix second at which the router gives up, of what has not ended."""
+    """Of one recipient. `until_s`: the Unix second at which the router gives up, of what has not ended.
+    `hops_omitted`: so many are left out in the middle of its router's hops, after `HOPS_MAX // 2`."""
 
     recipient: str
     state: str
@@ -93,14 +96,13 @@ class Recipient:
     attempts: int
     until_s: int | None = None
     next: str = ""
+    hops_omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Of one message that was accepted; `first` and `index`: of its parcel, and where in it.
-
-    `times`: how often, for after its expiry an id may come again; this is the last.
-    """
+    """Of one message that was accepted. `times`: how often, for after its expiry an id may come again; this is the
+    last."""
 
     message: str
     kind: str
@@ -109,8 +111,6 @@ class Fate:
     brought_by: str | None
     router: str
     accepted_ns: int
-    first: int
-    index: int
     times: int
     until_s: int
     recipients: tuple[Recipient, ...]
@@ -128,14 +128,14 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
     for line in trace.outward:
         if line.recipient in by_recipient and line.seq > row.seq and covers(line, arrival):
             by_recipient[line.recipient].append(line)
-    holes = tuple(one for one in trace.holes if one[0] > row.seq)
+    doubt = _doubt(trace, row.seq)
     recipients = tuple(
-        _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, holes, now_ns)
+        _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns)
         for one, lines in by_recipient.items()
     )
     return Fate(
         trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
-        row.router or "", row.t, row.first or 0, at, len(trace.accepted), until_s, recipients,
+        row.router or "", row.t, len(trace.accepted), until_s, recipients,
     )  # fmt: skip
 
 
@@ -144,14 +144,14 @@ def covers(line: Line, arrival: int) -> bool:
     return any(first <= arrival < first + count for first, count in line.ranges or ())
 
 
-def _hops(lines: Sequence[Line]) -> tuple[Hop, ...]:
-    """The first and the last, where there are many."""
-    hops = tuple(Hop(line.router or "", line.event, line.t, line.reason) for line in lines)
-    return hops if len(hops) <= HOPS_MAX else (*hops[: HOPS_MAX // 2], *hops[-HOPS_MAX // 2 :])
-
-
-def _attempts(lines: Sequence[Line]) -> int:
-    return sum(line.event == "forwarded" for line in lines)
+def _recipient(
+    key: str, state: str, reason: str | None, lines: Sequence[Line], until_s: int | None, said: str
+) -> Recipient:
+    """Of very many hops the first and the last."""
+    attempts, omitted = sum(line.event == "forwarded" for line in lines), max(0, len(lines) - HOPS_MAX)
+    told = (*lines[: HOPS_MAX // 2], *lines[-HOPS_MAX // 2 :]) if omitted else lines
+    hops = tuple(Hop(line.router or "", line.event, line.t, line.reason) for line in told)
+    return Recipient(key, state, reason, hops, attempts, until_s, said, omitted)
 
 
 def _ended(recipient: str, lines: Sequence[Line]) -> Recipient | None:
@@ -161,33 +161,41 @@ def _ended(recipient: str, lines: Sequence[Line]) -> Recipient | None:
         return None
     reason = ends[state].reason
     said = _after(state, reason, short_key(recipient))
-    return Recipient(recipient, state, reason, _hops(lines), _attempts(lines), None, said)
+    return _recipient(recipient, state, reason, lines, None, said)
 
 
 def _open(
-    recipient: str, lines: Sequence[Line], prospect: Prospect, until_s: int, holes: Sequence[Hole], now_ns: int
+    recipient: str, lines: Sequence[Line], prospect: Prospect, until_s: int, doubt: str, now_ns: int
 ) -> Recipient:
-    """What has no end in the log. What the store still owes is not lost with the log's holes."""
+    """What has no end in the log. What the store still owes is not lost with the log's holes. `doubt`: why an end may
+    have escaped, "" if none can."""
     reason = next((line.reason for line in reversed(lines) if line.reason), None)
     if prospect.is_owed:
         state = "in-flight" if prospect.in_flight else "queued"
         said = _before(prospect.name or short_key(recipient), prospect, reason, until_s, now_ns)
-    elif holes:
-        state, said = "unknown", f"cannot be known: {_missing(*holes[0])}"
+    elif doubt:
+        state, said = "unknown", f"cannot be known: {doubt}"
     elif prospect.is_owed is None:
         is_over = prospect.log_end_ns >= (until_s + OVER_S) * SECOND_NS
         is_in_flight = bool(lines) and lines[-1].event == "forwarded"
         state = "unknown" if is_over and not is_in_flight else "pending"
         said = _unasked(state == "unknown", until_s, now_ns)
     else:
-        state, said = "unaccounted", "nothing: it is not queued, and the log tells of no end; a fault, please report it"
-    return Recipient(recipient, state, reason, _hops(lines), _attempts(lines), until_s, said)
+        state, said = UNACCOUNTED, "nothing: it is not queued, and the log tells of no end; a fault, please report it"
+    return _recipient(recipient, state, reason, lines, until_s, said)
 
 
-def _missing(first: int, last: int) -> str:
+def _doubt(trace: Trace, seq: int) -> str:
+    """Why an end of what was accepted as that event may have escaped; "": none can."""
+    if trace.is_cut:
+        count = len(trace.accepted) + len(trace.turned) + len(trace.outward)
+        return f"the log tells more of it than the {count} lines that are read"
+    first, last = next((one for one in trace.holes if not one[1] or one[1] > seq), (0, 0))
+    if not first:
+        return ""
     if first == last:
-        return f"the event {first} is missing"
-    return f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing"
+        return f"the event {first} is missing or cannot be read"
+    return f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing or cannot be read"
 
 
 def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:
@@ -217,6 +225,9 @@ def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now
         end = "; its time is over, and it is about to end as expired"
     if not prospect.is_running:
         return f"waits for {name}, and for this router, which is stopped, to start again{end}"
+    if prospect.is_blocked:
+        said = f"{name} is blocked here (`router peer block`), and what waits for it is about to end as dropped"
+        return f"{said}; `router peer add` lets it in again, for what comes later"
     if prospect.in_flight:
         return f"{name} has it and has not settled it; if the connection breaks before that, it is sent again{end}"
     if prospect.is_connected and prospect.retry_s is not None:

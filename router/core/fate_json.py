@@ -47,7 +47,7 @@ def recipient_json(one: Recipient) -> dict[str, Any]:
     until = {} if one.until_s is None else {"until": time_text(one.until_s * SECOND_NS)}
     return {
         "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts, **until,
-        "next": one.next, "hops": [hop_json(hop) for hop in one.hops],
+        "next": one.next, "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
     }  # fmt: skip
 
 

@@ -18,10 +18,6 @@ class IdPrefix(NamedTuple):
     head: bytes
     bits: int
 
-    def __str__(self) -> str:
-        """Those of its hex digits that are whole."""
-        return self.head.hex()[: self.bits // 4]
-
     @property
     def whole(self) -> bytes:
         """Those of its bytes that are whole."""

@@ -39,7 +39,8 @@ _TAG_WORDS = ID_BYTES // TAG_BYTES
 class Columns(NamedTuple):
     """Of one segment. `places`: three numbers each, the file's offset, and the lengths of both columns before it.
 
-    `gaps`: first sequence number and count of each `log_gap` that misses some. `has_older`: lines of older routers are
+    `gaps`: first sequence number and count of what is missing: of each `log_gap`, and of lines that could not be read
+    when the index was made anew. `has_older`: lines of older routers are
     among them, that name no parcel.
     """
 
@@ -69,12 +70,14 @@ class Columns(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Lines of the log that lie in one file, under the first of these paths that is there, and their index."""
+    """Lines of the log that lie in the first `size` bytes of one file, under the first of these paths that is there,
+    and their index."""
 
     paths: tuple[Path, ...]
     first_seq: int
     last_seq: int
     min_t: int
+    size: int
     columns: Columns
 
 
@@ -178,9 +181,10 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
     return Columns(array(U64, parts[0]), parts[1], parts[2], array(U64, parts[3]), has_older)
 
 
-def make(segment: Path) -> Columns:
-    """From the segment's lines, read anew. A line that cannot be read is passed over; `OSError` if the file cannot."""
+def make(segment: Path, footer: Line) -> Columns:
+    """From the segment's lines, read anew. A line that cannot be read leaves a gap; `OSError` if the file cannot."""
     growing, rows, began, offset = Growing(), list[Line](), 0, 0
+    next_seq = footer.first_seq
     with segment.open("rb") as file:
         for data in file:
             if offset - began >= PLACE_BYTES:
@@ -188,10 +192,16 @@ def make(segment: Path) -> Columns:
                 rows, began = [], offset
             offset += len(data)
             try:
-                rows.append(decode_line(data))
+                row = decode_line(data)
             except ValueError:
                 continue
+            rows.append(row)
+            if row.seq > next_seq:
+                growing.note_gap(next_seq, row.seq - next_seq)
+            next_seq = max(next_seq, row.seq + row.n)
     growing.note_lines(began, rows)
+    if next_seq <= footer.last_seq:
+        growing.note_gap(next_seq, footer.last_seq + 1 - next_seq)
     return growing.columns()
 
 

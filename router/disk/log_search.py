@@ -1,7 +1,7 @@
 """Looks one message up in the event log, by the indexes beside its segments: kept segments and what has no name yet.
 
-It reads files and nothing else, so it may run in a thread beside the router that writes them. A segment that is pruned
-meanwhile counts as gone. Where an index is missing it is made, as long as the caller has patience.
+It reads files and nothing else, so it may run in a thread beside the router that writes them. What it cannot read, or
+what is pruned meanwhile, is a hole. Where an index is missing it is made, as long as the caller has patience.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Found:
     """`trace` of the one message; or several `candidates`, then at most `CANDIDATES_MAX` and one more.
 
     `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
-    index yet, and there was no time to make it.
+    index yet, and there was no time to make it; `unread`: of so many, lines were wanted that cannot be read.
+    `is_behind`: as of `Log`.
     """
 
     trace: Trace | None
@@ -56,6 +57,8 @@ class Found:
     since_ns: int
     pruned_seq: int
     unsearched: int
+    unread: int = 0
+    is_behind: bool = False
 
 
 class _Hit(NamedTuple):
@@ -71,7 +74,9 @@ class Search:
         self._log = log
         self._has_time = has_time
         self._unsearched: dict[int, Hole] = {}
+        self._unread: set[Hole] = set()
         self._gaps: set[Hole] = set()
+        self._is_cut = False
 
     def find(self, prefix: IdPrefix) -> Found:
         """Every line about the message whose id begins so, if there is one such id."""
@@ -83,7 +88,8 @@ class Search:
         first = [(one.footer.first_seq, one.footer.min_t) for one in sealed]
         first += [(one.first_seq, one.min_t) for one in unsealed]
         since = min(first, default=(0, 0))
-        return Found(trace, candidates, *since, self._log.pruned_seq, len(self._unsearched))
+        unread, log = len(self._unread), self._log
+        return Found(trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind)
 
     # -- by id -----------------------------------------------------------------------------------------------
 
@@ -102,16 +108,20 @@ class Search:
         hits: list[_Hit] = []
         for tag, places in list(tags.items())[: CANDIDATES_MAX + 1]:
             done: set[tuple[int, int]] = set()
+            self._is_cut |= few and len(places) > LINES_MAX
             for span, at in places[:LINES_MAX] if few else places[:1]:
                 start, stop = span.columns.lines_of_id(at)
                 if (span.first_seq, start) in done:
                     continue
                 done.add((span.first_seq, start))
                 hits += self._naming(span, start, stop, tag.hex(), prefix)
+        ids = {hit.identity for hit in hits}
+        if not few and len(ids) == 1:  # The others are gone meanwhile: of this one, every line.
+            return self._hits(IdPrefix(ids.pop(), 8 * ID_BYTES))
         return sorted({(hit.line.seq, hit.identity): hit for hit in hits}.values(), key=lambda hit: hit.line.seq)
 
     def _naming(self, span: Span, start: int, stop: int | None, tag: str, prefix: IdPrefix) -> Iterator[_Hit]:
-        for line in _lines(span, start, stop, (tag.encode(),)):
+        for line in self._lines(span, start, stop, (tag.encode(),)):
             ids = line.ids or ""
             at = ids.find(tag)
             while at >= 0:
@@ -127,9 +137,8 @@ class Search:
         accepted = [hit.line for hit in hits if hit.line.event == "accepted"]
         turned = tuple(hit.line for hit in hits if hit.line.event != "accepted")
         if not accepted:
-            return Trace(identity, (), turned, holes=self._holes())
+            return Trace(identity, (), turned, (), self._holes(), self._is_cut)
         outward: dict[int, Line] = {}
-        is_cut = False
         arrivals = [(row.first or 0) + (row.ids or "").index(identity.hex()) // DIGITS for row in accepted]
         parcels = {row.first or 0 for row in accepted}
         wanted = tuple(b'"parcel":%d,' % one for one in parcels)
@@ -140,17 +149,19 @@ class Search:
             if columns.has_older:
                 sought, words = parcels | of_older, (*wanted, b'"ranges":')
             for start, stop in columns.lines_of_parcels(sought):
-                if is_cut := len(outward) >= LINES_MAX:
+                if len(outward) >= LINES_MAX:
+                    self._is_cut = True
                     break
-                for line in _lines(span, start, stop, words):
+                for line in self._lines(span, start, stop, words):
                     if line.parcel is None or line.parcel in parcels:
                         outward.update({line.seq: line} if any(covers(line, one) for one in arrivals) else {})
         lines = tuple(outward[seq] for seq in sorted(outward))
-        return Trace(identity, tuple(accepted), turned, lines, self._holes(), is_cut)
+        return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut)
 
     def _holes(self) -> tuple[Hole, ...]:
-        """Sequence numbers without a line, oldest first: between segments, recorded by the log, or not searched."""
-        holes = [*self._gaps, *self._unsearched.values()]
+        """Sequence numbers without a line, oldest first: between segments, recorded by the log, not searched, or of
+        segments that cannot be read."""
+        holes = [*self._gaps, *self._unsearched.values(), *self._unread]
         following = self._log.pruned_seq + 1
         for one in self._log.sealed:
             if one.footer.first_seq > following:
@@ -169,7 +180,7 @@ class Search:
             last = one.footer.last_seq
             if last >= from_seq and (columns := self._columns(one)) is not None:
                 self._note_gaps(columns)
-                yield Span((one.path,), one.footer.first_seq, last, one.footer.min_t, columns)
+                yield Span((one.path,), one.footer.first_seq, last, one.footer.min_t, one.size, columns)
         for span in self._log.unsealed:
             if span.last_seq >= max(from_seq, last + 1):
                 self._note_gaps(span.columns)
@@ -186,24 +197,37 @@ class Search:
             if not self._has_time():
                 self._unsearched[one.footer.first_seq] = one.footer.first_seq, one.footer.last_seq
                 return None
-            with suppress(FileNotFoundError):  # Pruned meanwhile.
-                found = log_index.make(one.path)
-                with suppress(OSError):
-                    log_index.write(one.path, one.size, digest, found)
+            try:
+                found = log_index.make(one.path, one.footer)
+            except FileNotFoundError:
+                self._unread.add((one.footer.first_seq, one.footer.last_seq))
+                return None
+            with suppress(OSError):
+                log_index.write(one.path, one.size, digest, found)
         return found
 
+    def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
+        """The lines between these offsets that hold one of these words. All are decoded, for one that the disk has
+        spoilt may have lost its words."""
+        size = (span.size if stop is None else stop) - start
+        data = _read(span.paths, start, size)
+        is_whole = len(data) == size
+        for one in data.splitlines():
+            try:
+                line = decode_line(one)
+            except ValueError:
+                is_whole = False
+                continue
+            if any(word in one for word in wanted):
+                yield line
+        if not is_whole:
+            self._unread.add((span.first_seq, span.last_seq))
 
-def _lines(span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
-    """The lines between these offsets that hold one of these words; none if the file is gone."""
-    for data in _read(span.paths, start, stop).splitlines():
-        if any(word in data for word in wanted):
-            with suppress(ValueError):
-                yield decode_line(data)
 
-
-def _read(paths: Iterable[Path], start: int, stop: int | None) -> bytes:
+def _read(paths: Iterable[Path], start: int, size: int) -> bytes:
+    """Less if the file is shorter, nothing if it is gone."""
     for path in paths:
         with suppress(FileNotFoundError), path.open("rb") as file:
             file.seek(start)
-            return file.read() if stop is None else file.read(stop - start)
+            return file.read(size)
     return b""

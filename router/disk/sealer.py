@@ -14,18 +14,17 @@ from router.core.line import Line, encode_lines, event_rows, gap
 from router.core.segment import Tally, file_name, header, sign
 from router.disk.eventlog import OPEN, Segments
 from router.disk.log_file import finish, not_written, open_private, throw_away
-from router.disk.log_index import Columns, Growing, Span
+from router.disk.log_index import Growing, Span
 
 
 class Closing:
     """A segment that has all its lines: what is left is for the disk, and may be left to a thread."""
 
-    def __init__(self, segments: Segments, file: BinaryIO, draft: Path, footer: Line, columns: Columns) -> None:
+    def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: Span) -> None:
         self._segments = segments
         self._file = file
-        self.draft = draft
         self.footer = footer
-        self.columns = columns
+        self.span = span
         self.is_done = False
 
     def write(self) -> None:
@@ -34,7 +33,7 @@ class Closing:
         try:
             self._file.write(footer_bytes)
             finish(self._file)
-            self._segments.adopt(self.draft, self.footer, footer_bytes, self.columns)
+            self._segments.adopt(self.span.paths[0], self.footer, footer_bytes, self.span.columns)
             self.is_done = True
         except OSError as error:
             raise not_written(self._segments.directory, error) from error
@@ -42,7 +41,7 @@ class Closing:
             self.forget()
 
     def forget(self) -> None:
-        throw_away(self._file, self.draft)
+        throw_away(self._file, self.span.paths[0])
 
 
 class Sealer:
@@ -124,7 +123,7 @@ class Sealer:
             self._flush()
             unsigned = self._tally.footer(self._router.hex(), self._segments.predecessor())
             footer = sign(unsigned, self._segments.key)
-            self._closing = Closing(self._segments, self._file, self._draft, footer, self._index.columns())
+            self._closing = Closing(self._segments, self._file, footer, self._span())
             self._file = None
         return self._closing
 
@@ -155,18 +154,17 @@ class Sealer:
 
     def unsealed(self) -> list[Span]:
         """What has no name yet, as it stands, oldest first: at most one segment being closed and the open one."""
-        found = []
-        closing = self._closing
-        if closing is not None:
-            footer = closing.footer
-            name = self._segments.directory / file_name(footer.first_seq)
-            found.append(Span((closing.draft, name), footer.first_seq, footer.last_seq, footer.min_t, closing.columns))
+        found = [] if self._closing is None else [self._closing.span]
         if self._file is not None:
             self._flush()
-            tally = self._tally
-            columns = self._index.columns()
-            found.append(Span((self._draft,), tally.first_seq, tally.next_seq - 1, tally.min_t, columns))
+            found.append(self._span())
         return found
+
+    def _span(self) -> Span:
+        """The open segment as it stands, under the name that it has and the one that it will get."""
+        tally = self._tally
+        paths = self._draft, self._segments.directory / file_name(tally.first_seq)
+        return Span(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())
 
     def _flush(self) -> None:
         assert self._file is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import EIO, ENOSPC
 from functools import wraps
 from pathlib import Path
@@ -96,14 +97,23 @@ def owner(path: Path) -> bytes | None:
     try:
         if not (path / DATA).exists() or not (path / DATA).stat().st_size:
             return None
-        with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment, environment.begin() as txn:
-            meta = environment.open_db(b"meta", txn, create=False)
-            said = txn.get(b"store", db=meta)
+        with reading(path, "meta") as meta:
+            said = meta.get(b"store")
             return bytes(cbor2.loads(said)[1]) if said else None
     except lmdb.NotFoundError:
         return None
     except (lmdb.Error, OSError, ValueError, *UNREADABLE) as error:
         raise unusable(path, "cannot be opened", error) from None
+
+
+@contextmanager
+def reading(path: Path, name: str) -> Iterator[Any]:
+    """A cursor over one database of the store in the folder `path`. Errors of LMDB pass; `NotFoundError`: there is no
+    database of that name."""
+    with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment:
+        _make_readable(environment, path)
+        with environment.begin() as txn:
+            yield txn.cursor(environment.open_db(name.encode(), txn, create=False))
 
 
 def in_words(
@@ -129,7 +139,9 @@ def _map_bytes(path: Path, limits: StoreLimits) -> int:
 
 
 def _make_readable(environment: Any, path: Path) -> None:
-    """A file that was cut short gets empty pages, which are an error to read; beyond its end would be a bus error."""
+    """A file that was cut short gets empty pages, which are an error to read; beyond its end would be a bus error.
+
+    A good one may be short, too: pages at the end that one transaction took and freed again are never written."""
     data = path / DATA
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     if data.stat().st_size < needed:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import is_event
 from spark_analytics.schema import ENDS
+from spark_analytics.summary import Windows
 
 
 def queues(waits: DataFrame, unit_windows: DataFrame) -> DataFrame:
@@ -37,9 +38,9 @@ def queue_minute(queues: DataFrame, routers: DataFrame) -> DataFrame:
     return named(queues, routers).select("router", "recipient", "minute", "added", "ended", "open", "depth_max")
 
 
-def by_window(queues: DataFrame, step: int) -> DataFrame:
-    """The queues by windows of `step` minutes; `open` at the end of a window."""
-    window = F.expr(f"minute div {step}L * {step}L")
+def by_window(queues: DataFrame, told: Windows) -> DataFrame:
+    """The queues by windows; `open` at the end of a window."""
+    window = F.expr(f"greatest({told.first}L, least({told.last}L, minute div {told.step}L * {told.step}L))")
     return queues.withColumn("window", window).groupBy("router", "recipient", "window").agg(
         F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max_by("open", "minute").alias("open"),
         F.max("depth_max").alias("depth_max"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from router.core.fate import Trace
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Candidate, Found
-from router.fate_answers import not_one
+from router.fate_answers import not_one, one
 
 IDS = [b"\x3f\x9a" + bytes([number]) * 30 for number in range(1, CANDIDATES_MAX + 2)]
 TEXTS = [key_text("msg", one) for one in IDS]
@@ -34,5 +35,27 @@ def test_several_in_the_text_form() -> None:
 
 
 def test_of_very_many_the_first() -> None:
-    answer = not_one("3f9a", Found(None, tuple(Candidate(one, 5) for one in IDS), 0, 0, 0, 0))
-    assert "and more; give" in answer["error"] and len(answer["candidates"]) == CANDIDATES_MAX
+    told = said("3f9a", *IDS)
+    assert told.endswith(f"{IDS[CANDIDATES_MAX - 1].hex()[:16]} and more; give more of it")
+
+
+def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_something_is() -> None:
+    found = Found(None, (), 5, 10**18, 4, 2, 1, is_behind=True)
+    told = not_one("3f9a", found)["error"]
+    reasons = (
+        "2 segments have no index yet and were not searched: ask again; "
+        "segments that are gone or damaged, and were not read: 1 (`router audit` tells which); "
+        "the newest events wait in the store, for the disk takes no log now, and were not searched"
+    )
+    assert told.endswith(f"are no longer kept (log.keep_s, log.keep_bytes); {reasons}")
+    answer = one(found, Trace(IDS[0]), None, {})
+    assert (answer["complete"], answer["incomplete"]) == (False, reasons)
+    whole = Found(None, (), 5, 10**18, 4, 0)
+    assert (one(whole, Trace(IDS[0]), None, {})["complete"], one(whole, Trace(IDS[0]), None, {})["incomplete"]) == (
+        True, None,
+    )  # fmt: skip
+
+
+def test_that_asking_again_helps_is_said_only_where_it_does() -> None:
+    answer = one(Found(None, (), 5, 10**18, 4, 0), Trace(IDS[0], is_cut=True), None, {})
+    assert not answer["complete"] and "tells more" in answer["incomplete"] and "again" not in answer["incomplete"]

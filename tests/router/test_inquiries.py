@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import lmdb
 import pytest
 from log_samples import outward
 from store_samples import KEYS, WALL_S, accepted, parcel
 
 from router.core.effects import Changes
+from router.core.events import encode_events
 from router.core.inquiry import Inquiry
 from router.core.line import lines
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
-from router.inquiries import ANSWER_BYTES_MAX, LOG_BYTES_MAX, Inquiries
+from router.inquiries import ANSWER_BYTES_MAX, LOG_BYTES_MAX, LOG_VALUES, Inquiries
 
 
 @pytest.fixture
@@ -73,6 +76,23 @@ def test_what_segments_hold_is_not_told(store: Store) -> None:
     assert (found["next_seq"], found["sealed_seq"]) == (7, 3)
     assert asked(store, 5, sealed=3)["lines"] == all_lines(store)[5:]
     assert asked(store, 99)["lines"] == []
+
+
+def test_what_cannot_be_read_is_the_gap_that_the_log_will_show(tmp_path: Path) -> None:
+    """More spoilt values than are read at a time, between two good ones and behind the last."""
+    first, *spoilt, last = [encode_events([outward(9)], seq, bytes(16)) for seq in range(1, LOG_VALUES + 4)]
+    values = [first, *(b"rubbish" for _ in spoilt), last, b"rubbish"]
+    with lmdb.open(str(tmp_path), max_dbs=1, lock=False) as env, env.begin(write=True, db=env.open_db(b"log")) as txn:
+        for seq, value in enumerate(values, 1):
+            txn.put(seq.to_bytes(8, "big"), value)
+    with closing(Store(tmp_path, StoreLimits(), bytes(16))) as store:
+        found = asked(store, 0)
+    told = [json.loads(line) for line in found.pop("lines")]
+    assert [(one["event"], one["seq"], one["n"]) for one in told] == [
+        ("delivered", 1, 1), ("log_gap", 2, len(spoilt)), ("delivered", len(spoilt) + 2, 1),
+    ]  # fmt: skip
+    assert told[1]["fields"] == {"missing": len(spoilt)}
+    assert found == {"next_seq": len(spoilt) + 3, "sealed_seq": 0, "more": False}
 
 
 def test_no_sequence_number(store: Store) -> None:

@@ -1,6 +1,7 @@
 """From the tables of an engine and the evidence to the summary, by value, whatever order the rows come in."""
 
 import json
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from spark_analytics.evidence import Evidence, File, Hole, Log
 from spark_analytics.latency import bucket
 from spark_analytics.log_files import Problem
 from spark_analytics.schema import STATES
-from spark_analytics.summary import WINDOWS_MAX, build, step_of
+from spark_analytics.summary import WINDOWS_MAX, Windows, build, step_of, windows_of
 
 A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
 DAY = 1440
@@ -52,6 +53,15 @@ def test_windows_are_of_a_round_number_of_minutes(minutes: int, step: int) -> No
 def test_there_are_never_more_than_120_windows(start: int, minutes: int) -> None:
     step = step_of(start, start + minutes)
     assert (start + minutes) // step - start // step + 1 <= WINDOWS_MAX
+
+
+def test_windows_reach_from_before_the_first_acceptance_to_long_after_the_last() -> None:
+    assert windows_of(1003, 1249, AS_OF) == Windows(step=5, first=995, last=1245 + 120 * 5)
+
+
+def test_where_nothing_was_accepted_windows_are_the_last_days() -> None:
+    today = AS_OF // 10**9 // 60 // DAY * DAY
+    assert windows_of(None, None, AS_OF) == Windows(DAY, today - 120 * DAY, today)
 
 
 # -- the balance ------------------------------------------------------------------------------------------
@@ -163,9 +173,11 @@ def test_a_queue_is_told_of_after_what_was_accepted_in_the_time_asked_for() -> N
         for at, many in ((1, 5), (2, 6))
     ]
     configs = [{"router": A, "fields": {"queue_messages_max": "1000"}}]
-    for span in ([{"min_minute": None, "max_minute": None}], [{"min_minute": START - 9, "max_minute": START - 5}]):
-        [one] = summary(span=span, queues=rows, configs=configs)["queues"]
-        assert one["full_in_s"] == 994 * 120 // 6
+    for first, last, full_in_s in ((START - 9, START - 5, 994 * 120 // 6), (None, None, 994 * (DAY + 1) * 60 // 6)):
+        [one] = summary(span=[{"min_minute": first, "max_minute": last}], queues=deepcopy(rows), configs=configs)[
+            "queues"
+        ]
+        assert one["full_in_s"] == full_in_s
 
 
 def test_a_queue_says_what_is_known_of_it() -> None:

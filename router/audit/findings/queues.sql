@@ -1,6 +1,9 @@
 -- The 50 queues that were longest at the end of a window.
 WITH windows AS (
-    SELECT router, recipient, minute // getvariable('step') * getvariable('step') AS "window",
+    SELECT router, recipient,
+        greatest(getvariable('first_window'), least(
+            getvariable('last_window'), minute // getvariable('step') * getvariable('step')
+        )) AS "window",
         sum(added)::BIGINT AS added, sum(ended)::BIGINT AS ended, arg_max(open, minute) AS open,
         max(depth_max) AS depth_max
     FROM queue

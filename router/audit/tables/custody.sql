@@ -12,12 +12,9 @@ JOIN owed USING (line, recipient)
 WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
 
 CREATE VIEW taken_message AS
-SELECT line, recipient, router, taker, t, i, id_low(ids, i) AS low, id_high(ids, i) AS high
-FROM (
-    SELECT taken.*, ids, unnest(messages_of(block, taken.n, is_whole))::INTEGER AS i
-    FROM accepted_line JOIN taken USING (line)
-)
-WHERE has(mask, i, is_whole);
+SELECT taken.line, recipient, taken.router, taker, taken.t, i, low, high
+FROM accepted_id JOIN taken USING (line)
+WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole);
 
 -- Of each parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: the taker's clock minus
 -- the router's, for the taker accepted after the router did, and before the router heard so.
@@ -30,13 +27,10 @@ WITH acks AS (
 ),
 there AS (
     -- When a taker accepted a message first.
-    SELECT router, id_low(ids, i) AS low, id_high(ids, i) AS high, min(t) AS t
-    FROM (
-        SELECT router, ids, t, unnest(range(n)) AS i
-        FROM accepted_line
-        WHERE router IN (SELECT taker FROM taken)
-    )
-    GROUP BY ALL
+    SELECT router, low, high, min(t) AS t
+    FROM accepted_id
+    WHERE router IN (SELECT taker FROM taken)
+    GROUP BY router, low, high
 ),
 met AS (
     SELECT line, recipient, here.router, taker, here.t,
@@ -72,10 +66,7 @@ WITH lacking AS (
 SELECT line, router, recipient, i
 FROM (SELECT * FROM taken_message SEMI JOIN lacking USING (line, recipient)) here
 ANTI JOIN (
-    SELECT router AS taker, id_low(ids, i) AS low, id_high(ids, i) AS high
-    FROM (
-        SELECT router, ids, unnest(range(n)) AS i FROM accepted_line WHERE router IN (SELECT taker FROM lacking)
-    )
+    SELECT router AS taker, low, high FROM accepted_id WHERE router IN (SELECT taker FROM lacking)
 ) there USING (taker, low, high);
 
 -- The recipient's clock minus the router's lies between lower_ns and upper_ns.

@@ -3,12 +3,13 @@ INSERT INTO repeated_delivery
 WITH again AS (
     SELECT router, low, high
     FROM accepted_id
+    WHERE is_within
     GROUP BY router, low, high
     HAVING count(*) > 1
 ),
 delivered AS (
     SELECT router, recipient, low, high, count(*) AS times
-    FROM accepted_id
+    FROM (SELECT * FROM accepted_id WHERE is_within)
     SEMI JOIN again USING (router, low, high)
     JOIN block USING (line)
     JOIN owed USING (line, recipient)

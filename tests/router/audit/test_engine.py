@@ -271,6 +271,23 @@ def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
     assert states(found) == {"owed": 8, "delivered": 3, "unaccounted": 5}
 
 
+def test_what_is_told_by_the_minute_of_a_short_time_in_a_long_log_is_bounded(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(5), at=0)
+    for day in range(300):
+        log.accepted(10 + day, [10 + day], at=day * 86_400 + 120)
+        log.outward("delivered", [(10 + day, 1)], at=day * 86_400 + 300, parcel=10 + day)
+        log.state("route_add", day * 86_400 + 300, destination=APP, neighbour=OTHER_APP)
+    log.outward("delivered", [(1, 5)], at=300 * 86_400)
+    since_ns, minute = START + 100 * 86_400 * SECOND, START // MINUTE + 100 * 1440
+    directory, last = log.write(tmp_path), minute + 2 + 120
+    found = audited(directory, at=301 * 86_400, since_ns=since_ns, until_ns=since_ns + 600 * SECOND)
+    [queue] = found["queues"]
+    told = [(row["window"], row["added"], row["ended"], row["open"]) for row in queue["windows"]]
+    assert told == [(minute + 1, 105, 100, 5), (minute + 2, 1, 0, 6), (minute + 5, 0, 1, 5), (last, 199, 204, 0)]
+    assert [(row["window"], row["count"]) for row in found["routes"]] == [(minute + 5, 1)]
+
+
 def test_lines_count_for_the_router_that_signed_the_file(tmp_path: Path) -> None:
     log = Log(B)
     log.state("start")

@@ -59,3 +59,10 @@ def test_no_key_and_no_id_is_left(keys: list[bytes]) -> None:
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes, not 3"):
         Pseudonyms(b"abc")
+
+
+@pytest.mark.parametrize("text", ["bob", "ab", KEY.replace("1", "A"), KEY + "11", f"{KEY}\n"])
+def test_what_is_no_key_has_no_name(text: str) -> None:
+    for name in (NAMES.key, NAMES.id):
+        with pytest.raises(ValueError, match="where a key or an id of 64 hex digits should be"):
+            name(text)

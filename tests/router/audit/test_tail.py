@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,16 @@ def test_the_segments_of_a_node_with_a_damaged_store_are_audited(home: Home, tmp
         assert problem.startswith(f"{home.store_path}: the newest events are not known: the store in")
 
 
+def test_a_store_that_was_cut_short_is_a_sentence(home: Home) -> None:
+    """In a process of its own: reading beyond the end of the file would end it with a bus error."""
+    store(home, *(encode_events([accepted(9)], 1 + 9 * number, BOOT) for number in range(200)))
+    os.truncate(home.store_path / "data.mdb", 3 * 4096)
+    command = [sys.executable, "-m", "router", "audit", str(home.path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1)
+    assert ran.stderr.startswith(f"the store in {home.store_path} cannot be read: it is damaged (")
+
+
 def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Path) -> None:
     value = encode_events([State(4, 5, "start", ()), accepted(3), outward()], 1, BOOT)
     texts = [encode_line(row).decode() for row in rows(value, bytes(keyring.load(home, keyring.NODE).public))]
@@ -88,6 +101,21 @@ def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Pa
     with home.lock():
         paths = node_paths(home, tmp_path, lambda home, word, argument: answers[argument] if word == "log" else None)
     assert [log["last"] for log in audited(*paths)["logs"]] == [5]
+
+
+def test_what_a_running_node_tells_is_written_as_it_comes(home: Home, tmp_path: Path) -> None:
+    values = [rows(encode_events([outward()] * 100, seq, BOOT), bytes(32)) for seq in (1, 101)]
+    parts = [[encode_line(row).decode() for row in part] for part in values]
+
+    def ask(home: Home, word: str, argument: str) -> Any:
+        if argument == "0":
+            return {"lines": parts[0], "next_seq": 101, "sealed_seq": 0, "more": True}
+        assert (tmp_path / "tail-0000000000000001.jsonl").stat().st_size > 0
+        return {"lines": parts[1], "next_seq": 201, "sealed_seq": 0, "more": False}
+
+    with home.lock():
+        [path] = node_paths(home, tmp_path, ask)
+    assert path.read_text().splitlines()[1:] == parts[0] + parts[1]
 
 
 def test_what_was_sealed_meanwhile_is_left_to_the_segment(tmp_path: Path) -> None:

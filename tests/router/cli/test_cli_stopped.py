@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+import lmdb
 import pytest
 from conftest import Run, run_in, start_node, stop_node
 
+from router.client import held_home
 from router.core.crypto import SigningKey
 from router.core.text import key_text
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
+from router.settings import keyring
+from router.settings.home import Home
 
 DATA = Path("store", "data.mdb")
 SEALED_S = 20.0
@@ -138,6 +144,88 @@ def test_another_router_s_log_is_named_by_its_place(router: Run, copy: Kept) -> 
     result = router("why", copy.message)
     assert (
         result.exit_code == 1 and f"Move {copy.home / 'log'} away" in result.stderr and "/tmp/tmp" not in result.stderr
+    )
+
+
+def empty_table(data: Path, name: bytes) -> None:
+    """Its first page, to which the last 8 bytes of its entry point: that is noticed when it is read, not when the store
+    is opened."""
+    with lmdb.open(str(data.parent), lock=False, readonly=True) as environment, environment.begin() as txn:
+        page, size = int.from_bytes((txn.get(name) or b"")[-8:], "little"), environment.stat()["psize"]
+    with data.open("r+b") as file:
+        file.seek(page * size)
+        file.write(bytes(size))
+
+
+@pytest.mark.parametrize("name", [b"log", b"queues"])
+def test_a_store_whose_damage_shows_only_when_it_is_read(router: Run, copy: Kept, name: bytes) -> None:
+    rest = copy.home / "log" / ".open-0000000000000099"
+    rest.write_bytes(b"the newest events\n")
+    empty_table(copy.home / DATA, name)
+    Store(copy.home / "store", StoreLimits(), bytes(16)).close()
+    answer = json.loads(router("why", copy.message, "--json").stdout)
+    assert answer["states"] == {"pending": 1}
+    assert answer["store_problem"].startswith(f"{copy.home / DATA} failed: it is damaged")
+    assert rest.read_bytes() == b"the newest events\n", "the store cannot make it again"
+
+
+def test_an_index_that_is_missing_is_made_once(router: Run, copy: Kept) -> None:
+    names = sorted(path.name for path in (copy.home / "log").iterdir())
+    for path in (copy.home / "log").glob(".index-*"):
+        path.unlink()
+    assert router("why", copy.message).exit_code == 0
+    assert sorted(path.name for path in (copy.home / "log").iterdir()) == names
+
+
+def test_another_router_s_log_beside_a_good_store(router: Run, copy: Kept) -> None:
+    data = copy.home / DATA
+    data.unlink()
+    (copy.home / "keys" / "node.key").unlink()
+    assert router("init").exit_code == 0
+    mine = keyring.load(Home(copy.home), keyring.NODE).public
+    with closing(Store(data.parent, StoreLimits(), bytes(16))) as store:
+        store.recover(mine)
+    for command in (("why", copy.message), ("serve",)):
+        result = router(*command)
+        assert result.exit_code == 1 and len(result.stderr.splitlines()) == 1
+        assert "belongs to the log of the router" in result.stderr
+        assert f"Move {copy.home / 'log'} away, or use the home that this key belongs to" in result.stderr
+
+
+@pytest.mark.parametrize("spoil", [None, take_away])
+def test_lines_that_the_disk_has_spoilt(router: Run, copy: Kept, spoil: Callable[[Path], None] | None) -> None:
+    for path in (copy.home / "log").glob("events-*.jsonl"):
+        path.write_text(
+            re.sub(r'"expiries":\[(\d+)\]', lambda found: f'"expiries":[{" " * len(found[1])}]', path.read_text())
+        )
+    if spoil is not None:
+        spoil(copy.home / DATA)
+    result = router("why", copy.message)
+    assert result.exit_code == 1 and result.stderr.startswith("the event log cannot be read: ")
+    assert ("; the log was read without it" in result.stderr) == (spoil is not None)
+
+
+def test_a_log_that_cannot_be_opened_is_named_by_its_place(router: Run, copy: Kept) -> None:
+    pruned = copy.home / "log" / "pruned.jsonl"
+    pruned.mkdir()
+    take_away(copy.home / DATA)
+    result = router("why", copy.message)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        f"the event log in {copy.home / 'log'} cannot be read: [Errno 21] Is a directory: '{pruned}'; mend"
+    )
+
+
+@pytest.mark.parametrize("command", ["why", "audit"])
+def test_a_home_that_another_command_reads(
+    router: Run, copy: Kept, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_home, "PATIENCE_S", 0.0)
+    with Home(copy.home).lock():
+        result = router(command, copy.message if command == "why" else str(copy.home))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        f"the home {copy.home} is in use by pid {os.getpid()} (a node that starts or stops,"
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from conftest import Run
 
-from router.cli.why import _tell_recipient
+from router.cli.why import _tell, _tell_recipient
 from router.core.crypto import SigningKey
-from router.core.fate import Hop, Recipient
+from router.core.fate import Hop, Recipient, Trace
 from router.core.fate_json import Outcome, Report, followed, recipient_json
 from router.core.text import key_text
+from router.disk.log_search import Found
+from router.fate_answers import one as answer_of
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
@@ -48,6 +51,21 @@ def test_one_router_alone_needs_no_heading(names: Names, capsys: pytest.CaptureF
         "  1970-01-01 00:00:06.000 UTC  forwarded", "  1970-01-01 00:00:07.000 UTC  acked",
         f"  next: nothing here: {ADDRESS[:16]}… has taken custody",
     ]  # fmt: skip
+
+
+def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    for found, said in ((Found(None, (), 1, 1, 0, 0, 3), "were not read: 3"), (Found(None, (), 1, 1, 0, 0), "")):
+        _tell(answer_of(found, Trace(CORE), None, {}), names)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "incomplete" in line]
+        assert [said in line for line in lines] == [True] * bool(said)
+
+
+def test_how_many_events_are_left_out_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = told(replace(ACKED, attempts=300, hops_omitted=550), names, capsys)
+    assert lines[1:3] == [
+        "  acked, 300 attempts",
+        "  of the events here the first 25 and the last 25; 550 between them are left out:",
+    ]
 
 
 def test_each_router_s_events_stand_under_its_own_clock(names: Names, capsys: pytest.CaptureFixture[str]) -> None:

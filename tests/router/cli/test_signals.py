@@ -24,7 +24,8 @@ with removing():
         print(flush=True)
         time.sleep(60)
     finally:
-        time.sleep(1)
+        print(flush=True)
+        sys.stdin.readline()
         Path(sys.argv[1]).unlink()
 """
 
@@ -37,13 +38,13 @@ def said(number: signal.Signals) -> str:
 def test_the_code_is_the_signal_s(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "begun").touch()
     command = [sys.executable, "-c", SLOW, str(tmp_path / "begun")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(number)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGTERM)  # as `timeout` does, which signals the process and its group
-        assert process.communicate(timeout=20) == ("", said(number))
+        for again in (number, signal.SIGTERM):  # as `timeout` does, which signals the process and its group
+            process.stdout.readline()
+            process.send_signal(again)
+        assert process.communicate("\n", timeout=20) == ("", said(number))
     assert process.returncode == 128 + number
     assert not (tmp_path / "begun").exists()
 

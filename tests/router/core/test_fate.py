@@ -17,6 +17,7 @@ S = 1_000_000_000
 AT_S = 1_900_000_000
 NOW_NS = (AT_S + 20) * S
 WEEK_S = 7 * 86_400
+GONE = "are missing or cannot be read"
 
 
 def accepted(*recipients: str, seq: int = 100, first: int = 40, ttl: int = 60) -> Line:
@@ -61,7 +62,7 @@ def test_the_message_itself() -> None:
     found = fate(Trace(IDS[2], (accepted(), accepted(BOB, ALICE, seq=200))), lambda *_: Prospect(), NOW_NS, WEEK_S)
     assert isinstance(found, Fate)
     assert (found.message, found.kind, found.signer, found.brought_by) == (IDS[2].hex(), "multicast", GROUP, PETER)
-    assert (found.accepted_ns, found.first, found.index, found.times) == (AT_S * S, 40, 2, 2)
+    assert (found.accepted_ns, found.times) == (AT_S * S, 2)
     assert found.until_s == AT_S + 60
     assert [(one.recipient, one.state) for one in found.recipients] == [(BOB, "queued"), (ALICE, "queued")]
 
@@ -125,6 +126,15 @@ def test_what_is_next(facts: dict[str, object], said: str) -> None:
     assert one.state == ("in-flight" if "in_flight" in facts else "queued")
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_for_who_is_blocked_nothing_waits(is_connected: bool) -> None:
+    one = told(prospect=is_so(is_blocked=True, is_connected=is_connected, is_dialled=True))
+    assert one.next == (
+        "bob is blocked here (`router peer block`), and what waits for it is about to end as dropped; "
+        "`router peer add` lets it in again, for what comes later"
+    )
+
+
 def test_past_its_time() -> None:
     one = told(now_ns=(AT_S + 60) * S)
     assert one.next.endswith("its time is over, and it is about to end as expired")
@@ -137,10 +147,27 @@ def test_the_reason_of_the_last_deferral() -> None:
 
 def test_a_hole_after_the_acceptance_makes_it_unknown() -> None:
     one = told(outward("forwarded", 103), holes=((7, 9), (104, 110), (200, 0)), prospect=is_so(is_owed=False))
-    assert (one.state, one.next) == ("unknown", "cannot be known: the events 104 to 110 are missing")
-    assert told(holes=((7, 9),)).state == "queued", "a hole before it does not matter"
+    assert (one.state, one.next) == ("unknown", f"cannot be known: the events 104 to 110 {GONE}")
+    assert told(holes=((7, 99),), prospect=is_so(is_owed=False)).state == "unaccounted", "what is before it is nothing"
     end = told(holes=((120, 0),), prospect=is_so(is_owed=False)).next
-    assert end == "cannot be known: the events 120 and all later ones are missing"
+    assert end == f"cannot be known: the events 120 and all later ones {GONE}"
+
+
+def test_a_hole_may_begin_before_the_acceptance_and_end_after_it() -> None:
+    one = told(holes=((90, 110),), prospect=is_so(is_owed=False))
+    assert (one.state, one.next) == ("unknown", f"cannot be known: the events 90 to 110 {GONE}")
+
+
+def test_where_the_log_tells_more_than_is_read_no_fault_is_claimed() -> None:
+    lines = (outward("forwarded", 103), outward("delivered", 104, ALICE))
+    trace = Trace(IDS[1], (accepted(BOB, ALICE),), (), lines, is_cut=True)
+    found = fate(trace, is_so(is_owed=False), NOW_NS, WEEK_S)
+    assert found is not None
+    [bob, alice] = found.recipients
+    said = "cannot be known: the log tells more of it than the 3 lines that are read"
+    assert (bob.state, bob.next, alice.state) == ("unknown", said, "delivered")
+    queued = fate(trace, is_so(), NOW_NS, WEEK_S)
+    assert queued is not None and queued.recipients[0].state == "queued"
 
 
 def test_what_the_store_still_owes_is_not_lost_with_the_log() -> None:
@@ -149,7 +176,7 @@ def test_what_the_store_still_owes_is_not_lost_with_the_log() -> None:
 
 def test_one_missing_event() -> None:
     one = told(holes=((104, 104),), prospect=is_so(is_owed=False))
-    assert one.next == "cannot be known: the event 104 is missing"
+    assert one.next == "cannot be known: the event 104 is missing or cannot be read"
 
 
 def without_store(*lines: Line, log_end_s: int, holes: tuple[tuple[int, int], ...] = (), now_s: int = 20) -> Recipient:
@@ -179,7 +206,7 @@ def test_without_a_store_what_was_handed_over_may_be_in_flight() -> None:
 def test_without_a_store_ends_and_holes_count_as_ever() -> None:
     assert without_store(outward("delivered", 103), log_end_s=1000).state == "delivered"
     one = without_store(log_end_s=10, holes=((104, 110),))
-    assert (one.state, one.next) == ("unknown", "cannot be known: the events 104 to 110 are missing")
+    assert (one.state, one.next) == ("unknown", f"cannot be known: the events 104 to 110 {GONE}")
 
 
 def test_neither_ended_nor_queued_is_a_fault() -> None:
@@ -190,7 +217,8 @@ def test_neither_ended_nor_queued_is_a_fault() -> None:
 def test_of_many_hops_the_first_and_the_last() -> None:
     lines = [outward("forwarded" if seq % 2 else "deferred", seq) for seq in range(101, 101 + 3 * HOPS_MAX)]
     one = told(*lines)
-    assert len(one.hops) == HOPS_MAX and one.attempts == 3 * HOPS_MAX // 2
+    assert len(one.hops) == HOPS_MAX and one.attempts == 3 * HOPS_MAX // 2 and one.hops_omitted == 2 * HOPS_MAX
+    assert told(*lines[:HOPS_MAX]).hops_omitted == 0
     assert (one.hops[0].at_ns, one.hops[-1].at_ns) == (lines[0].t, lines[-1].t)
 
 

@@ -23,11 +23,13 @@ from router.core.fate_json import (
     fate_json,
     followed,
     hop_json,
+    recipient_json,
     report,
     summary,
     turned_json,
 )
 from router.core.line import Line
+from router.core.text import clean
 
 CDDL = Validator(Path(__file__).parents[3] / "cddl" / "inquiry.cddl")
 CARA = "0c" * 32
@@ -124,10 +126,39 @@ def test_what_is_no_report(text: bytes) -> None:
     assert decode_report(text) is None
 
 
-@given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
+WORDS = st.text(max_size=50)
+GOOD = st.integers(0, (1 << 63) - 1)
+NUMBERS = GOOD | GOOD | GOOD | GOOD | st.integers() | st.booleans() | st.floats(allow_nan=False)
+ROWS = st.tuples(WORDS, st.none() | WORDS, NUMBERS, NUMBERS, NUMBERS) | st.lists(NUMBERS | WORDS, max_size=6)
+SAID = st.fixed_dictionaries(
+    {"message": WORDS, "accepted_ns": NUMBERS, "outcomes": st.lists(ROWS, max_size=4), "problem": WORDS}
+)
+
+
+@given(st.binary(max_size=80) | SAID.map(lambda said: json.dumps({"why": said}).encode()))
 def test_any_bytes_are_a_report_or_none(text: bytes) -> None:
-    decode_report(text)
-    decode_report(b'{"why":' + text + b"}")
+    """What is taken for one is bounded, may be shown on a terminal, and stays the same when it is passed on."""
+    told = decode_report(text)
+    if told is None:
+        return
+    assert decode_report(encode_report(told)) == told and len(told.message) <= 64
+    assert clean(told.problem) == told.problem
+    numbers = [told.accepted_ns, *(number for one in told.outcomes for number in (one.count, one.at_ns, one.beyond))]
+    assert all(type(number) is int and number >> 63 == 0 for number in numbers)
+    for one in told.outcomes:
+        assert clean(one.state, 40) == one.state and (one.reason is None or clean(one.reason, 40) == one.reason)
+
+
+@given(
+    st.builds(
+        Report, st.text("0123456789abcdef", max_size=64), st.integers(0, 1 << 62),
+        st.lists(st.builds(
+            Outcome, st.text("abc-", max_size=40), st.none() | st.text("abc-", max_size=40), *[st.integers(0, 99)] * 3
+        )).map(tuple), st.text("abc ", max_size=99),
+    )
+)  # fmt: skip
+def test_any_report_is_read_as_it_was_written(told: Report) -> None:
+    assert decode_report(encode_report(told)) == told
 
 
 def test_a_report_is_what_the_cddl_says() -> None:
@@ -152,6 +183,7 @@ def test_hops_at_the_next_router() -> None:
     )  # fmt: skip
     said = "of its recipients: 2 delivered; of those at routers behind it: 1 refused (no-route)"
     assert (found.state, found.next) == ("acked", f"nothing here: 04040404… has taken custody; {said}")
+    assert recipient_json(found)["hops_omitted"] == 0
     assert hop_json(found.hops[-1])["router"] is None and hop_json(found.hops[-2])["count"] == 2
 
 

@@ -15,7 +15,7 @@ ID = bytes(range(16, 48))
 @given(st.binary(min_size=32, max_size=32), st.integers(4, 64))
 def test_hex_digits(raw: bytes, digits: int) -> None:
     prefix = parse_prefix(raw.hex()[:digits].upper())
-    assert (str(prefix), prefix.bits, prefix.fits(raw)) == (raw.hex()[:digits], 4 * digits, True)
+    assert (prefix.bits, prefix.fits(raw)) == (4 * digits, True)
     assert prefix.whole == raw[: digits // 2] and prefix.is_id is (digits == 64)
 
 
@@ -26,7 +26,6 @@ def test_text_cut_off(raw: bytes, length: int) -> None:
         return  # within the checksum: neither whole nor a beginning
     prefix = parse_prefix(text[:length])
     assert prefix.fits(raw) and prefix.fits(raw[:8])
-    assert raw.hex().startswith(str(prefix)), "a digit of which it has but a part is none of it"
     assert prefix.bits == (256 if length >= len(text) else 5 * (length - 4))
 
 

@@ -96,7 +96,7 @@ def test_made_from_the_file_it_finds_the_same_lines(tmp_path: Path) -> None:
     sealer.add(store.commit(outward(None, (8, 1)), accepted(9, IDS[2])), 0)
     sealer.seal()
     [one] = segments.kept()
-    stored, made = log_index.read(one.path, one.size, one.footer.sha256 or ""), log_index.make(one.path)
+    stored, made = log_index.read(one.path, one.size, one.footer.sha256 or ""), log_index.make(one.path, one.footer)
     assert stored is not None and KEY.public.hex() == one.footer.router
     for field in ("ids", "gaps", "has_older"):
         assert getattr(stored, field) == getattr(made, field)

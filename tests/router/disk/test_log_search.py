@@ -146,7 +146,16 @@ def test_a_segment_that_is_renamed_between_looking_and_reading(begin: Begin) -> 
     closing.write()
     scene.sealer.end_seal()
     found = Search(log).find(IdPrefix(next(iter(scene.ids)), 256))
-    assert found.trace is not None and found.trace.accepted
+    assert found.trace is not None and found.trace.accepted and not found.trace.holes
+
+
+def test_the_open_segment_is_closed_between_looking_and_reading(begin: Begin) -> None:
+    scene = begin(4)
+    scene.write(5)
+    log = scene.log()
+    scene.sealer.seal()
+    found = Search(log).find(IdPrefix(next(iter(scene.ids)), 256))
+    assert found.trace is not None and found.trace.accepted and not found.trace.holes
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
@@ -224,7 +233,7 @@ def test_the_log_is_behind_its_store(begin: Begin) -> None:
     scene.write(2)
     log = scene.log()
     behind = Search(Log(log.sealed, log.unsealed, 0, is_behind=True)).find(IdPrefix(next(iter(scene.ids)), 256))
-    assert behind.trace is not None and behind.trace.holes == ((scene.store.last + 1, 0),)
+    assert behind.trace is not None and behind.trace.holes == ((scene.store.last + 1, 0),) and behind.is_behind
 
 
 def test_the_index_of_a_segment_that_is_gone_is_thrown_away(tmp_path: Path, begin: Begin) -> None:
@@ -238,16 +247,108 @@ def test_the_index_of_a_segment_that_is_gone_is_thrown_away(tmp_path: Path, begi
     assert Sealer(segments).unsealed() == []
 
 
-def test_lines_that_the_disk_has_spoilt_are_passed_over(begin: Begin) -> None:
-    scene = begin(12)
-    scene.write(10)
-    scene.sealer.seal()
-    [one] = scene.segments.kept()
-    data = one.path.read_bytes()
-    identity = list(scene.ids)[3]
-    for spoilt in (b"\0" * 64, b'"' + b"x" * 63):
-        one.path.write_bytes(data.replace(identity.hex().encode(), spoilt))
-        assert scene.find(identity).trace is None
-    one.path.write_bytes(data[: len(data) // 2])
-    for other in scene.ids:
-        scene.find(other)
+class Delivered:
+    """A log of two segments: a message is accepted in the first and delivered in the second, which is `one`."""
+
+    def __init__(self, begin: Begin) -> None:
+        self.scene = begin(12)
+        self.scene.write(3)
+        self.identity, (first, index) = list(self.scene.ids.items())[-1]
+        self.scene.sealer.seal()
+        said = Outward(5, 6, "delivered", RECIPIENTS[0], 1, ((first + index, 1),), None, 0, 1, 0, first)
+        self.scene.sealer.add(self.scene.store.commit(said), 0)
+        self.scene.write(2)
+        self.scene.sealer.seal()
+        [self.before, self.one] = self.scene.segments.kept()
+        self.data = self.one.path.read_bytes()
+        self.line = next(line for line in self.data.splitlines(keepends=True) if b'"delivered"' in line)
+        self.hole = (self.one.footer.first_seq, self.one.footer.last_seq)
+
+    def found(self) -> Found:
+        return self.scene.find(self.identity)
+
+    def is_delivered(self) -> bool:
+        trace = self.found().trace
+        assert trace is not None and trace.accepted
+        return self.hole[0] in _seqs(trace.outward)
+
+
+@pytest.mark.parametrize("spoilt", [b"\0", b"x", b"\n"])
+def test_a_line_that_the_disk_has_spoilt_leaves_a_hole(begin: Begin, spoilt: bytes) -> None:
+    """Also where it has lost the words that it was looked for by."""
+    log = Delivered(begin)
+    assert log.is_delivered() and log.found().unread == 0
+    log.one.path.write_bytes(log.data.replace(log.line, spoilt * (len(log.line) - 1) + b"\n"))
+    found = log.found()
+    assert not log.is_delivered() and found.trace is not None
+    assert (found.trace.holes, found.unread) == ((log.hole,), 1)
+
+
+def test_a_spoilt_line_leaves_a_hole_in_an_index_that_is_made_anew(begin: Begin) -> None:
+    log = Delivered(begin)
+    log.one.path.write_bytes(log.data.replace(log.line, b"x" * (len(log.line) - 1) + b"\n"))
+    log_index.path_of(log.one.path).unlink()
+    for _ in range(2):
+        trace = log.found().trace
+        assert trace is not None and (log.hole[0], log.hole[0]) in trace.holes
+
+
+def test_a_segment_that_was_cut_off_or_taken_away_leaves_a_hole(begin: Begin) -> None:
+    log = Delivered(begin)
+    log.one.path.write_bytes(log.data[: log.data.index(log.line)])
+    assert not log.is_delivered()
+    log.one.path.unlink()
+    for _ in range(2):
+        trace = log.found().trace
+        assert not log.is_delivered() and trace is not None and trace.holes == (log.hole,)
+        log_index.path_of(log.one.path).unlink(missing_ok=True)
+
+
+def test_where_the_acceptance_cannot_be_read_that_is_told(begin: Begin) -> None:
+    log = Delivered(begin)
+    log.before.path.unlink()
+    assert (log.found().trace, log.found().unread) == (None, 1)
+
+
+def test_of_very_many_lines_the_oldest_are_read_and_that_is_told(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Delivered(begin)
+    first, index = log.scene.ids[log.identity]
+    for _ in range(3):
+        said = Outward(5, 6, "deferred", RECIPIENTS[0], 1, ((first + index, 1),), None, 0, 1, 0, first)
+        log.scene.sealer.add(log.scene.store.commit(said), 0)
+    whole = log.found().trace
+    assert whole is not None and not whole.is_cut
+    monkeypatch.setattr("router.disk.log_search.LINES_MAX", len(whole.outward) - 2)
+    cut = log.found().trace
+    assert cut is not None and cut.is_cut and cut.outward == whole.outward[:-2]
+
+
+def test_of_very_many_copies_too(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = begin(13)
+    scene.write(1)
+    identity = next(iter(scene.ids))
+    for _ in range(3):
+        scene.sealer.add(scene.store.commit(Turned(5, 6, "duplicate", PEER, 1, 5, identity, 1, None)), 0)
+    monkeypatch.setattr("router.disk.log_search.LINES_MAX", 2)
+    trace = scene.find(identity).trace
+    assert trace is not None and trace.is_cut
+
+
+def test_of_several_ids_all_but_one_go_meanwhile(begin: Begin) -> None:
+    """Of several one line each is read; of the one that is left, every line."""
+    scene = begin(14)
+    scene.write(1)
+    two = [b"\xab\xcd" + bytes([number]) * 30 for number in (1, 2)]
+    for first, one in enumerate(two, 1):
+        column = pack("<I", 60)
+        event = Accepted(9, 6, first, 1, GROUP, None, PEER, 1, (), one, column, column, column)
+        scene.sealer.add(scene.store.commit(event), 0)
+        scene.sealer.add(scene.store.commit(Turned(5, 6, "duplicate", PEER, 1, 5, one, 1, None)), 0)
+        scene.sealer.seal()
+    log = scene.log()
+    [older, _] = log.sealed
+    assert len(Search(log).find(parse_prefix("abcd")).candidates) == 2
+    older.path.unlink()
+    found = Search(log).find(parse_prefix("abcd"))
+    assert found.trace is not None and found.trace.identity == two[1]
+    assert (len(found.trace.accepted), len(found.trace.turned)) == (1, 1)

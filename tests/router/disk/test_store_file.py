@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -15,7 +18,7 @@ from test_store import apply, opened
 
 from router.core.effects import Changes
 from router.core.text import key_text
-from router.disk.store_file import FREE_BYTES_MIN, owner, unusable
+from router.disk.store_file import DATA, FREE_BYTES_MIN, owner, unusable
 from router.disk.store_rows import VERSION
 from router.disk.store_terms import StoreError
 
@@ -65,6 +68,35 @@ def test_pages_that_are_lost_or_changed_are_an_error_not_a_crash(seed: int, tmp_
             pages[number] = random.randbytes(4096)
     data.write_bytes(b"".join(pages))
     assert is_noticed(tmp_path)
+
+
+def test_whose_a_store_is_that_was_cut_short_cannot_be_told(tmp_path: Path) -> None:
+    """Nor does asking end the process with a bus error."""
+    store = opened(tmp_path)
+    for number in range(20):
+        apply(store, Changes(parcels=[parcel(Random(number), 1 + 9 * number, WALL_S)]))
+    store.close()
+    os.truncate(tmp_path / DATA, 2 * 4096)
+    script = "import pathlib, sys; from router.disk.store_file import owner; owner(pathlib.Path(sys.argv[1]))"
+    ran = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1 and "cannot be opened: it is damaged" in ran.stderr
+
+
+def test_a_file_may_be_shorter_than_the_pages_that_were_ever_used(tmp_path: Path) -> None:
+    """What one transaction wrote at its end and deleted again is not in the file: such a store is good."""
+    opened(tmp_path).close()
+    with lmdb.open(str(tmp_path), max_dbs=20, lock=False) as env:
+        log = env.open_db(b"log")
+        for put, deleted in ((range(20), range(0)), (range(0), range(5)), (range(20, 60), range(30, 60))):
+            with env.begin(write=True, db=log) as txn:
+                for number in put:
+                    txn.put(number.to_bytes(8, "big"), bytes(9000))
+                for number in deleted:
+                    txn.delete(number.to_bytes(8, "big"))
+        needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    assert (tmp_path / DATA).stat().st_size < needed
+    assert owner(tmp_path) == KEYS[0]
+    opened(tmp_path).close()
 
 
 def is_noticed(path: Path) -> bool:
