@@ -33,16 +33,19 @@ _EVENTS = """
 INSERT INTO events
 SELECT
     file.router, seq,
-    CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64) ELSE n END AS n,
+    CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64)
+        WHEN recipient IS NOT NULL THEN at_most(ranges[1][2], $count_max)
+        ELSE n
+    END AS n,
     t, mono, boot, event, kind,
-    coalesce(source, "group", signer) AS signer, destination, peer, first, at_most(count, $count_max) AS count,
-    ids, recipients,
+    coalesce(source, "group", signer) AS signer, destination, peer, at_most(count, $count_max) AS count,
+    CASE WHEN event = 'accepted' THEN ids END AS ids, recipients,
     CASE WHEN event = 'accepted' THEN least(
         t + list_max(ttls)::HUGEINT * 1_000_000_000,
         $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
         9_223_372_036_854_775_807
     )::BIGINT END AS due_ns,
-    recipient, parcel, ranges[1][1] AS range_first, at_most(ranges[1][2], $count_max) AS range_count,
+    recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
     reason, link, depth, fields
 FROM read_json(

@@ -24,14 +24,14 @@ from typing import Any
 import duckdb
 
 from router.audit.database import MEMORY_BYTES, exact, quoted
-from router.audit.lines import NEEDED, columns_read
+from router.audit.lines import LINE_BYTES, NEEDED, columns_read
 from router.audit.sample import TRUTH, write_sample
 
 LOOK_S = 0.2
 LATER_S = 86_400
 """The audit's now: so long after the sample's end."""
 TICKS = os.sysconf("SC_CLK_TCK")
-LINE_BYTES = 64 << 20
+
 ENGINES = ("local", "spark")
 
 

@@ -7,6 +7,5 @@ SELECT
     sum(count)::BIGINT AS count, count(*) AS lines
 FROM events JOIN routers USING (router)
 WHERE recipient IS NULL AND event IN ('refused', 'duplicate')
-    AND least(t, getvariable('as_of_ns')) >= getvariable('since_ns')
-    AND least(t, getvariable('as_of_ns')) < getvariable('until_ns')
+    AND is_asked(t)
 GROUP BY ALL;

@@ -4,22 +4,22 @@ CREATE TABLE repeated AS
 SELECT e.rowid AS line
 FROM events e
 JOIN (
-    SELECT router, first, min(seq) AS seq
+    SELECT router, parcel, min(seq) AS seq
     FROM events
     WHERE event = 'accepted'
-    GROUP BY router, first
+    GROUP BY router, parcel
     HAVING count(*) > 1
-) original ON e.router = original.router AND e.first = original.first
+) original ON e.router = original.router AND e.parcel = original.parcel
 WHERE e.event = 'accepted' AND e.seq > original.seq;
 
 -- `line` is the row of the line in `events`: in one number, which parcel it is.
 CREATE VIEW accepted_line AS
 SELECT line.*
 FROM (
-    SELECT rowid AS line, router, first AS parcel, n::INTEGER AS n, ids, recipients,
+    SELECT rowid AS line, router, parcel, n::INTEGER AS n, ids, recipients,
         seq, t, mono, boot, kind, signer, destination, peer, due_ns
     FROM events
-    WHERE event = 'accepted' AND first IS NOT NULL AND n > 0
+    WHERE event = 'accepted' AND parcel IS NOT NULL AND n > 0
 ) line
 ANTI JOIN repeated USING (line);
 
@@ -32,8 +32,7 @@ SELECT
     line.due_ns,
     hole.first_seq AS hole_first,
     NOT is_doubted AND greatest(line.due_ns, settled_ns) <= end_ns - getvariable('grace_ns') AS is_over,
-    least(line.t, getvariable('as_of_ns')) >= getvariable('since_ns')
-        AND least(line.t, getvariable('as_of_ns')) < getvariable('until_ns') AS is_within
+    is_asked(line.t) AS is_within
 FROM accepted_line line
 JOIN log_end USING (router)
 LEFT JOIN keys boots ON boots.key = line.boot

@@ -6,9 +6,9 @@ WITH outward_line AS NOT MATERIALIZED (
 ),
 ranges AS NOT MATERIALIZED (
     SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth,
-        range_first AS first, range_count AS count
+        range_first AS first, n AS count
     FROM outward_line
-    WHERE range_count > 0
+    WHERE n > 0
     UNION ALL
     SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, range[1], least(range[2], getvariable('count_max'))
     FROM (SELECT *, unnest(more_ranges) AS range FROM outward_line WHERE more_ranges IS NOT NULL)

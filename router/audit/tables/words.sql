@@ -23,6 +23,10 @@ CREATE MACRO id_text(ids, i) AS substr(ids, 64 * i + 1, 64);
 -- An event's time, but never later than the audit's: minutes since 1970.
 CREATE MACRO minute_of(t) AS (least(t, getvariable('as_of_ns')) // 60_000_000_000)::INTEGER;
 
+-- Whether it is of the time that was asked for.
+CREATE MACRO is_asked(t) AS least(t, getvariable('as_of_ns')) >= getvariable('since_ns')
+    AND least(t, getvariable('as_of_ns')) < getvariable('until_ns');
+
 -- `least` would take a value that is not there for the greatest.
 CREATE MACRO at_most(value, most) AS CASE WHEN value > most THEN most ELSE value END;
 
