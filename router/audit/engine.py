@@ -25,8 +25,8 @@ CONTENT_BYTES_MAX = 1 << 30
 NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
-    "log_end", "keys", "accepted", "accepted_id", "owed", "piece", "block", "delivery", "hop_latency", "queue_minute",
-    "route_change", "abuse_hour", "custody",
+    "log_end", "keys", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
+    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
 """So many routers have a bit each where messages are told apart."""
@@ -114,8 +114,7 @@ def _added_up(
     _note_evidence(tables, evidence)
     for number, table in enumerate(TABLES):
         report("adding up", number / len(TABLES))
-        tables.make(table)
-    _count_messages(tables, len(evidence.logs))
+        tables.make(f"{table}_of_many" if table == "message_id" and len(evidence.logs) > BITS_OF_ROUTERS else table)
     return _findings(tables, span.as_of_ns), evidence
 
 
@@ -140,15 +139,6 @@ def _note_evidence(tables: Database, evidence: Evidence) -> None:
             if hole.router == log.router:
                 first = min(first, hole.first_seq)
                 tables.run("INSERT INTO holes_ahead VALUES (?, ?, ?)", [number, first, hole.last_seq])
-
-
-def _count_messages(tables: Database, routers: int) -> None:
-    """Different messages; where some were accepted again, also what was delivered again for that."""
-    tables.make("distinct_id" if routers <= BITS_OF_ROUTERS else "distinct_id_of_many")
-    tables.run("CREATE TABLE repeated_delivery (router INTEGER, repeats BIGINT)")
-    [(again,)] = tables.connection.execute("SELECT accepted_again FROM distinct_id").fetchall()
-    if again:
-        tables.make("repeated_delivery")
 
 
 def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, Any]]]:

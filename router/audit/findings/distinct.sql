@@ -1,1 +1,2 @@
-SELECT messages, accepted_again FROM distinct_id;
+-- Messages, and how many acceptances are not the first of that id at that router.
+SELECT count(*) AS messages, coalesce(sum(times - routers), 0)::BIGINT AS accepted_again FROM message_id WHERE times > 0;

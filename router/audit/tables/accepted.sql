@@ -23,8 +23,14 @@ FROM (
 ) line
 ANTI JOIN repeated USING (line);
 
--- hole_first: of the holes that end behind the line, the first one begins there. is_within: accepted in the time that
--- was asked for. is_over: had its messages an end, the log would hold it.
+-- Of the holes that end behind a line, where the first one begins.
+CREATE TABLE hole AS
+SELECT line.line, ahead.first_seq
+FROM (SELECT line, router, seq FROM accepted_line SEMI JOIN holes_ahead USING (router)) line
+ASOF JOIN holes_ahead ahead ON ahead.router = line.router AND line.seq < ahead.last_seq;
+
+-- hole_first: a hole of the log behind the line begins there. is_within: accepted in the time that was
+-- asked for. is_over: had its messages an end, the log would hold it.
 CREATE TABLE accepted AS
 SELECT
     line.line, line.router, line.parcel, line.n, line.seq, line.t, minute_of(line.t) AS minute, line.mono,
@@ -39,4 +45,4 @@ LEFT JOIN keys boots ON boots.key = line.boot
 LEFT JOIN keys signers ON signers.key = line.signer
 LEFT JOIN keys destinations ON destinations.key = line.destination
 LEFT JOIN keys peers ON peers.key = line.peer
-ASOF LEFT JOIN holes_ahead hole ON hole.router = line.router AND line.seq < hole.last_seq;
+LEFT JOIN hole USING (line);

@@ -26,10 +26,12 @@ WITH acks AS (
     GROUP BY line, recipient
 ),
 there AS (
-    -- When a taker accepted a message first.
-    SELECT router, low, high, min(t) AS t
-    FROM accepted_id
-    WHERE router IN (SELECT taker FROM taken)
+    -- When a taker accepted a message first: few are accepted more than once.
+    SELECT router, low, high, t
+    FROM accepted_id ANTI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
+    UNION ALL
+    SELECT router, low, high, min(t)
+    FROM accepted_id SEMI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
     GROUP BY router, low, high
 ),
 met AS (
