@@ -30,6 +30,8 @@ ROUTERS = "number long, router string"
 
 Report = Callable[[str], None]
 """Hears what is being done."""
+ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
+"""The facts of files (name -> URI), in order of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ def audit(
     writer: Writer | None = None,
     raw: bool = False,
     verify: Verify = ed25519.verify,
+    read_facts: ReadFacts = bronze.facts_of,
     report: Report = lambda what: None,
 ) -> dict[str, Any]:
     """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
@@ -58,7 +61,7 @@ def audit(
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
-    facts = [*bronze.facts_of(spark, given.uris), *given.facts]
+    facts = [*read_facts(spark, given.uris), *given.facts]
     size = sum(one.size for one in facts)
     tables, words, evidence = _read(spark, given, facts, span, writer, verify, report)
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.engine import Report, Span
+from router.audit.facts import read_facts
 from router.audit.java import ERRORS, java_home
 from router.audit.listing import Listing
 from router.audit.room import NO_ROOM
@@ -81,6 +82,7 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
             return engine.audit(
                 session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
                 writer=Writer(tables) if tables else None, verify=verify,
+                read_facts=lambda session, uris: read_facts(sorted(uris)),  # Half of the time that Spark takes for it.
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )  # fmt: skip
         except (PySparkException, Py4JError) as error:

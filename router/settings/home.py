@@ -195,8 +195,8 @@ class Home:
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
-            said = f"another node (pid {holder}) is running on {self.path}"
-            raise HomeBusy(f"{said}; stop it first, or {_ELSEWHERE}") from None
+            said = f"{self.path} is in use by pid {holder}, another node or a command that reads it"
+            raise HomeBusy(f"{said}; stop it or let it end first, or {_ELSEWHERE}") from None
         except OSError as error:
             os.close(descriptor)
             said = f"the home {self.path} cannot be locked: {error.strerror}"

@@ -33,7 +33,7 @@ def said_plainly(done: Finished, code: int, *words: str) -> None:
 async def test_two_nodes_on_one_home(tmp_path: Path) -> None:
     async with scene(tmp_path) as found:
         second = await serve(found.core.home.path)
-        said_plainly(second, 1, f"another node (pid {found.core.pid}) is running", str(found.core.home.path))
+        said_plainly(second, 1, f"is in use by pid {found.core.pid}, another node", str(found.core.home.path))
         await found.pair.goes_on()
 
 

@@ -60,7 +60,7 @@ def test_nothing_stays_outside_a_home_with_a_long_path(tmp_path: Path, monkeypat
 def test_a_home_serves_one_node(at_node: Run, node: RunningNode) -> None:
     result = at_node("serve")
     assert result.exit_code == 1
-    assert f"another node (pid {node.ready['pid']}) is running" in result.stderr
+    assert f"is in use by pid {node.ready['pid']}, another node" in result.stderr
 
 
 def test_a_taken_port_is_named(router: Run, node: RunningNode) -> None:

@@ -132,7 +132,7 @@ def test_two_nodes_on_one_home(tmp_path: Path) -> None:
     home.create()
     with holder(home) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        said = rf"another node \(pid {other.pid}\) is running on {home.path}; stop it first"
+        said = f"{home.path} is in use by pid {other.pid}, another node or a command that reads it; stop it"
         with pytest.raises(HomeBusy, match=said), home.lock():
             raise AssertionError("the home was held twice")
         other.kill()
