@@ -180,7 +180,8 @@ def _unknown(summary: Row) -> Iterator[Finding]:
             count, more = unknown.get(log["router"], 0), len(holes) - 1
             spans = f"{holes[0]['first_seq']} to {holes[0]['last_seq']} ({holes[0]['why']})"
             spans += f" and {_many(more, 'more span')}" if more else ""
-            judged = f"{_many(count, 'delivery')} cannot be judged" if count else "no delivery depends on it"
+            judged = f"{_many(count, 'delivery')} cannot be judged" if count else "no other delivery depends on them"
+            judged += ", and what was accepted in them is not counted at all"
             yield _say(
                 "warning",
                 f"The log of the router {log['router']} is not whole: it lacks events {spans}; {judged}.",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
-from .chain import TWO_HISTORIES, Conflict
+from .chain import TWO_HISTORIES, Conflict, Seal, missing
 from .footer import decode_line
 from .log_files import Problem, Seen
 
+_TAKEN_AWAY = "their segment was changed or taken away"
 Told = Mapping[int, tuple[int, bytes]]
 """By sequence number, on which line the event stands, and a digest of what it says."""
 
@@ -22,9 +23,15 @@ class Tails:
         self._known: dict[str, Told] = {}
 
     def leave_out(self, files: Sequence[Seen]) -> list[Problem]:
-        """Tails that contradict a segment, which is signed, do not count."""
+        """Tails that contradict a segment, which is signed, do not count, nor those that stand in place of one."""
         problems, segments = [], _of("good", files)
+        signed = [seal for seen in files for seal in seen.seals]
         for tail in _of("tail", files):
+            if (footer := self._signed_instead(tail, segments, signed)) is not None:
+                tail.status = "bad"
+                text = f"tells unsigned events that were signed, as {footer.path} shows, and not so: {_TAKEN_AWAY}"
+                problems.append(Problem(tail.path, 1, text))
+                continue
             for segment in segments:
                 if found := self._contradiction(tail, segment):
                     tail.status = "bad"
@@ -54,6 +61,22 @@ class Tails:
         both = (seq for seq in sorted(here.keys() & there.keys()) if here[seq][1] != there[seq][1])
         seq = next(both, None)
         return None if seq is None else (seq, here[seq][0], there[seq][0])
+
+    def _signed_instead(self, tail: Seen, segments: Iterable[Seen], signed: Iterable[Seal]) -> Seal | None:
+        """A footer by which events of the tail that no segment holds were signed, unless they were as they stand."""
+        alone = missing(tail.first, tail.last, [(one.first, one.last) for one in segments])
+        shows = [seal for seal in signed if alone and seal.last_seq >= alone[0][0]]
+        its = {seal.sha256 for seal in shows if (seal.first_seq, seal.last_seq) == (tail.first, tail.last)}
+        its |= {str(seal.predecessor) for seal in shows if seal.first_seq == tail.last + 1}
+        if not shows or (its and self._digest(tail.path) in its):
+            return None
+        return min(shows, key=lambda seal: (seal.first_seq, seal.last_seq, seal.path))
+
+    def _digest(self, path: str) -> str:
+        try:
+            return sha256(self._content(path)).hexdigest()
+        except OSError:
+            return ""
 
     def _told(self, path: str) -> Told:
         if path not in self._known:

@@ -19,13 +19,14 @@ _VERDICTS = {
     "attention": "Attention: nothing is known to be lost, but look at what follows.",
     "bad": "Bad: something is wrong.",
 }
+_NOTHING = "Nothing to judge: these logs owe no message to anybody in this time."
 
 Summary = dict[str, Any]
 
 
 def show(summary: Summary) -> None:
     """Print the summary."""
-    say(_VERDICTS[summary["verdict"]])
+    say(_VERDICTS[summary["verdict"]] if summary["owed"] or summary["verdict"] != "good" else _NOTHING)
     say()
     facts([
         ("messages", f"{summary['messages']:,}"),

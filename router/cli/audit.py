@@ -125,6 +125,8 @@ def audit(
         raise Failure(Exit.FAILED, "" if as_json else "the verdict is bad")
     if strict and not any(log["last"] for log in summary["logs"]):
         raise Failure(Exit.FAILED, "no log could be judged: none of the files holds one that can be believed")
+    if strict and (since is not None or until is not None) and not summary["owed"]:
+        raise Failure(Exit.FAILED, "nothing could be judged: no message of the time asked for is in these logs")
 
 
 def _instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:

@@ -62,8 +62,10 @@ def _balanced(summary: Row) -> str:
     if unknown:
         return (
             f"No loss was found, but {number(unknown)} of {number(owed)} deliveries cannot be judged: parts of the "
-            "logs are missing."
+            "logs are missing, and what was accepted in them is not counted."
         )
+    if rows(summary, "holes"):
+        return "No loss was found, but parts of the logs are missing: what was accepted in them is not counted."
     if not owed:
         return "There is nothing to judge: the logs name no delivery that was owed."
     late = f"; {number(pending)} may still arrive" if pending else ""

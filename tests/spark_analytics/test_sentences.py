@@ -61,12 +61,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a hole": (
         {"found": evidence(BROKEN_LOG, holes=(hole(),)), "totals": [totals(A, owed=2, unknown=2)]}, "warning",
         f"The log of the router {A} is not whole: it lacks events 3 to 4 (no file given holds them); 2 deliveries "
-        "cannot be judged.",
+        "cannot be judged, and what was accepted in them is not counted at all.",
     ),
     "holes that matter to nothing": (
         {"found": evidence(BROKEN_LOG, holes=(hole(), hole("x")))}, "warning",
         f"The log of the router {A} is not whole: it lacks events 3 to 4 (no file given holds them) and 1 more span; "
-        "no delivery depends on it.",
+        "no other delivery depends on them, and what was accepted in them is not counted at all.",
     ),
     "dropped": (
         {"totals": [totals(A, owed=3, dropped=3)],

@@ -9,6 +9,7 @@ import pytest
 from log_facts import evidence
 from segment_samples import ROUTER, numbered, tail, write_log
 
+from router.core.segment import file_name
 from spark_analytics.evidence import Evidence
 from spark_analytics.log_files import Seen
 from spark_analytics.tails import Tails
@@ -60,6 +61,25 @@ def test_a_tail_that_contradicts_a_segment_is_not_believed(write: Callable[..., 
     assert (problem.path, problem.line) == (str(other), 2)
     assert problem.text.startswith(f"tells the event 2 otherwise than {log}/events-0000000000000001.jsonl, which is")
     assert [(hole.router, hole.first_seq, hole.last_seq) for hole in found.holes] == [(ROUTER, 7, 9)]
+
+
+def test_a_segment_without_its_footer_counts_only_as_it_was_signed(tmp_path: Path) -> None:
+    def unsigned(at_ns: int) -> tuple[Evidence, Path]:
+        log = write_log(tmp_path / str(at_ns), segments=3)
+        first = log / file_name(1)
+        lines = first.read_bytes().splitlines(keepends=True)
+        first.unlink()
+        written = log / "tail-0000000000000001.jsonl"
+        written.write_bytes(b"".join(lines[:-1]).replace(b'"t":5,', b'"t":%d,' % at_ns))
+        return evidence(log), written
+
+    found, _ = unsigned(EARLY)
+    assert (statuses(found), found.holes, found.problems) == (["good", "good", "tail"], (), ())
+    found, path = unsigned(LATE)
+    assert statuses(found) == ["good", "good", "bad"]
+    assert [(hole.first_seq, hole.last_seq) for hole in found.holes] == [(1, 2)]
+    assert [(problem.path, problem.line) for problem in found.problems] == [(str(path), 1)]
+    assert f"as {path.with_name(file_name(3))} shows" in found.problems[0].text
 
 
 def test_files_are_read_only_where_one_reaches_into_another(write: Callable[..., Path]) -> None:

@@ -65,6 +65,14 @@ def test_nothing_to_judge_fails_if_asked_to(router: Run, tmp_path: Path) -> None
     assert router(*asked[:-1]).exit_code == 0
 
 
+def test_logs_that_end_before_the_time_asked_for_fail_if_asked_to(router: Run, logs: Path) -> None:
+    asked = ("audit", str(logs), "--as-of", AS_OF, "--since", "1m")
+    result = router(*asked, "--strict")
+    assert result.exit_code == 1 and "nothing could be judged: no message of the time asked for" in result.stderr
+    assert result.stdout.startswith("Nothing to judge")
+    assert router(*asked).exit_code == 0
+
+
 def test_for_people_file_line_and_what_cannot_be_known_are_said(router: Run, logs: Path) -> None:
     [path] = logs.iterdir()
     lines = path.read_bytes().splitlines(keepends=True)
