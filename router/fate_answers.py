@@ -11,6 +11,7 @@ from router.core.id_prefix import TEXT, spelling
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Found
 
+SPANS_MAX = 5
 CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
 
 
@@ -57,6 +58,10 @@ def _reach(found: Found) -> str:
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
     if found.pruned_seq:
         said += f"; older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)"
+    if found.missing:
+        spans = ", ".join(f"{first} to {last}" for first, last in found.missing[:SPANS_MAX])
+        more = f" and {len(found.missing) - SPANS_MAX} more spans" if len(found.missing) > SPANS_MAX else ""
+        said += f"; the events {spans}{more} are missing in it, and whether they told of it cannot be known"
     return "; ".join([said, *_not_searched(found)])
 
 

@@ -48,7 +48,7 @@ class Found:
 
     `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
     index yet, and there was no time to make it; `unread`: of so many, lines were wanted that cannot be read.
-    `is_behind`: as of `Log`.
+    `is_behind`: as of `Log`. `missing`: events between those that the log holds, or that it says it lacks.
     """
 
     trace: Trace | None
@@ -59,6 +59,7 @@ class Found:
     unsearched: int
     unread: int = 0
     is_behind: bool = False
+    missing: tuple[Hole, ...] = ()
 
 
 class _Hit(NamedTuple):
@@ -89,7 +90,8 @@ class Search:
         first += [(one.first_seq, one.min_t) for one in unsealed]
         since = min(first, default=(0, 0))
         unread, log = len(self._unread), self._log
-        return Found(trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind)
+        missing = tuple(sorted({*self._gaps, *self._between()}))
+        return Found(trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing)
 
     # -- by id -----------------------------------------------------------------------------------------------
 
@@ -161,15 +163,21 @@ class Search:
     def _holes(self) -> tuple[Hole, ...]:
         """Sequence numbers without a line, oldest first: between segments, recorded by the log, not searched, or of
         segments that cannot be read."""
-        holes = [*self._gaps, *self._unsearched.values(), *self._unread]
-        following = self._log.pruned_seq + 1
-        for one in self._log.sealed:
-            if one.footer.first_seq > following:
-                holes.append((following, one.footer.first_seq - 1))
-            following = one.footer.last_seq + 1
+        holes = {*self._gaps, *self._unsearched.values(), *self._unread, *self._between()}
         if self._log.is_behind:
-            holes.append((max([following, *(one.last_seq + 1 for one in self._log.unsealed)]), 0))
+            ends = [one.footer.last_seq for one in self._log.sealed] + [one.last_seq for one in self._log.unsealed]
+            holes.add((max(ends, default=self._log.pruned_seq) + 1, 0))
         return tuple(sorted(holes))
+
+    def _between(self) -> Iterator[Hole]:
+        """Sequence numbers that no segment holds, before one that is there."""
+        held = [(one.footer.first_seq, one.footer.last_seq) for one in self._log.sealed]
+        held += [(one.first_seq, one.last_seq) for one in self._log.unsealed]
+        following = self._log.pruned_seq + 1
+        for first, last in held:
+            if first > following:
+                yield following, first - 1
+            following = max(following, last + 1)
 
     # -- segments --------------------------------------------------------------------------------------------
 

@@ -39,6 +39,13 @@ def test_of_very_many_the_first() -> None:
     assert told.endswith(f"{IDS[CANDIDATES_MAX - 1].hex()[:16]} and more; give more of it")
 
 
+def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
+    told = str(not_one("3f9a", Found(None, (), 5, 10**18, 4, 0, missing=((8, 9), (12, 25))))["error"])
+    assert told.endswith("; the events 8 to 9, 12 to 25 are missing in it, and whether they told of it cannot be known")
+    many = Found(None, (), 5, 10**18, 4, 0, missing=tuple((at, at) for at in range(10, 16)))
+    assert "14 to 14 and 1 more spans are missing" in str(not_one("3f9a", many)["error"])
+
+
 def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_something_is() -> None:
     found = Found(None, (), 5, 10**18, 4, 2, 1, is_behind=True)
     told = not_one("3f9a", found)["error"]

@@ -184,7 +184,9 @@ def test_a_residual_and_every_level_are_said() -> None:
     assert verdict(unaccounted=1) == "1 delivery of 100 is lost without a trace."
     assert verdict(unaccounted=2, unknown=1_000).endswith("are lost without a trace. Another 1,000 cannot be judged.")
     assert verdict(unknown=7).startswith("No loss was found, but 7 of 100 deliveries cannot be judged")
-    assert verdict(holes=[{"router": "a", "first_seq": 1, "last_seq": 2, "why": "x"}]).startswith("No loss was found, but")
+    assert verdict(holes=[{"router": "a", "first_seq": 1, "last_seq": 2, "why": "x"}]).startswith(
+        "No loss was found, but"
+    )
     assert verdict(residual=-4) == "The books do not balance: -4 deliveries are in no state at all."
     assert verdict(findings=[{"level": "bad", "text": "x"}]).endswith("Yet 1 finding below must not be.")
     for level, words in (

@@ -219,6 +219,7 @@ def test_a_gap_is_a_hole_and_how_far_back_the_log_reaches_is_told(begin: Begin) 
     found = scene.find(identity)
     assert found.trace is not None and found.trace.holes == ((missing, missing + 29),)
     assert (found.since_seq, found.since_ns, found.pruned_seq) == (1, 5, 0)
+    assert scene.find(bytes(32)).missing == found.missing == ((missing, missing + 29),)
     scene.sealer.seal()
     assert scene.find(identity).trace == found.trace
     [first, _] = scene.segments.kept()
