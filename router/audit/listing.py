@@ -12,6 +12,7 @@ from spark_analytics.log_files import Problem
 from spark_analytics.schema import role
 
 FILES_MAX = 1_000_000
+_LOGS_OWN = ("events-", "tail-")
 
 
 class NothingToRead(Exception):
@@ -54,13 +55,15 @@ def _in_directory(top: Path, found: Listing) -> list[str]:
         found.problems.append(Problem(str(error.filename), 0, f"cannot be listed: {error.strerror}"))
 
     before = len(found.problems)
-    names = []
+    names, like = list[str](), list[str]()
     for directory, folders, files in os.walk(top, onerror=failed):
         names += [_join(directory, name) for name in files if role(name) is not None]
         odd = [_join(directory, name) for name in folders if role(name) is not None]
         found.problems += [Problem(path, 0, "is a directory, and has the name of a log file") for path in odd]
+        like += [_join(directory, name) for name in files if name.startswith(_LOGS_OWN) and role(name) is None]
     if not names and len(found.problems) == before:
         found.problems.append(Problem(str(top), 0, NO_LOG))
+    found.problems += [Problem(path, 0, "is not read: a log file's name is another") for path in sorted(like)]
     return names
 
 

@@ -102,6 +102,8 @@ def _stored(home: Home) -> Iterator[Line]:
     """From the store of a stopped node, whose lock we hold."""
     path = home.store_path
     if not (path / DATA).exists():
+        if _has_log(home):
+            raise StoreError(f"{path / DATA} is not there")
         return
     router = keyring.load(home, keyring.NODE).public
     try:

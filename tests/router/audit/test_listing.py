@@ -10,7 +10,7 @@ from router.audit.listing import NothingToRead, list_logs
 from spark_analytics.evidence import NO_LOG
 
 NAMES = ("events-0000000000000001.jsonl", "pruned.jsonl", "tail-0000000000000007.jsonl", ".aside-1.jsonl")
-OTHERS = ("truth.json", ".open-0000000000000042", "events-1.json", "notes.txt")
+OTHERS = ("truth.json", ".open-0000000000000042", "event.json", "notes.txt")
 
 
 def directory(path: Path) -> Path:
@@ -24,6 +24,14 @@ def test_log_files_anywhere_below(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     log = directory(tmp_path / "deep" / "log")
     assert list_logs([tmp_path]).paths == sorted(str(log / name) for name in NAMES)
+
+
+def test_a_file_with_nearly_the_name_of_a_log_file_is_told_of(tmp_path: Path) -> None:
+    renamed = directory(tmp_path / "log") / "events-0000000000000001.jsonl.bak"
+    renamed.touch()
+    found = list_logs([tmp_path])
+    assert str(renamed) not in found.paths
+    assert [str(one) for one in found.problems] == [f"{renamed}: is not read: a log file's name is another"]
 
 
 def test_a_file_that_is_named_is_read_whatever_its_name(tmp_path: Path) -> None:

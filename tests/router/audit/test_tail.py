@@ -72,13 +72,17 @@ def test_the_segments_of_a_node_with_a_damaged_store_are_audited(home: Home, tmp
     log.accepted(1, range(2))
     log.outward("delivered", [(1, 2)])
     log.write(home.log_path)
-    for spoilt in ((home.store_path / "data.mdb").read_bytes(), b""):
-        (home.store_path / "data.mdb").write_bytes(spoilt)
+    for spoilt in ((home.store_path / "data.mdb").read_bytes(), b"", None):
+        if spoilt is None:
+            (home.store_path / "data.mdb").unlink()
+        else:
+            (home.store_path / "data.mdb").write_bytes(spoilt)
         with logs_of([home.path], refuse) as listing:
             found = audit(listing, Span(START + LATE * 10**9))
         assert (states(found), found["verdict"]) == ({"owed": 2, "delivered": 2}, "attention")
         [problem] = found["problems"]
-        assert problem.startswith(f"{home.store_path}: the newest events are not known: the store in")
+        said = f"{home.store_path}: the newest events are not known: "
+        assert problem.startswith(said + (f"{home.store_path}/data.mdb is not" if spoilt is None else "the store in"))
 
 
 def test_a_store_that_was_cut_short_is_a_sentence(home: Home) -> None:
