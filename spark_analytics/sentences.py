@@ -306,7 +306,8 @@ def _strays(summary: Row) -> Iterator[Finding]:
 def _turned_away(summary: Row) -> Iterator[Finding]:
     counts: Counter[str] = Counter()
     for row in summary["reasons"]:
-        counts[str(row["reason"])] += row["count"] if row["at_door"] else 0
+        if row["at_door"] and row["count"]:
+            counts[str(row["reason"])] += row["count"]
     if counts:
         yield _say("info", f"{_many(counts.total(), 'message')} came no further than the door: {_ranked(counts)}.")
 
@@ -325,7 +326,7 @@ def _followed(summary: Row) -> Iterator[Finding]:
         yield _say(
             "info",
             f"Of {_many(row['acked'], 'message')} that {row['recipient']} took over from {row['router']}, "
-            f"{row['unknown']:,} cannot be followed: its log is not whole.",
+            f"{row['unknown']:,} cannot be followed: its log is not whole, or ends before that.",
         )
 
 

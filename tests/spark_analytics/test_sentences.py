@@ -138,8 +138,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "turned away": (
         {"totals": [totals(A, owed=2, refused=2)],
-         "reasons": [{"router": A, "event": "refused", "reason": "bad-signature", "at_door": at_door, "count": n}
-                     for at_door, n in ((True, 5), (False, 2))]},
+         "reasons": [{"router": A, "event": "refused", "reason": reason, "at_door": at_door, "count": n}
+                     for reason, at_door, n in (("bad-signature", True, 5), ("left", True, 0), ("left", False, 2))]},
         "info", "5 messages came no further than the door: bad-signature 5.",
     ),
     "flapping": (
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "not followed": (
         {"custody": [CUSTODY | {"unknown": 4}]}, "info",
-        f"Of 9 messages that {B} took over from {A}, 4 cannot be followed: its log is not whole.",
+        f"Of 9 messages that {B} took over from {A}, 4 cannot be followed: its log is not whole, or ends before that.",
     ),
     "quality": (
         {"quality": [{"check": "negative wait", "router": A, "count": 2}]}, "info",
