@@ -266,7 +266,8 @@ def _filling(summary: Row) -> Iterator[Finding]:
         if full is None or full > SOON_S:
             continue
         then = "is full" if not full else f"will be full in {full // 60} min at this rate"
-        oldest = "" if due is None else f", its oldest message expires in {due // 60} min"
+        soon = f"its oldest message expires in {due // 60} min" if due else "the time of its oldest message is over"
+        oldest = "" if due is None else f", {soon}"
         yield _say(
             "warning",
             f"The queue of {row['recipient']} at the router {row['router']} {then}{oldest}: {row['open']:,} of "

@@ -117,6 +117,14 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         f"The queue of {C} at the router {A} will be full in 99 min at this rate, its oldest message expires in 12 "
         "min: 10 of 1,000 messages wait.",
     ),
+    "a queue whose messages are overdue": (
+        {"span": [{"min_minute": START, "max_minute": START}],
+         "configs": [{"router": A, "fields": {"queue_messages_max": "10"}}],
+         "due": [{"router": A, "recipient": C, "due_ns": AS_OF - 1}],
+         "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
+        "warning",
+        f"The queue of {C} at the router {A} is full, the time of its oldest message is over: 10 of 10 messages wait.",
+    ),
     "another problem": (
         {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
         "warning", "Something about the files: a/2:1: renamed.",
