@@ -106,5 +106,8 @@ def test_ctrl_c_while_it_starts_ends_it_quietly(home: Path, router: Run) -> None
         while not (home / "lock").exists():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=15)[1]
+        try:
+            said = process.communicate(timeout=15)[1]
+        finally:
+            process.kill()
     assert (process.returncode, said) == (0, "")

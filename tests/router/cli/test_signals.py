@@ -18,7 +18,6 @@ SLOW = """
 import signal, sys, time
 from pathlib import Path
 from router.cli.signals import removing
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # These tests may run under nohup.
 with removing():
     try:
         print(flush=True)
