@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from saboteur_ledger import Ledger, rows
 from saboteur_logs import LogFile, Rows, seal_again, segments
 
-from router.audit.sample import TRUTH, log_directory
+from router.audit.sample import TRUTH, log_directory, write_sample
 from router.audit.sample_fleet import signing_key
 from router.core.line import Line
 
 LEVELS = ("", "warning", "bad")
+
+
+def samples(tmp_path_factory: pytest.TempPathFactory, shapes: Sequence[tuple[int, int]]) -> Callable[[int], Path]:
+    """A seed's sample, made once; nodes and messages by turns. Small segments, so that neighbours witness heads."""
+    made: dict[int, Path] = {}
+
+    def of(seed: int) -> Path:
+        if seed not in made:
+            made[seed] = tmp_path_factory.mktemp(f"sample-{seed}")
+            write_sample(made[seed], *shapes[seed % len(shapes)], seed, segment_bytes=60_000)
+        return made[seed]
+
+    return of
 
 
 class Scene:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from saboteur import SABOTAGES
-from saboteur_scene import copied
+from saboteur_scene import copied, samples
 
 from router.audit.engine import Span, audit, evidence_of
 from router.audit.export import export
 from router.audit.listing import list_logs
 from router.audit.pseudonyms import Pseudonyms
-from router.audit.sample import write_sample
 
 LONG = 8
 SHAPES = [(4, 1000), (6, 900)]
@@ -32,16 +31,7 @@ ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """A seed's sample, made once. Small segments, so that neighbours witness heads."""
-    made: dict[int, Path] = {}
-
-    def of(seed: int) -> Path:
-        if seed not in made:
-            made[seed] = tmp_path_factory.mktemp(f"sample-{seed}")
-            write_sample(made[seed], *SHAPES[seed % len(SHAPES)], seed, segment_bytes=60_000)
-        return made[seed]
-
-    return of
+    return samples(tmp_path_factory, SHAPES)
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from saboteur import FILES, SABOTAGES
 from saboteur_ledger import Ledger, Row, unlike
-from saboteur_scene import Scene, copied
+from saboteur_scene import Scene, copied, samples
 from saboteur_seals import rewritten
 
 from router.audit.engine import Span, audit
@@ -36,17 +36,7 @@ def seeds(quick: int) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """A seed's sample, made once. Small segments, so that neighbours witness heads."""
-    made: dict[int, Path] = {}
-
-    def of(seed: int) -> Path:
-        if seed not in made:
-            made[seed] = tmp_path_factory.mktemp(f"sample-{seed}")
-            nodes, messages = SHAPES[seed % len(SHAPES)]
-            write_sample(made[seed], nodes, messages, seed, segment_bytes=60_000)
-        return made[seed]
-
-    return of
+    return samples(tmp_path_factory, SHAPES)
 
 
 # -- clean logs -------------------------------------------------------------------------------------------------------
