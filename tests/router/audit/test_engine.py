@@ -8,6 +8,7 @@ import pytest
 from audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
 from msgspec.structs import replace
 
+from router.audit import engine
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
@@ -106,7 +107,11 @@ def test_deliveries_and_attempts_beyond_the_first(tmp_path: Path) -> None:
     assert states(found) == {"owed": 5, "delivered": 5}
 
 
-def test_an_id_accepted_again_and_delivered_again_is_a_duplicate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("routers_with_bits", [63, 0])
+def test_an_id_accepted_again_and_delivered_again_is_a_duplicate(
+    routers_with_bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BITS_OF_ROUTERS", routers_with_bits)
     log = Log()
     log.accepted(1, ["x", "y"])
     log.accepted(3, ["x"], [APP, OTHER_APP])
