@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from . import bronze, days, ed25519, log_ends, silver, summary
 from .evidence import Evidence, judge, witnessed
-from .findings import Rows, find, rows, tally
+from .findings import Rows, find, tally
 from .footer import Verify
-from .gold.names import named
+from .gold.names import named, rows
 from .gold.tables import Tables
 from .log_files import FileFacts, Problem
 from .page import render
@@ -108,7 +108,7 @@ def _read(
         if writer:
             days.write_events(spark, events, span, writer)
             events = silver.numbered(writer.read(spark, "events").drop("date"), numbers)
-        tables, words, told = _tables(spark, events, numbers, evidence, span, size)
+        tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
         more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
         if not more:
             return tables, words, told
@@ -118,8 +118,9 @@ def _read(
 
 
 def _tables(
-    spark: SparkSession, events: DataFrame, numbers: DataFrame, evidence: Evidence, span: Span, size: int
-) -> tuple[Tables, Rows, Evidence]:
+    spark: SparkSession, events: DataFrame, numbers: DataFrame, evidence: Evidence, span: Span, size: int, *,
+    is_published: bool,
+) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
     partitions = partitions_for(size)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     laid = silver.laid_out(silver.compact(events), partitions).persist(StorageLevel.DISK_ONLY)
@@ -133,7 +134,9 @@ def _tables(
         [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
     )
     has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
-    return Tables(laid, others, routers, span, has_old, has_more, partitions, [laid, others]), words, evidence
+    kept = [laid, others]
+    made = Tables(laid, others, routers, span, has_old, has_more, partitions, is_published, kept)
+    return made, words, evidence
 
 
 def partitions_for(size: int) -> int:

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from . import summary
 from .gold import hop_latency, queue_minute
 from .gold.delivery import SUMS
-from .gold.names import named
+from .gold.names import named, rows
 from .gold.pieces import bits_of, cut, ended_bits, flying_bits
 from .gold.tables import Tables
 from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
-from .span import Span
+from .span import Span, first_of
 
 Rows = list[dict[str, Any]]
 KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
@@ -24,10 +24,7 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     """All findings; `words`: rows of `tally`, with the routers' keys."""
-    lines = rows(named(tables.lines, tables.routers))
-    minutes = [row["minute"] for row in lines]
-    span = {"min_minute": min(minutes, default=None), "max_minute": max(minutes, default=None)}
-    windows = summary.windows_of(span["min_minute"], span["max_minute"], tables.span.as_of_ns)
+    lines, (first, last), windows = tables.minutes, tables.first_and_last, tables.windows
     step = windows.step
     custody = rows(tables.custody)
     distinct = rows(tables.distinct)
@@ -36,7 +33,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
     return {
-        "span": [span],
+        "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
         "distinct": distinct,
         "custody": custody,
@@ -50,10 +47,6 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "configs": rows(_configs(tables)),
         "quality": _quality(words, outside),
     }
-
-
-def rows(table: DataFrame) -> Rows:
-    return [row.asDict(recursive=True) for row in table.collect()]
 
 
 def tally(table: DataFrame, span: Span, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
@@ -101,8 +94,11 @@ def told(words: Rows) -> dict[str, Rows]:
 
 def _outside(tables: Tables) -> DataFrame:
     """By router: messages of ranges outside of their parcel, and those that waited a time that cannot be."""
-    negative = F.coalesce(F.sum(F.when(F.col("bucket") < 0, F.col("count"))), F.lit(0))
-    return tables.waits.groupBy("router").agg(F.sum("outside").alias("outside"), negative.alias("negative"))
+    negative = tables.waits.where("bucket < 0").select("router", F.col("count").alias("negative"))
+    both = tables.ended.select("router", "outside").unionByName(negative, allowMissingColumns=True)
+    return both.groupBy("router").agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "negative"))
+    )
 
 
 def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
@@ -242,4 +238,4 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
 
 
 def _window(step: int) -> Column:
-    return F.expr(f"minute div {step}L * {step}L").alias("window")
+    return first_of("minute", step).alias("window")

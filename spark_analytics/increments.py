@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from . import handed, ledger, log_ends, silver
 from .audit import partitions_for
 from .evidence import Evidence, witnessed
-from .findings import Rows, rows, tally
-from .gold import abuse_hour, custody, delivery, hop_latency, pieces, route_change
-from .gold.names import named
+from .findings import Rows, tally
+from .gold import abuse_hour, custody, delivery, hop_latency, pieces, queue_minute, route_change
+from .gold.names import named, rows
 from .gold.tables import Tables
 from .running import PARCEL, Running, Steps, cut_off
 from .schema import ROUTE_EVENTS, TURNED_EVENTS
@@ -109,15 +109,16 @@ class _Batch:
         self._lay_out()
         self._tell()
         self._look_for_strays()
-        past = {name: self.past(name) for name in ("units", "waits", "lines", "custody")}
+        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
         late = self._late()
         for name, more in late.items():
             if name in past:
                 past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
         self.tables = tables = Running(
-            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, [], past, given
-        )
+            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, [], past,
+            given,
+        )  # fmt: skip
         added = self._changes(given)
         written = self._ids(given, added)
         for name, table in tables.closed().items():
@@ -256,16 +257,17 @@ class _Batch:
     def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
         def tables(found: DataFrame) -> Tables:
             return Steps(
-                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, []
+                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, []
             )  # fmt: skip
 
         before, after = tables(old), tables(old.unionByName(late))
         less = before.unit_windows.withColumns({name: -F.col(name) for name in (*delivery.SUMS, "strays")})
         units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
         ranges = pieces.outward(late, self.has_more)
-        waits = hop_latency.waits(pieces.pieces(ranges, after.accepted, self.routers, self.span, False))
+        found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span, False))
         return {
-            "units": cut_off(added_up("units", units)), "waits": cut_off(waits), "closed": late,
+            "units": cut_off(added_up("units", units)), "waits": cut_off(hop_latency.waits(found)),
+            "ended": cut_off(queue_minute.ended(found)), "closed": late,
             "delivery": delivery.delivery(after.units, after.accepted, self.routers),
         }  # fmt: skip
 
@@ -332,6 +334,6 @@ class _Batch:
             everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
             found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
         found = cut_off(found)
-        tables = Steps(found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, [])
+        tables = Steps(found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, [])
         given["repeats"] = tables.repeats
         return found

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_analytics.audit import Given, audit
@@ -35,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.bronze and writer is None:
         parser.error("--bronze needs a place: --out or --schema")
     now = time.time_ns() if asked.as_of is None else asked.as_of
-    spark = session()
     try:
+        spark = session()
         uris, problems = list_logs(spark, asked.paths)
-    except NothingToRead as error:
+    except (NothingToRead, NotStarted) as error:
         print(error, file=sys.stderr)
         return 2
     span = Span(now, asked.since, asked.until)
@@ -59,11 +60,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class NotStarted(Exception):
+    """There is no Spark session to be had; the text says why, and what to do."""
+
+
 def session() -> SparkSession:
-    """That of spark-submit, or of a Spark Connect server that SPARK_REMOTE names; else a local one."""
+    """That of spark-submit, or of a Spark Connect server that SPARK_REMOTE names; else a local one. `NotStarted`."""
     if SUBMITTED in os.environ or "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.appName("router audit").getOrCreate()
-    return local_session()
+    try:
+        return local_session()
+    except PySparkException as error:
+        raise NotStarted(
+            f"Spark did not start ({str(error).splitlines()[0]}): it needs a Java of version 17 or later, on the PATH"
+            " or named in JAVA_HOME"
+        ) from None
 
 
 def instant(text: str) -> int:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from .gold import delivery, hop_latency
+from .gold import delivery, hop_latency, queue_minute
 from .gold.tables import Tables
 from .state import added_up
 
@@ -75,6 +75,10 @@ class Running(Steps):
         return self._keep(hop_latency.waits(self.flagged(self.pieces), "is_open"))
 
     @cached_property
+    def ended_now(self) -> DataFrame:
+        return self._keep(queue_minute.ended(self.flagged(self.pieces), "is_open"))
+
+    @cached_property
     def lines_now(self) -> DataFrame:
         sums = self.flagged(self.accepted).groupBy("router", "minute", "is_open").agg(F.sum("n").alias("n"))
         return self._keep(sums)
@@ -88,6 +92,10 @@ class Running(Steps):
         return self._keep(self._with_past("waits", self.waits_now))
 
     @cached_property
+    def ended(self) -> DataFrame:
+        return self._keep(self._with_past("ended", self.ended_now))
+
+    @cached_property
     def lines(self) -> DataFrame:
         return self._with_past("lines", self.lines_now)
 
@@ -96,7 +104,9 @@ class Running(Steps):
 
     def closed(self) -> dict[str, DataFrame]:
         """What of the tables that add up is final."""
-        tables = {"units": self.unit_windows_now, "waits": self.waits_now, "lines": self.lines_now}
+        tables = {
+            "units": self.unit_windows_now, "waits": self.waits_now, "ended": self.ended_now, "lines": self.lines_now,
+        }  # fmt: skip
         found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
         # A closed parcel has nothing unknown, so no hole matters to it.
         found["units"] = added_up("units", found["units"].withColumn("hole_first", F.lit(None).cast("bigint")))

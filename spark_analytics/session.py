@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +26,7 @@ SMALL_BYTES = 512 << 20
 """Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """On few cores G1 costs an audit an eighth more; and what classes take at the start is no cause to collect."""
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",  # What goes wrong is raised, and told once.
@@ -48,13 +50,24 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName("router audit")
-    java = f"{_JAVA} -XX:TieredStopAtLevel=1" if log_bytes is not None and log_bytes < SMALL_BYTES else _JAVA
+    java = f"{_JAVA}{_huge_pages()}"
+    if log_bytes is not None and log_bytes < SMALL_BYTES:
+        java = f"{java} -XX:TieredStopAtLevel=1"
     settings = _LOCAL | SETTINGS | {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": java}
     if scratch:
         settings |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _huge_pages() -> str:
+    """They save an audit a twentieth of its CPU time. A Java that cannot have them would say so on standard output."""
+    try:
+        there = _HUGE_PAGES.read_text("ascii")
+    except OSError:
+        return ""
+    return " -XX:+UseTransparentHugePages" if "[madvise]" in there or "[always]" in there else ""
 
 
 def prepare(spark: SparkSession) -> None:

@@ -12,6 +12,11 @@ MINUTE_NS = 60 * 10**9
 HOUR_NS = 3600 * 10**9
 
 
+def first_of(minute: str, step: int) -> Column:
+    """The first minute of the window that a minute lies in, by windows of `step` minutes since 1970."""
+    return F.col(minute) if step == 1 else F.expr(f"{minute} div {step}L * {step}L")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """`as_of_ns`: the audit's now; accepted events of [since_ns, until_ns) are judged.

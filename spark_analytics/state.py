@@ -21,7 +21,10 @@ from . import ledger
 from .findings import Rows
 from .gold.delivery import SUMS
 from .ledger import Ledger
+from .stopped import Stopped
 
+VERSION = 2
+"""Of the tables and of the note."""
 PARTS_MAX = 16
 """So many parts of one level become one part of the next."""
 _ACCEPTED = (
@@ -40,8 +43,9 @@ ADDED = {
     "lines": "router long, minute long, n long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",
-    "waits": "router long, recipient string, code int, minute long, ended_minute long, is_within boolean, bucket long,"
-    " count long, max_ns long, outside long, depth_max long",
+    "waits": "router long, recipient string, code int, minute long, is_within boolean, bucket long, count long,"
+    " max_ns long",
+    "ended": "router long, recipient string, minute long, ended long, outside long, depth_max long",
     "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
 }
 """Tables whose rows of one key add up: all in one part of each batch, a column for each table."""
@@ -50,7 +54,8 @@ KEYS = {
     "abuse": ("router", "hour", "peer", "signer", "reason", "event"),
     "lines": ("router", "minute"),
     "units": ("router", "recipient", "minute", "hole_first", "is_within"),
-    "waits": ("router", "recipient", "code", "minute", "ended_minute", "is_within", "bucket"),
+    "waits": ("router", "recipient", "code", "minute", "is_within", "bucket"),
+    "ended": ("router", "recipient", "minute"),
     "custody": ("router", "taker"),
 }
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
@@ -76,7 +81,8 @@ LARGE = ("open", "closed", "ids", "waiting", "beyond")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What counts after a batch. `parts`: of each table; `unused`: parts that only the batch before needed.
+    """What counts after a batch, as this `version` writes it. `parts`: of each table; `unused`: parts that only the
+    batch before needed.
 
     `rows`: how many lay side by side in that batch; `is_ahead`: lines from later than `as_of_ns` were counted;
     `routers`: with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be added up
@@ -95,6 +101,7 @@ class State:
     takers: tuple[str, ...] = ()
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    version: int = VERSION
 
     def with_part(self, table: str, part: str) -> State:
         before = () if table in REPLACED else self.parts.get(table, ())
@@ -214,6 +221,12 @@ class Store:
             return
         for line in lines:  # None of one that was being written.
             said = json.loads(line.value)
+            if said.get("version", 1) != VERSION:
+                raise Stopped(
+                    f"{self.root} holds what another version of this audit wrote (state {said.get('version', 1)}; this"
+                    f" one reads {VERSION}): give another --out, or take the whole directory away, and everything is"
+                    " read again"
+                )
             said["parts"] = {table: tuple(parts) for table, parts in said["parts"].items()}
             yield State(**said | {name: tuple(said[name]) for name in ("routers", "takers", "unused")})
 

@@ -30,7 +30,7 @@ from spark_analytics.findings import find
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, Unlike, increment
-from spark_analytics.job import session
+from spark_analytics.job import NotStarted, instant, session
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
 from spark_analytics.schema import role
@@ -334,20 +334,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--once", action="store_true", help="audit what is new, and end (the default)")
     when.add_argument("--every", type=float, metavar="SECONDS", help="go on until stopped")
-    parser.add_argument("--as-of", type=int, metavar="NS", help="the audit's now, Unix ns; without it, the clock's")
+    parser.add_argument("--as-of", type=instant, help="the audit's now: an ISO 8601 time, or ns since 1970")
     parser.add_argument("--files-max", type=int, help="new files in one batch at most")
     parser.add_argument("--json", action="store_true", help="print the summary")
     given = parser.parse_args(arguments)
-    spark = SparkSession.getActiveSession() or session()
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # What stops a batch is told once, below.
     try:
+        spark = SparkSession.getActiveSession() or session()
         with signals() as over:
             found = run_stream(
                 spark, given.paths, given.out, every_s=given.every, as_of=as_of, files_max=given.files_max,
                 report=lambda what: print(what, file=sys.stderr, flush=True), is_over=over.is_set,
             )  # fmt: skip
-    except (bronze.NothingToRead, Stopped) as error:
+    except (bronze.NothingToRead, NotStarted, Stopped) as error:
         print(error, file=sys.stderr)
         return 2
     if over.is_set():

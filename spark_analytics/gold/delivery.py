@@ -17,6 +17,7 @@ from spark_analytics.gold.pieces import (
     times_of,
 )  # fmt: skip
 from spark_analytics.schema import ENDS, STATES
+from spark_analytics.span import first_of
 
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
 SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
@@ -79,15 +80,16 @@ def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataF
     )  # fmt: skip
 
 
-def by_window(blocks: DataFrame, *more: str) -> DataFrame:
+def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
     """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of
-    them.
+    them. Of `step` minutes the first stands for all.
 
     `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
     pending.
     """
     is_stray = F.col("owed") == 0
-    return blocks.groupBy("router", "recipient", "minute", "hole_first", "is_within", *more).agg(
+    minute = first_of("minute", step).alias("minute")
+    return blocks.groupBy("router", "recipient", minute, "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
         F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
         F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),

@@ -8,24 +8,21 @@ from pyspark.sql import functions as F
 
 from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import event_of, is_event
+from spark_analytics.span import first_of
 
 
-def waits(pieces: DataFrame, *more: str) -> DataFrame:
-    """Pieces added up by event, minute of the accepted line, own minute (`ended_minute`) and bucket of the wait (null:
-    of no interest, -1: one that cannot be).
-
-    `outside`: messages of ranges that lie outside of their parcel; `depth_max`: of the recipient's queue.
-    """
-    wait = F.when(is_event("delivered", "acked"), F.col("wait_ns"))
-    rows = pieces.select(
-        "router", "recipient", "code", F.col("accepted_minute").alias("minute"), F.col("minute").alias("ended_minute"),
-        "is_within", "count", "depth", wait.alias("wait_ns"), F.expr("count - (stop - start)").alias("outside"), *more,
+def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
+    """What was delivered or acked, added up by event, minute of the accepted line and bucket of the wait (-1: one that
+    cannot be). Of `step` minutes the first stands for all; of more than one, only a hop has its recipient."""
+    hop = F.col("recipient") if step == 1 else F.when(is_event("acked"), F.col("recipient")).alias("recipient")
+    timed = pieces.where(is_event("delivered", "acked")).select(
+        "router", hop, "code", first_of("accepted_minute", step).alias("minute"), "is_within", "count", "wait_ns",
+        *more,
+        F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")).alias("bucket"),
     )  # fmt: skip
-    rows = rows.withColumn("bucket", F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")))
-    return rows.groupBy("router", "recipient", "code", "minute", "ended_minute", "is_within", "bucket", *more).agg(
-        F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns"), F.sum("outside").alias("outside"),
-        F.max("depth").alias("depth_max"),
-    )  # fmt: skip
+    return timed.groupBy("router", "recipient", "code", "minute", "is_within", "bucket", *more).agg(
+        F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns")
+    )
 
 
 def bucket(name: str) -> Column:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -11,3 +13,7 @@ def named(table: DataFrame, routers: DataFrame) -> DataFrame:
     names = F.broadcast(routers.select(F.col("number"), F.col("router").alias("key")))
     found = table.join(names, table["router"] == names["number"], "inner").drop("number", "router")
     return found.withColumnRenamed("key", "router")
+
+
+def rows(table: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in table.collect()]

@@ -9,22 +9,30 @@ from pyspark.sql import functions as F
 from spark_analytics.gold.names import named
 from spark_analytics.gold.pieces import is_event
 from spark_analytics.schema import ENDS
+from spark_analytics.span import first_of
 from spark_analytics.summary import Windows
 
 
-def queues(waits: DataFrame, unit_windows: DataFrame) -> DataFrame:
-    """With the routers' numbers. Ends count in their own minute; `depth_max`: null where no outward line told the
-    depth."""
+def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
+    """Key (router, recipient, minute) and `more`: messages that ended in that minute; those of ranges that lie
+    `outside` of their parcel; `depth_max`: null where no outward line told the depth. Of `step` minutes the first
+    stands for all."""
+    inside = F.col("stop") - F.col("start")
+    return pieces.groupBy("router", "recipient", first_of("minute", step).alias("minute"), *more).agg(
+        F.sum(F.when(is_event(*ENDS), inside).otherwise(0)).alias("ended"),
+        F.sum(F.col("count") - inside).alias("outside"), F.max("depth").alias("depth_max"),
+    )  # fmt: skip
+
+
+def queues(ended: DataFrame, unit_windows: DataFrame) -> DataFrame:
+    """With the routers' numbers. Ends count in their own minute."""
     none = F.lit(0).cast("bigint")
     added = unit_windows.where("owed > 0").select(
         "router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended")
     )
-    ended = waits.select(
-        "router", "recipient", F.col("ended_minute").alias("minute"), none.alias("added"),
-        F.when(is_event(*ENDS), F.col("count") - F.col("outside")).otherwise(none).alias("ended"), "depth_max",
-    )  # fmt: skip
+    more = ended.select("router", "recipient", "minute", none.alias("added"), "ended", "depth_max")
     sums = (
-        added.unionByName(ended, allowMissingColumns=True)
+        added.unionByName(more, allowMissingColumns=True)
         .groupBy("router", "recipient", "minute")
         .agg(F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max("depth_max").alias("depth_max"))
     )

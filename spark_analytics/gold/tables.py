@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -22,7 +23,9 @@ from spark_analytics.gold import (
     queue_minute,
     route_change,
 )
+from spark_analytics.gold.names import named, rows
 from spark_analytics.span import Span
+from spark_analytics.summary import Windows, windows_of
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
@@ -34,7 +37,7 @@ class Tables:
     """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key
     `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was started last (`run_seq`), since
     when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no
-    parcel, `has_more`: with several ranges.
+    parcel, `has_more`: with several ranges; `is_published`: the tables are asked for, not only the summary.
 
     What is used more than once is kept on disk until `forget`.
     """
@@ -46,6 +49,7 @@ class Tables:
     has_old: bool
     has_more: bool
     partitions: int
+    is_published: bool
     kept: list[DataFrame]
 
     def _keep(self, table: DataFrame) -> DataFrame:
@@ -79,15 +83,19 @@ class Tables:
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        return self._keep(delivery.by_window(self.blocks))
+        return self._keep(delivery.by_window(self.blocks, step=self.step))
 
     @cached_property
     def waits(self) -> DataFrame:
-        return self._keep(hop_latency.waits(self.pieces))
+        return self._keep(hop_latency.waits(self.pieces, step=self.step))
+
+    @cached_property
+    def ended(self) -> DataFrame:
+        return self._keep(queue_minute.ended(self.pieces, step=self.step))
 
     @cached_property
     def queues(self) -> DataFrame:
-        return self._keep(queue_minute.queues(self.waits, self.unit_windows))
+        return self._keep(queue_minute.queues(self.ended, self.unit_windows))
 
     @cached_property
     def accepted_id(self) -> DataFrame:
@@ -107,6 +115,27 @@ class Tables:
     def lines(self) -> DataFrame:
         """Messages accepted (`n`) by router and minute."""
         return self.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
+
+    @cached_property
+    def minutes(self) -> list[dict[str, Any]]:
+        """The rows of `lines`, with the routers' keys."""
+        return rows(named(self.lines, self.routers))
+
+    @cached_property
+    def first_and_last(self) -> tuple[int | None, int | None]:
+        """The minutes of the time asked for in which messages were accepted."""
+        minutes = [row["minute"] for row in self.minutes]
+        return min(minutes, default=None), max(minutes, default=None)
+
+    @cached_property
+    def windows(self) -> Windows:
+        """Of the summary."""
+        return windows_of(*self.first_and_last, self.span.as_of_ns)
+
+    @property
+    def step(self) -> int:
+        """How many minutes units and waits are added up by: published tables tell each of them."""
+        return 1 if self.is_published else self.windows.step
 
     @cached_property
     def distinct(self) -> DataFrame:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,3 +59,14 @@ def test_where_there_is_nothing_it_says_so(
     assert "there is nothing at" in capsys.readouterr().err
     assert job.main([str(tmp_path)]) == 2
     assert "no event log here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["job", "streaming"])
+def test_without_a_java_it_says_what_is_needed(tmp_path: Path, module: str) -> None:
+    command = [sys.executable, "-m", f"spark_analytics.{module}", str(tmp_path), "--out", str(tmp_path / "out")]
+    ended = subprocess.run(
+        command, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    assert "it needs a Java of version 17 or later" in ended.stderr
+    assert "Traceback" not in ended.stderr

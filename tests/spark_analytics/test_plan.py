@@ -48,9 +48,11 @@ def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
     events = silver.read_events(spark, silver.parts(evidence.files), uris, {name(A): 0})
     numbers = spark.createDataFrame([(0, name(A))], audit.ROUTERS)
     span = Span(START + LATE * 10**9)
-    made, _, _ = audit._tables(spark, events, numbers, evidence, span, sum(fact.size for fact in facts))
+    made, _, _ = audit._tables(
+        spark, events, numbers, evidence, span, sum(fact.size for fact in facts), is_published=True
+    )
     with _as_planned(spark):
-        yield Unkept(made.rows, made.others, made.routers, span, False, True, made.partitions, [])
+        yield Unkept(made.rows, made.others, made.routers, span, False, True, made.partitions, True, [])
     made.forget()
 
 
@@ -101,9 +103,10 @@ def test_what_is_about_parcels_is_not_shuffled_again(tables: Unkept, capsys: Cap
 
 def test_what_is_added_up_otherwise_is_shuffled_once_for_each_key(tables: Unkept, capsys: Capture) -> None:
     window, by_id, by_pair = "router, recipient, minute", "hashpartitioning id", "hashpartitioning router, taker"
-    waits = "router, recipient, code, minute, ended_minute, is_within, bucket"
+    waits = "router, recipient, code, minute, is_within, bucket"
     assert shuffles(tables.unit_windows, capsys) == [f"hashpartitioning {window}, hole_first, is_within"]
     assert shuffles(tables.waits, capsys) == [f"hashpartitioning {waits}"]
+    assert shuffles(tables.ended, capsys) == [f"hashpartitioning {window}"]
     assert shuffles(tables.lines, capsys) == ["hashpartitioning router, minute"]
     assert shuffles(tables.accepted_id, capsys) == [by_id]
     assert shuffles(tables.distinct, capsys) == ["SinglePartition", by_id]

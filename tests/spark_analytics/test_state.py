@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analytics.ledger import empty
-from spark_analytics.state import ADDED, State, Store
+from spark_analytics.state import ADDED, VERSION, State, Store
+from spark_analytics.stopped import Stopped
 
 pytestmark = pytest.mark.xdist_group("streaming")
 
@@ -32,6 +34,18 @@ def test_a_note_that_was_not_finished_does_not_count(spark: SparkSession, tmp_pa
     for file in (tmp_path / "state" / "note-b").iterdir():
         file.unlink()
     assert Store(spark, str(tmp_path)).base(2) == State(0)
+
+
+@pytest.mark.parametrize("earlier", ["1", "none"])
+def test_what_another_version_wrote_is_not_gone_on_from(spark: SparkSession, tmp_path: Path, earlier: str) -> None:
+    Store(spark, str(tmp_path)).commit(State(0))
+    [note] = (tmp_path / "state" / "note-a").glob("*.txt")
+    said = json.loads(note.read_text())
+    del said["version"]
+    note.write_text(json.dumps(said if earlier == "none" else said | {"version": int(earlier)}) + "\n")
+    note.with_name(f".{note.name}.crc").unlink()
+    with pytest.raises(Stopped, match=f"state 1; this one reads {VERSION}.*take the whole directory away"):
+        Store(spark, str(tmp_path)).base(1)
 
 
 def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
