@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from audit_logs import APP, LATE, START, Log
+from audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log
 from growing_logs import said
+from msgspec import structs
 from saboteur import SABOTAGES
 from saboteur_scene import Scene, copied
 
@@ -46,6 +47,28 @@ def without_parcels(log: Log) -> None:
     log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
     log.outward("expired", [(1, 2**62)], parcel=None)
     log.state("stop", LATE)
+
+
+def of_a_day(log: Log) -> None:
+    """In windows of 15 minutes; what ends in a later one, or lies before the time asked for, too."""
+    for number in range(200):
+        first, at = 1 + 2 * number, 433 * number
+        log.accepted(first, (first, first + 1), (APP, OTHER_APP), at=at, ttl=9000)
+        log.outward("delivered", [(first, 2)], at=at + number % 90, parcel=first, depth=number % 7)
+        log.outward("acked", [(first, 1)], at=at + 37 * (number % 50), recipient=OTHER_APP, parcel=first)
+        log.outward("expired", [(first + 1, 3)], at=at + 9000, recipient=OTHER_APP, parcel=first)
+    log.lines.sort(key=lambda line: line.t)
+    log.lines = [structs.replace(line, seq=seq) for seq, line in enumerate(log.lines, 1)]
+    log.seq = len(log.lines) + 1
+    log.state("stop", 100_000)
+
+
+def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    of_a_day(log)
+    now = START + 200_000 * SECOND
+    agree(spark, log.write(tmp_path), now)
+    agree(spark, tmp_path, now, START + 20_000 * SECOND)
 
 
 @pytest.mark.parametrize("write", [in_flight, doubted, without_parcels], ids=lambda one: one.__name__)
