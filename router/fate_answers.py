@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from router.core.fate import Fate, Recipient, Trace, time_text
+from router.core.fate import SPOILT_TOLD, Fate, Hole, Recipient, Spoilt, Trace, later, time_text
 from router.core.fate_json import Report, fate_json, followed, turned_json
 from router.core.id_prefix import TEXT, spelling
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Found
 
 SPANS_MAX = 5
+BY_STORE = "this is what the store holds of it, and what is left in the log; what else became of it cannot be known"
 CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
 
 
@@ -25,9 +26,13 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     else:
         answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
     left_out = [CUT] if trace.is_cut else []
-    left_out += _not_searched(found)
+    if trace.is_by_store:
+        left_out.insert(0, "; ".join(["the log has no acceptance of it", *_lacks(found, trace.holes), BY_STORE]))
+    since = trace.accepted[-1].seq if trace.accepted else 0
+    left_out += [*_not_searched(found), *not_believed(later(found.spoilt, since))]
+    by = ("store" if trace.is_by_store else "log") if trace.accepted else None
     return {
-        **answer, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
+        **answer, "acceptance": by, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
         "turned_away_times": len(trace.turned), "missing_events": [list(hole) for hole in trace.holes[:100]],
         "complete": not left_out, "incomplete": "; ".join(left_out) or None,
     }  # fmt: skip
@@ -56,13 +61,34 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
 def _reach(found: Found) -> str:
     """How far back the log says anything."""
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
-    if found.pruned_seq:
-        said += f"; older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)"
+    lacks = _lacks(found, found.missing)
     if found.missing:
-        spans = ", ".join(f"{first} to {last}" for first, last in found.missing[:SPANS_MAX])
-        more = f" and {len(found.missing) - SPANS_MAX} more spans" if len(found.missing) > SPANS_MAX else ""
-        said += f"; the events {spans}{more} are missing in it, and whether they told of it cannot be known"
-    return "; ".join([said, *_not_searched(found)])
+        lacks[-1] += ", and whether they told of it cannot be known"
+    return "; ".join([said, *lacks, *_not_searched(found), *not_believed(found.spoilt)])
+
+
+def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
+    """Which events are not in the log; last those that are missing."""
+    said = []
+    if found.pruned_seq:
+        said.append(f"older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)")
+    if missing:
+        rows = missing[:SPANS_MAX]
+        spans = ", ".join(f"{first} to {last}" if last else f"from {first} on" for first, last in rows)
+        more = f" and {len(missing) - SPANS_MAX} more spans" if len(missing) > SPANS_MAX else ""
+        said.append(f"the events {spans}{more} are missing in it")
+    return said
+
+
+def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
+    """Which files' events do not count."""
+    if not spoilt:
+        return []
+    said = ", ".join(path for _, path in spoilt[:SPOILT_TOLD])
+    more = f" and {len(spoilt) - SPOILT_TOLD} more files" if len(spoilt) > SPOILT_TOLD else ""
+    is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
+    cause = f"{is_are} not believed, for {whose} bytes are not those that were signed"
+    return [f"{said}{more} {cause}: events of {'it' if len(spoilt) == 1 else 'them'} are not counted"]
 
 
 def _not_searched(found: Found) -> list[str]:

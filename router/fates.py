@@ -24,9 +24,10 @@ from router.core.inquiry import Inquiry
 from router.core.rights import WHY
 from router.core.router import Router
 from router.core.text import BadText
-from router.disk.log_search import Found, Log, Search
+from router.disk.log_search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
 from router.disk.logbook import Logbook
 from router.disk.store import Store
+from router.disk.store_records import Record
 from router.fate_answers import not_one, one
 
 WAITING_MAX = 16
@@ -73,9 +74,11 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Look:
     """The `number`-th search of one question. `gone`: who was neither queued nor ended at the one before, of the
-    acceptance with that sequence number: the log was taken after that, so that only these are conclusive."""
+    acceptance with that sequence number: the log was taken after that, so that only these are conclusive. `held`: what
+    the store says of the message, of whose acceptance the log knew nothing."""
 
     number: int = 1
+    held: Record | None = None
     gone: frozenset[tuple[int, str]] = frozenset()
 
 
@@ -163,7 +166,7 @@ class Fates:
     async def _search(self, question: Question, log: Log, look: Look) -> None:
         try:
             found = await trio.to_thread.run_sync(
-                search, log, question.prefix, limiter=self.turn, abandon_on_cancel=True
+                search, log, question.prefix, look.held, limiter=self.turn, abandon_on_cancel=True
             )
         except (OSError, *MISREAD) as error:
             self._done(question, _error(question, f"{DAMAGED}: {error}"))
@@ -171,6 +174,13 @@ class Fates:
         self._of.between(partial(self._conclude, question, found, look))
 
     def _conclude(self, question: Question, found: Found, look: Look, now: Now) -> None:
+        if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
+            records = self._of.store.records.accepted(prefix, self._of.router.directory.me, CANDIDATES_MAX + 1)
+            if len(records) == 1:
+                again = replace(look, held=records[0])
+                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
+                return
+            found = offered(found, records)
         trace, asker = found.trace, question.neighbour
         if trace is None or (asker is not None and not concerns(trace, asker.hex())):
             self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.typed, found)))
@@ -186,7 +196,7 @@ class Fates:
                 (trace.accepted[-1].seq, row.recipient) for row in whole.recipients if row.state == UNACCOUNTED
             )
             if gone - look.gone and look.number < LOOKS_MAX:
-                again = Look(look.number + 1, gone)
+                again = replace(look, number=look.number + 1, gone=gone)
                 self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
                 return
             whole = changing(whole, {key for _, key in gone - look.gone})
@@ -287,10 +297,11 @@ def changing(whole: Fate, keys: set[str]) -> Fate:
     return replace(whole, recipients=tuple(rows)) if keys else whole
 
 
-def search(log: Log, prefix: IdPrefix) -> Found:
+def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
     """In a thread. Missing indexes are made for so long as somebody waits with patience."""
     give_up_s = time.monotonic() + INDEXING_S
-    return Search(log, lambda: time.monotonic() < give_up_s).find(prefix)
+    one = Search(log, lambda: time.monotonic() < give_up_s)
+    return one.find(prefix) if held is None else one.find_held(held)
 
 
 def _error(question: Question, text: str) -> bytes:

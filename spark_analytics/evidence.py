@@ -27,6 +27,9 @@ NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.json
 REWRITTEN = "the log was rewritten since"
 """How a hole's `why` ends if a neighbour contradicts what is in the files."""
 
+BEGUN_ANEW = "its store was deleted and its log began anew at event 1"
+"""How it ends if a neighbour saw more of the log: an older log of the same key looks so."""
+
 
 class File(NamedTuple):
     """`status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork, foreign.
@@ -142,7 +145,7 @@ def judge(
         tuple(sorted(seals, key=lambda seal: (seal.router, seal.first_seq, seal.last_seq, seal.path))),
         frozenset(reading.authentic),
     )  # fmt: skip
-    return _told(evidence, holes, {})
+    return _told(evidence, holes, {}, {})
 
 
 def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witness]) -> Evidence:
@@ -154,6 +157,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     holes = [*evidence.holes, *(Hole(gap.router, gap.seq, gap.seq + gap.n - 1, why) for gap in gaps)]
     problems: list[Problem] = []
     vouched: dict[str, int] = {}
+    reached: dict[str, int] = {}
     heads: dict[str, set[Witness]] = defaultdict(set)
     for one in witnesses:
         if one.head_seq > 0 and one.router != one.peer:
@@ -161,7 +165,9 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     for log in evidence.logs:
         beyond: list[Witness] = []
         ours = _Heads(seal for seal in evidence.seals if seal.router == log.router)
-        for one in sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router)):
+        before = len(holes)
+        seen = sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router))
+        for one in seen:
             if ours.have(one):
                 vouched[log.router] = one.head_seq
             elif seal := ours.contradicting(one):
@@ -173,10 +179,12 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
                 beyond.append(one)
         if beyond:
             said = f"the neighbour {beyond[-1].router} was told that this log reaches to {beyond[-1].head_seq}"
-            text = f"{said}: its end was cut off, or is not among the files"
+            text = f"{said}: its end was cut off, or is not among the files, or {BEGUN_ANEW}"
             holes.append(Hole(log.router, log.last + 1, beyond[-1].head_seq, text))
+        if seen:
+            reached[log.router] = 0 if len(holes) > before else seen[-1].head_seq
     known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
-    return _told(known, holes, vouched, sorted(heads))
+    return _told(known, holes, vouched, reached, sorted(heads))
 
 
 class _Heads:
@@ -242,15 +250,20 @@ def _why(files: list[Seen], first: int, last: int) -> str:
 
 
 def _told(
-    evidence: Evidence, holes: Iterable[Hole], vouched: Mapping[str, int], absent: Iterable[str] = ()
+    evidence: Evidence,
+    holes: Iterable[Hole],
+    vouched: Mapping[str, int],
+    seen: Mapping[str, int],
+    absent: Iterable[str] = (),
 ) -> Evidence:
     """The evidence with these holes, and logs and limits to fit.
 
-    `vouched`: router -> event up to which neighbours vouch for its log; `absent`: neighbours without a log here.
+    `vouched`: router -> event up to which neighbours vouch for its log; `seen`: up to which they saw it, 0 if they saw
+    what is not in it; `absent`: neighbours without a log here.
     """
     found = tuple(sorted(set(holes)))
     logs = tuple(_log(log.router, evidence, found) for log in evidence.logs)
-    return replace(evidence, holes=found, logs=logs, limits=_limits(evidence.files, logs, vouched, absent))
+    return replace(evidence, holes=found, logs=logs, limits=_limits(evidence.files, logs, vouched, seen, absent))
 
 
 def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
@@ -269,13 +282,17 @@ def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
 
 
 def _limits(
-    files: Iterable[File], logs: Iterable[Log], vouched: Mapping[str, int], absent: Iterable[str]
+    files: Iterable[File],
+    logs: Iterable[Log],
+    vouched: Mapping[str, int],
+    seen: Mapping[str, int],
+    absent: Iterable[str],
 ) -> tuple[str, ...]:
     said = [
         "What a router never wrote down cannot be seen in its own log; messages that it handed to another router are "
         "followed there if that router's log is given."
     ]
-    alone = ", ".join(log.router for log in logs if log.router not in vouched)
+    alone = ", ".join(log.router for log in logs if log.router not in seen)
     if alone:
         text = (
             "A log whose end was cut off looks like one that ends there. Only a neighbour's log can show it, and none"
@@ -284,7 +301,16 @@ def _limits(
     for log in logs:
         if log.router in vouched:
             text = f"Neighbours vouch for the log of {log.router} up to event {vouched[log.router]}"
-            said.append(f"{text}; it ends at {log.last}, and whether more was cut off behind that is not knowable.")
+            ends = f"it ends at {log.last}, and whether more was cut off behind that is not knowable"
+            said.append(
+                f"{text}; {ends if seen[log.router] else 'what they saw besides is not in it (see its holes)'}."
+            )
+        elif (seq := seen.get(log.router)) == 0:
+            text = f"What neighbours saw of the log of {log.router} is not what was given (see its holes)"
+            said.append(f"{text}: nobody vouches for where it ends.")
+        elif seq:
+            text = f"A neighbour saw the log of {log.router} reach to event {seq}, and what is left of it does not show"
+            said.append(f"{text} whether that was the same log.")
     if names := ", ".join(absent):
         said.append(f"Of these routers, neighbours of the others, no log was given: {names}.")
     if any(file.status == "tail" for file in files):

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from .evidence import REWRITTEN
+from .evidence import BEGUN_ANEW, REWRITTEN
 from .log_files import UNREADABLE
+from .unfollowed import unfollowed
 
 LEVELS = ("bad", "warning", "info", "good")
 EACH_MAX = 10
 SOON_S = 86_400
 CLOCK_NS = 10**9
 FLAPS_MIN = 100
+_AUDIT_THE_OLDER = " If its log began anew, audit its older log, if there is a copy, for itself."
 
 Row = Mapping[str, Any]
 Finding = dict[str, str]
@@ -143,12 +145,18 @@ def _forks(summary: Row) -> Iterator[Finding]:
     for file in summary["files"]:
         if file["status"] == "fork":
             first[file["router"]] = min(file["first_seq"], first.get(file["router"], file["first_seq"]))
+    copied = "two nodes use its key, or a log was copied and both went on, or it was rewritten"
     for router, seq in first.items():
+        causes = (
+            f", as where a node's store is deleted and its log begins anew under the same key; or {copied}"
+            if seq == 1
+            else f": {copied}, or {BEGUN_ANEW}"
+        )
         yield _say(
             "bad",
-            f"The log of the router {router} has two histories from event {seq} on: two nodes use its key, or a log "
-            "was copied and both went on, or it was rewritten. Nothing counts from there.",
-            "Stop one of the nodes and give it a key of its own; then audit each node's log for itself.",
+            f"The log of the router {router} has two histories from event {seq} on{causes}. Nothing counts from there.",
+            "If two nodes run, stop one and give it a key of its own. Then audit each history for itself: a log that "
+            "began anew and the older one are no longer one log.",
         )
 
 
@@ -159,8 +167,9 @@ def _rewritten(summary: Row) -> Iterator[Finding]:
                 "bad",
                 f"The log of the router {hole['router']} is not what its neighbours saw: {hole['why']} (events "
                 f"{hole['first_seq']} to {hole['last_seq']}).",
-                "Compare it with a copy from before. Whoever has the router's key can do this; if it was not you, make "
-                "a new key.",
+                "Compare it with a copy from before. If the node's store was deleted, its log began anew at event 1, "
+                "and neighbours remember the older one: audit that, if there is a copy, for itself. Otherwise whoever "
+                "has the router's key can do this; if it was not you, make a new key.",
             )
 
 
@@ -182,10 +191,11 @@ def _unknown(summary: Row) -> Iterator[Finding]:
             spans += f" and {_many(more, 'more span')}" if more else ""
             judged = f"{_many(count, 'delivery')} cannot be judged" if count else "no other delivery depends on them"
             judged += ", and what was accepted in them is not counted at all"
+            anew = _AUDIT_THE_OLDER if any(hole["why"].endswith(BEGUN_ANEW) for hole in holes) else ""
             yield _say(
                 "warning",
                 f"The log of the router {log['router']} is not whole: it lacks events {spans}; {judged}.",
-                "Give the missing files too (or a copy of them) and audit again.",
+                f"Give the missing files too (or a copy of them) and audit again.{anew}",
             )
 
 
@@ -249,7 +259,9 @@ def _clocks(summary: Row) -> Iterator[Finding]:
         if (ahead or behind) is None:
             continue
         if low is not None and high is not None and low > high:
-            text = "contradict each other: one of them was set meanwhile"
+            moved = f"{(low - high) // 10**6 / 1000:,.3f} s" if low - high >= 10**6 else f"{low - high} ns"
+            text = f"contradict each other: their difference changed by at least {moved}, so one of them was set "
+            text += f"meanwhile ({_clock_steps(summary, row)})"
         else:
             seconds = (ahead or behind or 0) // 10**9
             text = f"are apart: the latter is at least {seconds:,} s {'ahead' if ahead else 'behind'}"
@@ -258,6 +270,17 @@ def _clocks(summary: Row) -> Iterator[Finding]:
             "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
             "Let both be kept by NTP; expiry and the order of events across the two depend on it.",
         )  # fmt: skip
+
+
+def _clock_steps(summary: Row, pair: Row) -> str:
+    """What their own logs say of clocks that jumped."""
+    steps = {row["router"]: row["lines"] for row in summary["events"] if row["event"] == "clock_step"}
+    told = [
+        f"the log of {one} tells of it: `clock_step`, {_many(steps[one], 'time')}"
+        for one in (pair["router"], pair["recipient"])
+        if one in steps
+    ]
+    return "; ".join(told) or "neither log tells of a `clock_step`"
 
 
 def _filling(summary: Row) -> Iterator[Finding]:
@@ -322,13 +345,12 @@ def _flaps(summary: Row) -> Iterator[Finding]:
             )
 
 
-def _followed(summary: Row) -> Iterator[Finding]:
+def _not_followed(summary: Row) -> Iterator[Finding]:
     for row in _most_first(summary["custody"], "unknown"):
-        yield _say(
-            "info",
-            f"Of {_many(row['acked'], 'message')} that {row['recipient']} took over from {row['router']}, "
-            f"{row['unknown']:,} cannot be followed: its log is not whole, or ends before that.",
-        )
+        said = unfollowed(summary, row)
+        handed = f"{_many(row['unknown'], 'message')} that {row['router']} handed to {row['recipient']} (acknowledged)"
+        are = "is" if row["unknown"] == 1 else "are"
+        yield _say(said.level, f"{handed} {are} not in {said.text}.", said.remedy)
 
 
 def _quality(summary: Row) -> Iterator[Finding]:
@@ -340,5 +362,5 @@ def _quality(summary: Row) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _broken, _contradictions, _files, _forks, _rewritten,
     _no_log, _unknown, _ended_badly, _duplicates, _future, _clocks, _filling, _other_problems,
-    _ended_otherwise, _strays, _turned_away, _flaps, _followed, _quality,
+    _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
 )  # fmt: skip

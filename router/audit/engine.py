@@ -68,6 +68,7 @@ def audit(
             more = lines.load(tables, evidence, sizes)
             if not more:
                 findings, evidence = _added_up(tables, evidence, span, report)
+                evidence = listing.named(evidence)
                 run = {
                     "files": len(listing.paths), "bytes": sum(sizes.values()), "seconds": round(monotonic() - began, 3),
                     "duckdb": duckdb.__version__,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from spark_analytics.evidence import NO_LOG
+from spark_analytics.evidence import NO_LOG, Evidence
 from spark_analytics.log_files import Problem
 from spark_analytics.schema import role
 
@@ -21,10 +22,35 @@ class NothingToRead(Exception):
 
 @dataclass(slots=True)
 class Listing:
-    """`paths`: log files, each once, in order. `problems`: directories without a log, or that cannot be listed."""
+    """`paths`: log files, each once, in order. `problems`: directories without a log, or that cannot be listed.
+    `names`: of paths that nobody knows and that are gone after the audit, what they are called."""
 
     paths: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def named(self, evidence: Evidence) -> Evidence:
+        """The same with these names, to be told; its paths cannot be read any more."""
+        return replace(
+            evidence,
+            **{name: self.told(getattr(evidence, name)) for name in ("files", "holes", "problems", "logs", "limits")},
+        )
+
+    def told(self, said: Any) -> Any:
+        """The same with these names, wherever a path stands in text: of strings, lists, tuples and dicts."""
+        if not self.names:
+            return said
+        if isinstance(said, str):
+            for path, name in self.names.items():
+                said = said.replace(path, name)
+        elif isinstance(said, dict):
+            return {key: self.told(value) for key, value in said.items()}
+        elif isinstance(said, list):
+            return [self.told(value) for value in said]
+        elif isinstance(said, tuple):
+            values = [self.told(value) for value in said]
+            return said._make(values) if hasattr(said, "_make") else tuple(values)
+        return said
 
 
 def list_logs(paths: Iterable[Path]) -> Listing:

@@ -21,7 +21,7 @@ from router.disk.store_terms import StoreError
 from router.settings import keyring
 from router.settings.home import Home
 from spark_analytics.log_files import Problem
-from spark_analytics.schema import role
+from spark_analytics.schema import named_seq, role
 
 ROUNDS_MAX = 100_000
 """Questions to a node that writes faster than it is read; then the tail is long enough."""
@@ -37,11 +37,17 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
     with ExitStack() as stack:
         given: list[Path] = []
         problems: list[Problem] = []
+        names: dict[str, str] = {}
+        directory: Path | None = None
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
+                directory = directory or stack.enter_context(scratch())
+                mine = directory / f"{len(given):06d}"  # They stand in the order in which the homes were given.
+                mine.mkdir()
                 try:
-                    given += node_paths(home, stack.enter_context(scratch()), ask)
+                    given += node_paths(home, mine, ask)
+                    names |= _names(home, mine)
                 except StoreError as error:
                     if not _has_log(home):
                         raise
@@ -51,7 +57,15 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
                 given.append(path)
         listing = list_logs(given)
         listing.problems += problems
+        listing.names = names
         yield listing
+
+
+def _names(home: Home, directory: Path) -> dict[str, str]:
+    """What the tails of that home are called: where they are written is of no use to anybody."""
+    tails = sorted(path for path in directory.iterdir())
+    said = [f" from {named_seq(path.name)}" if len(tails) > 1 else "" for path in tails]
+    return {str(path): f"{home.path} (unsealed events{which})" for path, which in zip(tails, said, strict=True)}
 
 
 def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:

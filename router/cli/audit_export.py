@@ -98,7 +98,7 @@ def _exported(paths: tuple[Path, ...], out: Path, secret: Path) -> Exported:
     with removing(), logs_of(paths, ask) as listing, _progress() as report:
         evidence, found = evidence_of(listing, report)
         for problem in evidence.problems:
-            note(str(problem))
+            note(listing.told(str(problem)))
         return export(evidence, found, out, names, report)
 
 

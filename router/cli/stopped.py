@@ -20,16 +20,17 @@ from router.cli.signals import removing
 from router.client.held_home import asked_or_read
 from router.core.effects import Now
 from router.core.fate import Prospect, fate, time_text
-from router.core.id_prefix import parse_prefix
+from router.core.id_prefix import IdPrefix, parse_prefix
 from router.core.text import key_text
 from router.disk.eventlog import ForeignLog, Limits, Segments
 from router.disk.log_file import LogNotWritten
-from router.disk.log_search import Log, Search
+from router.disk.log_search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_file import DATA, owner
+from router.disk.store_records import Records
 from router.disk.store_terms import StoreError, StoreLimits
-from router.fate_answers import not_one, one
+from router.fate_answers import not_believed, not_one, one
 from router.fates import DAMAGED, MISREAD
 from router.settings import config, keyring
 from router.settings.home import Home
@@ -60,8 +61,10 @@ def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]
         _segments(home) as segments,
         closing(Logbook(segments, store, 0, 0)) as logbook,
     ):
+        next_seq = store.records.load()
         logbook.catch_up(now)
-        return _answer(home, logbook.log(), typed, partial(_prospect, store), now, ttl_s_max)
+        log = replace(logbook.log(), next_seq=next_seq)
+        return _answer(home, log, typed, partial(_prospect, store), now, ttl_s_max, store.records)
 
 
 def _check_store(home: Home) -> None:
@@ -88,9 +91,9 @@ def _cause(home: Home, error: StoreError) -> str:
 def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> dict[str, Any]:
     with _segments(home) as segments:
         if not segments.last_sealed():
-            raise Failure(Exit.FAILED, _nothing(home, problem))
+            raise Failure(Exit.FAILED, _nothing(home, problem, segments.spoilt()))
         end_ns = segments.newest_ns()
-        log = Log(segments.kept(), [], segments.pruned_seq)
+        log = Log(segments.kept(), [], segments.pruned_seq, spoilt=segments.spoilt())
         answer = _answer(home, log, typed, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
     said = f"{problem}; the log was read without it, and ends {time_text(end_ns)}"
     if "error" in answer:
@@ -116,24 +119,40 @@ def _segments(home: Home) -> Iterator[Segments]:
         yield segments
 
 
-def _nothing(home: Home, problem: str) -> str:
+def _nothing(home: Home, problem: str, spoilt: list[Path]) -> str:
+    if spoilt:
+        [said] = not_believed([(0, str(home.log_path / one.name)) for one in spoilt])
+        return f"nothing can be told: {problem}, and {said}"
     if (home.store_path / DATA).exists():
         return f"nothing can be told: {problem}, and the log in {home.log_path} has no closed segment"
     said = f"the node in {home.path} has no store, and its log no closed segment"
     return f"{said}: it has never run, or they were taken away"
 
 
-def _answer(home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int) -> dict[str, Any]:
-    """The closed segments are read at their place, where an index that is missing is made."""
-    prefix = parse_prefix(typed)
+def _answer(
+    home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int, records: Records | None = None
+) -> dict[str, Any]:
+    """The closed segments are read at their place, where an index that is missing is made. `records`: of the store, if
+    it can be asked."""
     sealed = [replace(one, path=home.log_path / one.path.name) for one in log.sealed]
+    log = replace(log, sealed=sealed, spoilt=[home.log_path / one.name for one in log.spoilt])
     try:
-        found = Search(replace(log, sealed=sealed)).find(prefix)
+        found = _find(home, log, parse_prefix(typed), records)
         if found.trace is None:
             return not_one(typed, found)
         return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
     except (OSError, *MISREAD) as error:
         return {"error": f"{DAMAGED}: {error}"}
+
+
+def _find(home: Home, log: Log, prefix: IdPrefix, records: Records | None) -> Found:
+    found = Search(log).find(prefix)
+    wanted = unaccepted(found, prefix)
+    if records is None or wanted is None:
+        return found
+    router = keyring.load(home, keyring.NODE).public
+    rows = records.accepted(wanted, router, CANDIDATES_MAX + 1)
+    return Search(log).find_held(rows[0]) if len(rows) == 1 else offered(found, rows)
 
 
 def _prospect(store: Store, recipient: str, first: int, index: int) -> Prospect:

@@ -106,7 +106,7 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
     """`here`: the router that answers. Where others are told of, each block stands under the clock of its own."""
     reason = f" ({one['reason']})" if one["reason"] else ""
-    attempts = f", {one['attempts']} attempts" if one["attempts"] != 1 else ", 1 attempt"
+    attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
     say(click.style(f"{_who(one['recipient'], names)}", bold=True))
     say(f"  {one['state']}{reason}{attempts}")
     if omitted := one.get("hops_omitted"):
@@ -120,6 +120,12 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
         for hop in hops:
             say(f"  {'' if is_alone else '  '}{_hop(hop)}")
     say(f"  next: {_next(one, names)}")
+
+
+def _attempts(count: int, is_all: bool) -> str:
+    if not is_all and not count:
+        return "no attempt known"
+    return f"{'' if is_all else 'at least '}{count} attempt{'' if count == 1 else 's'}"
 
 
 def _place(router: str | None, here: str, is_timed: bool, names: Names) -> str:

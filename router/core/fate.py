@@ -8,7 +8,7 @@ the log alone is judged: `pending`, if its time is not over where the log ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from .lifetime import deadline_s
@@ -20,11 +20,15 @@ UNACCOUNTED = "unaccounted"
 HOPS_MAX = 50
 REASONS = {one.word: one for one in Reason}
 SECOND_NS = 1_000_000_000
+SPOILT_TOLD = 5
+"""So many files that are not believed are named."""
 OVER_S = 600
 """So long after its time what has no end in the log is still `pending`, as in the audit."""
 
 Hole = tuple[int, int]
 """First and last sequence number that are missing; last 0: all from the first on."""
+Spoilt = tuple[int, str]
+"""A file of the log whose bytes are not those that were signed: the first sequence number by its name, and its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class Trace:
     """What a log says of one id, each in the log's order: how often it was accepted or turned away, what happened
     outward to its parcels, and what is not known.
 
-    `is_cut`: there were more lines than were read.
+    `is_cut`: there were more lines than were read. `spoilt`: files that are not believed, of which no line counts.
+    `is_by_store`: the log has no acceptance, and the one that stands here, with the sequence number 0, is the store's.
     """
 
     identity: bytes
@@ -41,6 +46,8 @@ class Trace:
     outward: tuple[Line, ...] = ()
     holes: tuple[Hole, ...] = ()
     is_cut: bool = False
+    spoilt: tuple[Spoilt, ...] = ()
+    is_by_store: bool = False
 
     @property
     def stream(self) -> tuple[bytes, bytes | None]:
@@ -87,7 +94,8 @@ class Prospect:
 @dataclass(frozen=True, slots=True)
 class Recipient:
     """Of one recipient. `until_s`: the Unix second at which the router gives up, of what has not ended.
-    `hops_omitted`: so many are left out in the middle of its router's hops, after `HOPS_MAX // 2`."""
+    `hops_omitted`: so many are left out in the middle of its router's hops, after `HOPS_MAX // 2`. `is_partial`: events
+    are missing, and there may have been more attempts."""
 
     recipient: str
     state: str
@@ -97,6 +105,7 @@ class Recipient:
     until_s: int | None = None
     next: str = ""
     hops_omitted: int = 0
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +139,12 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
             by_recipient[line.recipient].append(line)
     doubt = _doubt(trace, row.seq)
     recipients = tuple(
-        _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns)
+        _marked(
+            _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns),
+            trace, row.seq, lines,
+        )
         for one, lines in by_recipient.items()
-    )
+    )  # fmt: skip
     return Fate(
         trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
         row.router or "", row.t, len(trace.accepted), until_s, recipients,
@@ -185,6 +197,14 @@ def _open(
     return _recipient(recipient, state, reason, lines, until_s, said)
 
 
+def _marked(told: Recipient, trace: Trace, seq: int, lines: Sequence[Line]) -> Recipient:
+    """With whether there may have been more events than are told, from the acceptance `seq` to the end."""
+    is_open, is_partial = told.until_s is not None, trace.is_by_store or trace.is_cut
+    for first, last in trace.holes:
+        is_partial |= (not last or last > seq) and (is_open or first < lines[-1].seq)
+    return replace(told, is_partial=True) if is_partial else told
+
+
 def _doubt(trace: Trace, seq: int) -> str:
     """Why an end of what was accepted as that event may have escaped; "": none can."""
     if trace.is_cut:
@@ -192,10 +212,17 @@ def _doubt(trace: Trace, seq: int) -> str:
         return f"the log tells more of it than the {count} lines that are read"
     first, last = next((one for one in trace.holes if not one[1] or one[1] > seq), (0, 0))
     if not first:
-        return ""
+        return "its acceptance, and what was written beside it, is no longer in the log" if trace.is_by_store else ""
+    files = [path for _, path in later(trace.spoilt, seq)[:SPOILT_TOLD]]
+    said = f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing or cannot be read"
     if first == last:
-        return f"the event {first} is missing or cannot be read"
-    return f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing or cannot be read"
+        said = f"the event {first} is missing or cannot be read"
+    return f"{said} ({', '.join(files)} {'is' if len(files) == 1 else 'are'} not believed)" if files else said
+
+
+def later(spoilt: Sequence[Spoilt], seq: int) -> list[Spoilt]:
+    """Those of the files that may tell of what was accepted as that event."""
+    return [one for one in spoilt if one[0] >= seq]
 
 
 def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:

@@ -46,8 +46,9 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
 def recipient_json(one: Recipient) -> dict[str, Any]:
     until = {} if one.until_s is None else {"until": time_text(one.until_s * SECOND_NS)}
     return {
-        "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts, **until,
-        "next": one.next, "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
+        "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts,
+        "attempts_complete": not one.is_partial, **until, "next": one.next,
+        "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
     }  # fmt: skip
 
 

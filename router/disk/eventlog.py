@@ -76,6 +76,7 @@ class Segments:
                 if path.name.startswith((OPEN, f".{PRUNED}.")):
                     path.unlink()
             pruned = self._open_pruned()
+            self._spoilt: list[Path] = []
             self._sealed = self._open_sealed()
             self._forget_orphans()
         except OSError as error:
@@ -112,6 +113,7 @@ class Segments:
         target = self.directory / file_name(footer.first_seq)
         if target.exists():
             target.rename(self.directory / f"{ASIDE}{target.name}")
+            self._spoilt = [one for one in self._spoilt if one != target]
         size = draft.stat().st_size
         draft.rename(target)
         sync(self.directory)
@@ -123,6 +125,10 @@ class Segments:
     def kept(self) -> list[Sealed]:
         """The segments that are whole, oldest first."""
         return list(self._sealed)
+
+    def spoilt(self) -> list[Path]:
+        """Files with the name of a segment that had no good footer when this was opened, oldest first."""
+        return sorted(self._spoilt)
 
     @property
     def pruned_seq(self) -> int:
@@ -206,6 +212,8 @@ class Segments:
             footer = self._footer(line, path)
             if footer:
                 found.append(Sealed(path, path.stat().st_size, footer, line))
+            else:
+                self._spoilt.append(path)
         return sorted(found, key=lambda one: one.footer.last_seq)
 
     def _forget_orphans(self) -> None:

@@ -8,31 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from router.core.events import ID_BYTES
-from router.core.fate import Hole, Trace, covers
+from router.core.fate import Hole, Spoilt, Trace, covers
 from router.core.id_prefix import IdPrefix
 from router.core.line import Line, decode_line
 from router.disk import log_index
 from router.disk.eventlog import Sealed
 from router.disk.log_index import TAG_BYTES, Columns, Span, blocks
+from router.disk.store_records import Record
 
 CANDIDATES_MAX = 10
 LINES_MAX = 20_000
+READ_BYTES = 1 << 20
 DIGITS = 2 * ID_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as it stood at one moment. `is_behind`: the newest events wait in the store, the disk takes no log."""
+    """A log as it stood at one moment. `is_behind`: the newest events wait in the store, the disk takes no log.
+
+    `spoilt`: files with the name of a segment that have no good footer. `next_seq`: what the store gives the next
+    event, 0 if it cannot be asked.
+    """
 
     sealed: Sequence[Sealed]
     unsealed: Sequence[Span]
     pruned_seq: int
     is_behind: bool = False
+    spoilt: Sequence[Path] = ()
+    next_seq: int = 0
 
 
 class Candidate(NamedTuple):
@@ -47,8 +56,10 @@ class Found:
     """`trace` of the one message; or several `candidates`, then at most `CANDIDATES_MAX` and one more.
 
     `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
-    index yet, and there was no time to make it; `unread`: of so many, lines were wanted that cannot be read.
-    `is_behind`: as of `Log`. `missing`: events between those that the log holds, or that it says it lacks.
+    index yet, and there was no time to make it; `unread`: of so many others than `spoilt`, lines were wanted that
+    cannot be read. `is_behind`: as of `Log`. `missing`: events between those that the log holds and up to the store's
+    next, or that it says it lacks. `spoilt`: files without a good footer, and those of which lines were wanted and that
+    have not the digest that was signed; unless the store still has all that they told.
     """
 
     trace: Trace | None
@@ -60,10 +71,10 @@ class Found:
     unread: int = 0
     is_behind: bool = False
     missing: tuple[Hole, ...] = ()
+    spoilt: tuple[Spoilt, ...] = ()
 
 
 class _Hit(NamedTuple):
-    span: Span
     line: Line
     identity: bytes
 
@@ -78,10 +89,22 @@ class Search:
         self._unread: set[Hole] = set()
         self._gaps: set[Hole] = set()
         self._is_cut = False
+        self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
+        self._believed: dict[int, bool] = {}
+        self._spoilt = {(_first_seq(path), str(path)) for path in log.spoilt}
 
     def find(self, prefix: IdPrefix) -> Found:
         """Every line about the message whose id begins so, if there is one such id."""
-        hits = self._hits(prefix)
+        return self._found(self._hits(prefix))
+
+    def find_held(self, held: Record) -> Found:
+        """The same of this message; its acceptance by the store counts if the log has none."""
+        hits = self._hits(IdPrefix(held.identity, 8 * ID_BYTES))
+        if any(hit.line.event == "accepted" for hit in hits):
+            return self._found(hits)
+        return self._found([_Hit(held.line, held.identity), *hits], is_by_store=True)
+
+    def _found(self, hits: Sequence[_Hit], *, is_by_store: bool = False) -> Found:
         ids = {hit.identity: hit.line.t for hit in reversed(hits)}
         candidates = tuple(sorted((Candidate(*one) for one in ids.items()), key=lambda one: -one.at_ns))
         trace = self._trace(candidates[0].identity, hits) if len(candidates) == 1 else None
@@ -89,9 +112,15 @@ class Search:
         first = [(one.footer.first_seq, one.footer.min_t) for one in sealed]
         first += [(one.first_seq, one.min_t) for one in unsealed]
         since = min(first, default=(0, 0))
-        unread, log = len(self._unread), self._log
-        missing = tuple(sorted({*self._gaps, *self._between()}))
-        return Found(trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing)
+        missing, holes = tuple(sorted({*self._gaps, *self._between()})), self._holes()
+        spoilt = tuple(sorted(one for one in self._spoilt if _lies_in(one[0], holes)))
+        named = {first_seq for first_seq, _ in spoilt}
+        unread, log = sum(first not in named for first, _ in self._unread), self._log
+        if trace is not None:
+            trace = replace(trace, spoilt=spoilt, is_by_store=is_by_store)
+        return Found(
+            trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing, spoilt
+        )
 
     # -- by id -----------------------------------------------------------------------------------------------
 
@@ -130,7 +159,7 @@ class Search:
                 if not at % DIGITS:
                     identity = bytes.fromhex(ids[at : at + DIGITS])
                     if prefix.fits(identity):
-                        yield _Hit(span, line, identity)
+                        yield _Hit(line, identity)
                 at = ids.find(tag, at + 1)
 
     # -- by parcel -------------------------------------------------------------------------------------------
@@ -170,7 +199,7 @@ class Search:
         return tuple(sorted(holes))
 
     def _between(self) -> Iterator[Hole]:
-        """Sequence numbers that no segment holds, before one that is there."""
+        """Sequence numbers that no segment holds, before one that is there, or that the store has given."""
         held = [(one.footer.first_seq, one.footer.last_seq) for one in self._log.sealed]
         held += [(one.first_seq, one.last_seq) for one in self._log.unsealed]
         following = self._log.pruned_seq + 1
@@ -178,6 +207,11 @@ class Search:
             if first > following:
                 yield following, first - 1
             following = max(following, last + 1)
+        beyond = [_first_seq(path) for path in self._log.spoilt if _first_seq(path) >= following]
+        if self._log.next_seq > following and not self._log.is_behind:
+            yield following, self._log.next_seq - 1
+        elif beyond and not self._log.next_seq:
+            yield min(beyond), 0
 
     # -- segments --------------------------------------------------------------------------------------------
 
@@ -205,6 +239,8 @@ class Search:
             if not self._has_time():
                 self._unsearched[one.footer.first_seq] = one.footer.first_seq, one.footer.last_seq
                 return None
+            if not self._believes(one):
+                return None
             try:
                 found = log_index.make(one.path, one.footer)
             except FileNotFoundError:
@@ -214,9 +250,25 @@ class Search:
                 log_index.write(one.path, one.size, digest, found)
         return found
 
+    def _believes(self, one: Sealed) -> bool:
+        """Whether the file is what was signed. If not, or if it is gone, all of it is a hole."""
+        first_seq = one.footer.first_seq
+        if first_seq not in self._believed:
+            try:
+                self._believed[first_seq] = _is_as_signed(one)
+                self._spoilt |= set() if self._believed[first_seq] else {(first_seq, str(one.path))}
+            except FileNotFoundError:
+                self._believed[first_seq] = False
+            if not self._believed[first_seq]:
+                self._unread.add((first_seq, one.footer.last_seq))
+        return self._believed[first_seq]
+
     def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
         """The lines between these offsets that hold one of these words. All are decoded, for one that the disk has
         spoilt may have lost its words."""
+        sealed = self._sealed.get(span.paths)
+        if sealed is not None and not self._believes(sealed):
+            return
         size = (span.size if stop is None else stop) - start
         data = _read(span.paths, start, size)
         is_whole = len(data) == size
@@ -230,6 +282,38 @@ class Search:
                 yield line
         if not is_whole:
             self._unread.add((span.first_seq, span.last_seq))
+
+
+def unaccepted(found: Found, prefix: IdPrefix) -> IdPrefix | None:
+    """What to ask the store for, if the log knows of no acceptance; None: it knows of one, or of several messages."""
+    if found.trace is not None:
+        return None if found.trace.accepted else IdPrefix(found.trace.identity, 8 * ID_BYTES)
+    return None if found.candidates else prefix
+
+
+def offered(found: Found, records: Sequence[Record]) -> Found:
+    """With the several messages that the store has, if it has several."""
+    rows = tuple(Candidate(one.identity, one.line.t) for one in records)
+    return replace(found, candidates=rows) if len(rows) > 1 else found
+
+
+def _lies_in(seq: int, holes: Sequence[Hole]) -> bool:
+    return any(first <= seq and (seq <= last or not last) for first, last in holes)
+
+
+def _first_seq(path: Path) -> int:
+    """By the name of a segment's file."""
+    return int(path.stem.rpartition("-")[2])
+
+
+def _is_as_signed(one: Sealed) -> bool:
+    """Whether the bytes before the footer have its digest. `FileNotFoundError` if the file is gone."""
+    digest, left = sha256(), one.size - len(one.footer_bytes)
+    with one.path.open("rb") as file:
+        while left and (data := file.read(min(left, READ_BYTES))):
+            digest.update(data)
+            left -= len(data)
+        return file.read() == one.footer_bytes and digest.hexdigest() == one.footer.sha256
 
 
 def _read(paths: Iterable[Path], start: int, size: int) -> bytes:

@@ -87,7 +87,8 @@ class Logbook:
             unsealed = self._sealer.unsealed()
         except LogNotWritten as error:
             self._fail(error)
-        return Log(self._segments.kept(), unsealed, self._segments.pruned_seq, self._behind)
+        kept, spoilt = self._segments.kept(), self._segments.spoilt()
+        return Log(kept, unsealed, self._segments.pruned_seq, self._behind, spoilt, self._store.next_seq)
 
     def sealed_seq(self) -> int:
         """Up to which sequence number segments hold the log."""

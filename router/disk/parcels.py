@@ -54,15 +54,20 @@ class Parcels:
             self._cache.put(parcel)
         return damaged
 
-    def at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
-        """The message of that arrival number, if its bytes are here and whole."""
+    def row_at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
+        """The message of that arrival number, if its row is here and whole; if need be without its frames."""
         cursor = txn.cursor(self._rows)
         later = cursor.set_range(NUMBER.pack(arrival + 1))
         if not (cursor.prev() if later else cursor.last()):
             return None
         first = NUMBER.unpack(cursor.key())[0]
         parcel, index = self.row(txn, first), arrival - first
-        if parcel is None or index >= parcel.count:
+        return None if parcel is None or index >= parcel.count else (parcel, index)
+
+    def at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
+        """The same, if its bytes are here and whole."""
+        found = self.row_at(txn, arrival)
+        if found is None:
             return None
-        damaged = self.complete(txn, parcel)
-        return None if any(start <= index < stop for start, stop in damaged) else (parcel, index)
+        damaged = self.complete(txn, found[0])
+        return None if any(start <= found[1] < stop for start, stop in damaged) else found

@@ -46,6 +46,7 @@ from router.disk.id_index import IdIndex
 from router.disk.kept import Kept
 from router.disk.parcels import Parcels
 from router.disk.store_file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
+from router.disk.store_records import Records
 from router.disk.store_rows import NUMBER, TIMED, VERSION, WORD, QueueRow, backlog, owing, rows_from
 from router.disk.store_terms import Applied, Beginning, MapFull, StoreLimits
 
@@ -74,6 +75,7 @@ class Store:
         self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"], self._db["late"])
+        self.records = Records(path, self._env, self._db, self._ids, self._parcels)
 
     def close(self) -> None:
         self._env.close()

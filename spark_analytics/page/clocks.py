@@ -70,7 +70,9 @@ def _apart(each: Row) -> float:
 def _said(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"at most {lasting(high)}" if low is None else f"at least {lasting(low)}"
-    return f"{lasting(min(low, high))} to {lasting(max(low, high))}"
+    if low > high:
+        return f"changed by at least {lasting(low - high)}"
+    return f"{lasting(low)} to {lasting(high)}"
 
 
 def _verdict(each: Row) -> str:

@@ -50,10 +50,7 @@ def _chain(summary: Row) -> Markup:
         title,
         see=f"{number(total['followed'])} of {number(total['acked'])} handed over are found in the next router's log; "
         f"{not_there}.{which}",
-        do="A broken chain means that a router confirmed what it did not keep: follow the examples, and look at "
-        "that router's disk and store."
-        if broken
-        else "Nothing.",
+        do=_remedy(total),
         chart=join(
             tag("p", "Share of the messages handed over", class_="chart-title"),
             tag("p", *(named(*each) for each in _STATES), class_="legend"),
@@ -86,6 +83,22 @@ def _chain(summary: Row) -> Markup:
         ),
         level="bad" if broken else "",
     )
+
+
+def _remedy(total: dict[str, int]) -> str:
+    said = []
+    if total["broken"]:
+        said.append(
+            "A broken chain means that a router confirmed what it did not keep: follow the examples, and look at "
+            "that router's disk and store."
+        )
+    if total["unknown"]:
+        said.append(
+            "Give the audit the newest logs of both routers, for the same time: "
+            f"{number(total['unknown'])} cannot be followed, as the next router's log ends before, begins after, or is "
+            "not whole."
+        )
+    return " ".join(said) or "Nothing."
 
 
 def _pair(each: Row) -> Markup:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from router.core.fate import Trace
+from router.core.fate import SPOILT_TOLD, Trace
+from router.core.line import Line
 from router.core.text import key_text
 from router.disk.log_search import CANDIDATES_MAX, Candidate, Found
 from router.fate_answers import not_one, one
@@ -44,6 +45,25 @@ def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
     assert told.endswith("; the events 8 to 9, 12 to 25 are missing in it, and whether they told of it cannot be known")
     many = Found(None, (), 5, 10**18, 4, 0, missing=tuple((at, at) for at in range(10, 16)))
     assert "14 to 14 and 1 more spans are missing" in str(not_one("3f9a", many)["error"])
+
+
+def test_files_that_are_not_believed_are_named() -> None:
+    """Where nothing is found, all of them; of a message, those that may tell of it."""
+    spoilt = tuple((at, f"{at}.jsonl") for at in range(1, SPOILT_TOLD + 3))
+    cause = "not believed, for its bytes are not those that were signed: events of it are not counted"
+    assert str(not_one("3f9a", Found(None, (), 5, 10**18, 0, 0, spoilt=spoilt[:1]))["error"]).endswith(
+        f"; 1.jsonl is {cause}"
+    )
+    many = str(not_one("3f9a", Found(None, (), 5, 10**18, 0, 0, spoilt=spoilt))["error"])
+    assert f"{SPOILT_TOLD}.jsonl and 2 more files are not believed, for their bytes" in many
+    trace = Trace(IDS[0], (Line(1, "accepted", 2),))
+    assert one(Found(trace, (), 1, 1, 0, 0, spoilt=spoilt[:2]), trace, None, {})["incomplete"] == f"2.jsonl is {cause}"
+    assert one(Found(trace, (), 1, 1, 0, 0, spoilt=spoilt[:1]), trace, None, {})["complete"]
+
+
+def test_that_all_later_events_are_missing_is_told() -> None:
+    told = str(not_one("3f9a", Found(None, (), 5, 10**18, 4, 0, missing=((8, 9), (12, 0))))["error"])
+    assert "the events 8 to 9, from 12 on are missing in it" in told
 
 
 def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_something_is() -> None:

@@ -41,6 +41,7 @@ from router.fates import (
     NO_ANSWER,
     NOT_ASKED,
     NOT_CONNECTED,
+    NOT_PERMITTED,
     PATIENCE_S,
     WAITING_MAX,
     Fates,
@@ -220,8 +221,51 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
         answer = await node.answer()
         [told] = answer["recipients"]
         assert (told["state"], answer["missing_events"]) == ("unknown", [[2, 2]])
-        assert told["next"] == "cannot be known: the event 2 is missing or cannot be read"
-        assert answer["incomplete"].startswith("segments that are gone or damaged, and were not read: 1 ")
+        whose = f" ({one.path} is not believed)" if is_cut_off else ""
+        assert told["next"] == f"cannot be known: the event 2 is missing or cannot be read{whose}"
+        if is_cut_off:
+            assert answer["incomplete"].startswith(f"{one.path} is not believed, for its bytes are not those")
+        else:
+            assert answer["incomplete"].startswith("segments that are gone or damaged, and were not read: 1 ")
+
+
+@pytest.mark.parametrize("is_pruned", [True, False])
+async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pruned: bool) -> None:
+    """Who is still owed it, with what is left of the log; of who is not, nothing; and the same to who brought it."""
+    async with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:3])
+        await node.book.tidy(node.now())
+        said = Outward(WALL_S * S, 6, "forwarded", RECIPIENTS[0], 1, ((1, 1),), None, 0, 1, 0, 1)
+        node.commit(Changes(events=[said]))
+        node.end(RECIPIENTS[1])
+        node.lose(RECIPIENTS[2])
+        await node.book.tidy(node.now())
+        [first, _] = node.segments.kept()
+        if is_pruned:
+            node.segments.prune(WALL_S, 1e9, 1)
+        else:
+            first.path.unlink()
+        for typed in (node.identity, node.identity[:8]):
+            node.fates.ask(APP, typed)
+            answer = await node.answer()
+            assert (answer["message"], answer["acceptance"], answer["complete"]) == (node.identity, "store", False)
+            assert answer["accepted_ns"] == WALL_S * S and answer["brought_by"] == ASKER.hex()
+            lacks = "older events, up to number 4, are no longer kept" if is_pruned else "the events 1 to 1 are missing"
+            assert answer["incomplete"].startswith(f"the log has no acceptance of it; {lacks}")
+            assert "; this is what the store holds of it" in answer["incomplete"]
+            owed, ended, lost = answer["recipients"]
+            assert (owed["state"], owed["attempts"], owed["attempts_complete"]) == (
+                "queued",
+                0 if is_pruned else 1,
+                False,
+            )
+            assert owed["until"] and owed["next"].startswith(f"waits for {RECIPIENTS[0].hex()[:8]}")
+            assert ended["state"] == ("unknown" if is_pruned else "delivered")
+            assert lost["state"] == "unknown" and lost["next"].startswith("cannot be known: ")
+        node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")
+        assert [row[0] for row in (await node.answer(ASKER_LINK))["why"]["outcomes"]] != []
+        node.fates.asked(ASKER_LINK, SIGNER, f"{node.identity} 1")
+        assert (await node.answer(ASKER_LINK))["why"]["problem"] == NOT_PERMITTED
 
 
 async def test_a_damaged_log_is_an_answer(tmp_path: Path) -> None:
@@ -243,6 +287,9 @@ async def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) ->
         node.accept(RECIPIENTS[:1])
         node.fates.ask(APP, node.identity)
         said = "; the newest events wait in the store, for the disk takes no log now, and were not searched"
+        answer = await node.answer()
+        assert (states(answer), answer["acceptance"]) == (["queued"], "store") and answer["incomplete"].endswith(said)
+        node.fates.ask(APP, "abcd" * 5)
         assert (await node.answer())["error"].endswith(said)
         node.book.sealed(node.now())
         node.fates.ask(APP, node.identity)

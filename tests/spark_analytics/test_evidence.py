@@ -165,7 +165,7 @@ def test_a_tail_that_was_cut_off_shows_only_to_a_witness(log: Path) -> None:
     found = witnessed(evidence(log), [], [seen, Witness(STRANGER, ROUTER, 6, digest_of(log, THREE))])
     assert found.holes == (
         Hole(ROUTER, 7, 8, f"the neighbour {STRANGER} was told that this log reaches to 8: its end was cut off, or is"
-             " not among the files"),
+             " not among the files, or its store was deleted and its log began anew at event 1"),
     )  # fmt: skip
     assert not found.logs[0].whole
 
@@ -178,6 +178,29 @@ def test_a_witness_of_another_head_tells_that_the_log_was_rewritten(log: Path, s
     [(first, last, why)] = holes(found)
     assert (first, last) == (3, seq) and why.endswith(REWRITTEN) and STRANGER in why
     assert [(Path(path).name, line) for path, line, _ in found.problems] == [(TWO, 0)]
+
+
+def limit(found: Evidence, text: str) -> bool:
+    return any(text in one for one in found.limits)
+
+
+def test_a_witness_of_another_history_is_not_said_to_be_missing(log: Path) -> None:
+    for seq in (4, 99):
+        found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32)])
+        assert not limit(found, "none of those given knows how far")
+        assert limit(found, f"What neighbours saw of the log of {ROUTER} is not what was given (see its holes): nobody")
+        agreed = Witness(STRANGER, ROUTER, 2, digest_of(log, ONE))
+        found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32), agreed])
+        assert limit(found, f"log of {ROUTER} up to event 2; what they saw besides is not in it (see its holes).")
+
+
+def test_a_witness_of_what_is_no_longer_kept_is_not_said_to_be_missing(log: Path) -> None:
+    folded = encode_lines(fold([as_line(last_line(log / name)) for name in (ONE, TWO, THREE)], KEY))
+    prune(log, ONE, TWO, THREE)
+    (log / "pruned.jsonl").write_bytes(folded)
+    found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, 4, "77" * 32)])
+    assert not limit(found, "none of those given knows how far")
+    assert limit(found, f"A neighbour saw the log of {ROUTER} reach to event 4, and what is left of it does not show")
 
 
 def test_what_a_folded_footer_hides_is_not_called_rewritten(log: Path) -> None:

@@ -53,6 +53,18 @@ def test_clocks_are_apart_only_if_no_allowed_difference_is_small(low: Any, high:
     page = render({"clocks": [{"router": "a", "recipient": "b", "lower_ns": low, "upper_ns": high}]})
     assert f"<b>{words}</b>" in page
     assert ("Set the clock that is off" in page) == (words in ("apart", "one was set"))
+    assert ("changed by at least 10 s" in page) == (words == "one was set")
+
+
+def test_of_a_chain_that_cannot_be_followed_it_is_said_what_to_do() -> None:
+    def page(followed: int, unknown: int, broken: int) -> str:
+        counts = {"acked": 10, "followed": followed, "broken": broken, "unknown": unknown}
+        return render({"custody": [{"router": "a", "recipient": "b", **counts}]})
+
+    remedy = "Give the audit the newest logs of both routers, for the same time: 9 cannot be followed"
+    assert remedy in page(1, 9, 0)
+    assert remedy in page(0, 9, 1) and "A broken chain means" in page(0, 9, 1)
+    assert "cannot be followed" not in page(10, 0, 0)
 
 
 def test_only_chains_that_are_not_whole_are_drawn_beside_their_sum() -> None:

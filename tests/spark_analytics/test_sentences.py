@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from test_summary import AS_OF, START, WHOLE, A, B, C, evidence, summary, totals
+from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, totals
 
-from spark_analytics.evidence import REWRITTEN, File, Hole
+from spark_analytics.evidence import BEGUN_ANEW, REWRITTEN, File, Hole
 from spark_analytics.log_files import Problem
 from spark_analytics.sentences import utc
 
@@ -51,7 +51,15 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"found": evidence(BROKEN_LOG, files=(File("a/3", A, "fork", 5, 6, 9), File("a/2", A, "fork", 3, 4, 9)))},
         "bad",
         f"The log of the router {A} has two histories from event 3 on: two nodes use its key, or a log was copied and "
-        "both went on, or it was rewritten. Nothing counts from there.",
+        "both went on, or it was rewritten, or its store was deleted and its log began anew at event 1. Nothing counts "
+        "from there.",
+    ),
+    "a log begun anew": (
+        {"found": evidence(BROKEN_LOG, files=(File("a/1", A, "fork", 1, 6, 9), File("b/1", A, "fork", 1, 4, 9)))},
+        "bad",
+        f"The log of the router {A} has two histories from event 1 on, as where a node's store is deleted and its log "
+        "begins anew under the same key; or two nodes use its key, or a log was copied and both went on, or it was "
+        "rewritten. Nothing counts from there.",
     ),
     "rewritten": (
         {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour says: {REWRITTEN}"),))}, "bad",
@@ -106,7 +114,24 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a clock that was set": (
         {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": -3_000_000_000}]}, "warning",
-        f"The clocks of the routers {A} and {B} contradict each other: one of them was set meanwhile.",
+        f"The clocks of the routers {A} and {B} contradict each other: their difference changed by at least 5.500 s, "
+        "so one of them was set meanwhile (neither log tells of a `clock_step`).",
+    ),
+    "a clock that was set, and whose router said so": (
+        {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": 2_499_000_000}],
+         "events": [{"router": B, "event": "clock_step", "lines": 2, "count": 2},
+                    {"router": C, "event": "clock_step", "lines": 9, "count": 9}]}, "warning",
+        f"The clocks of the routers {A} and {B} contradict each other: their difference changed by at least 0.001 s, "
+        f"so one of them was set meanwhile (the log of {B} tells of it: `clock_step`, 2 times).",
+    ),
+    "not followed for a day": (
+        {"custody": [CUSTODY | {"unknown": 4}], "found": evidence(WHOLE, WHOLE._replace(router=B)),
+         "span": [{"min_minute": START, "max_minute": START + 2 * DAY}],
+         "queues": [{"router": A, "recipient": one, "window": START // 30 * 30 + at, "added": 2, "ended": 2,
+                     "open": 0, "depth_max": None} for one, at in ((B, 0), (B, DAY), (C, DAY + 60))]},
+        "warning",
+        f"4 messages that {A} handed to {B} (acknowledged) are not in the log of {B}, which ends before: its end is "
+        "missing or has not been given.",
     ),
     "a queue that fills": (
         {"span": [{"min_minute": START, "max_minute": START}],
@@ -154,9 +179,24 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"flaps": [{"router": A, "subject": C, "changes": 100}]}, "info",
         f"Routes and links of {C} at the router {A} changed 100 times.",
     ),
-    "not followed": (
-        {"custody": [CUSTODY | {"unknown": 4}]}, "info",
-        f"Of 9 messages that {B} took over from {A}, 4 cannot be followed: its log is not whole, or ends before that.",
+    "not followed to where the log ends": (
+        {"custody": [CUSTODY | {"unknown": 4}], "found": evidence(WHOLE, WHOLE._replace(router=B)),
+         "span": [{"min_minute": START, "max_minute": START + 2 * DAY}],
+         "queues": [{"router": A, "recipient": one, "window": START // 30 * 30 + at, "added": 4, "ended": 4,
+                     "open": 0, "depth_max": None} for one, at in ((B, DAY), (C, DAY + 30))]}, "info",
+        f"4 messages that {A} handed to {B} (acknowledged) are not in the log of {B}, which ends before: what is not "
+        "sealed yet is in no file, or its end is missing or has not been given.",
+    ),
+    "not followed at either end": (
+        {"custody": [CUSTODY | {"unknown": 1}],
+         "found": evidence(WHOLE, WHOLE._replace(router=B, first=5, pruned_to=4))}, "info",
+        f"1 message that {A} handed to {B} (acknowledged) is not in the log of {B}, which begins after (older events "
+        "are pruned) or ends before.",
+    ),
+    "not followed where the log has holes": (
+        {"custody": [CUSTODY | {"unknown": 4}], "found": evidence(WHOLE, BROKEN_LOG._replace(router=B))}, "info",
+        f"4 messages that {A} handed to {B} (acknowledged) are not in what is known of the log of {B}: it is not "
+        "whole.",
     ),
     "quality": (
         {"quality": [{"check": "negative wait", "router": A, "count": 2}]}, "info",
@@ -171,7 +211,7 @@ def test_a_finding_says_what_it_is(name: str) -> None:
     found = summary(**tables)
     [finding] = [row for row in found["findings"] if row["text"] == text]
     assert finding["level"] == level
-    assert bool(finding["remedy"]) == (level in ("bad", "warning"))
+    assert bool(finding["remedy"]) == (level in ("bad", "warning") or name.startswith("not followed"))
     assert found["verdict"] == {"bad": "bad", "warning": "attention", "info": "good"}[level]
 
 
@@ -198,6 +238,12 @@ def test_the_worst_comes_first_and_a_loss_names_an_example() -> None:
 def test_a_file_that_is_bad_is_told_once() -> None:
     bad = evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),), problems=(Problem("a/2", 4, "odd"),))
     assert len(summary(bad)["findings"]) == 1
+
+
+@pytest.mark.parametrize(("why", "is_said"), [("no file given holds them", False), (f"x: {BEGUN_ANEW}", True)])
+def test_what_to_do_of_a_log_begun_anew(why: str, is_said: bool) -> None:
+    [finding] = summary(evidence(BROKEN_LOG, holes=(hole(why),)))["findings"]
+    assert ("audit its older log, if there is a copy, for itself" in finding["remedy"]) == is_said
 
 
 def test_many_alike_are_counted() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from router.audit.listing import NothingToRead, list_logs
+from router.audit.listing import Listing, NothingToRead, list_logs
 from spark_analytics.evidence import NO_LOG
+from spark_analytics.log_files import Problem
 
 NAMES = ("events-0000000000000001.jsonl", "pruned.jsonl", "tail-0000000000000007.jsonl", ".aside-1.jsonl")
 OTHERS = ("truth.json", ".open-0000000000000042", "event.json", "notes.txt")
@@ -63,3 +64,11 @@ def test_a_directory_with_the_name_of_a_log_file_is_told_of(tmp_path: Path) -> N
     assert len(found.paths) == len(NAMES)
     [problem] = found.problems
     assert problem.path.endswith("9.jsonl") and "is a directory" in problem.text
+
+
+def test_paths_that_nobody_knows_are_told_by_their_names() -> None:
+    listing = Listing(names={"/tmp/x/tail-1.jsonl": "HOME"})
+    problem = Problem("/tmp/x/tail-1.jsonl", 3, "unlike /tmp/x/tail-1.jsonl")
+    assert listing.told({"a": [problem], "b": ("/tmp/x/tail-1.jsonl", 7, None)}) == {
+        "a": [Problem("HOME", 3, "unlike HOME")], "b": ("HOME", 7, None),
+    }  # fmt: skip

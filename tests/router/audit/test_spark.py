@@ -65,3 +65,13 @@ def test_files_that_spark_must_not_touch_are_told_of_all_the_same(
 )
 def test_what_spark_says_becomes_a_sentence(said: str, sentence: str) -> None:
     assert sentence in spark._sentence(said)
+
+
+@pytest.mark.xdist_group("spark")
+def test_paths_that_nobody_knows_are_told_by_their_names(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    session: SparkSession = request.getfixturevalue("spark")
+    [tail] = log().write_tail(tmp_path / "logs").iterdir()
+    listing = list_logs([tail])
+    listing.names[str(tail)] = "HOME (unsealed events)"
+    found = spark.audited(session, listing, AS_OF)
+    assert [file["path"] for file in found["files"]] == ["HOME (unsealed events)"]

@@ -132,3 +132,28 @@ def test_what_was_sealed_meanwhile_is_left_to_the_segment(tmp_path: Path) -> Non
     paths = write_tails([log.lines[0], log.lines[2]], tmp_path)
     assert [path.name for path in paths] == ["tail-0000000000000001.jsonl", "tail-0000000000000004.jsonl"]
     assert states(audited(sealed.write(tmp_path / "log"), *paths)) == {"owed": 2, "delivered": 2}
+
+
+def test_the_tails_of_homes_are_told_by_their_homes(tmp_path: Path) -> None:
+    """Two homes with one key: where their tails are written is gone when somebody reads of it."""
+    homes = [Home(tmp_path / name) for name in ("b", "a")]
+    for number, home in enumerate(homes):
+        home.create()
+        keyring.load_or_create(home, keyring.NODE)
+        if number:
+            home.key_path.write_bytes(homes[0].key_path.read_bytes())
+        store(home, encode_events([State(4 + number, 5, "start", ())], 1, BOOT))
+    with logs_of([home.path for home in homes], refuse) as listing:
+        found = audit(listing, Span(START), out=tmp_path / "out")
+        paths = list(listing.names)
+    assert [(file["path"], file["status"]) for file in found["files"]] == [
+        (f"{home.path} (unsealed events)", "fork") for home in homes
+    ]
+    published = (tmp_path / "out" / "summary.json").read_text()
+    assert not any(path in str(found) or path in published for path in paths)
+
+
+def test_tails_with_gaps_between_them_have_different_names(home: Home) -> None:
+    store(home, encode_events([State(4, 5, "start", ())], 1, BOOT), encode_events([outward()], 5, BOOT))
+    with logs_of([home.path], refuse) as listing:
+        assert sorted(listing.names.values()) == [f"{home.path} (unsealed events from {seq})" for seq in (1, 5)]

@@ -18,7 +18,11 @@ from conftest import Run, run_in, start_node, stop_node
 
 from router.client import held_home
 from router.core.crypto import SigningKey
+from router.core.effects import Changes, Finished
+from router.core.events import Outward
 from router.core.text import key_text
+from router.disk.eventlog import Limits, Segments
+from router.disk.sealer import Sealer
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 from router.settings import keyring
@@ -192,17 +196,92 @@ def test_another_router_s_log_beside_a_good_store(router: Run, copy: Kept) -> No
         assert f"Move {copy.home / 'log'} away, or use the home that this key belongs to" in result.stderr
 
 
-@pytest.mark.parametrize("spoil", [None, take_away])
-def test_lines_that_the_disk_has_spoilt(router: Run, copy: Kept, spoil: Callable[[Path], None] | None) -> None:
-    for path in (copy.home / "log").glob("events-*.jsonl"):
-        path.write_text(
-            re.sub(r'"expiries":\[(\d+)\]', lambda found: f'"expiries":[{" " * len(found[1])}]', path.read_text())
-        )
-    if spoil is not None:
-        spoil(copy.home / DATA)
+def seal(copy: Kept, *, settles: bool = False) -> Path:
+    """All that the store still has for the log, and then, if it `settles`, the message's delivery, go into segments
+    after the one of its acceptance, whose path is returned."""
+    key = keyring.load(Home(copy.home), keyring.NODE)
+    segments = Segments(copy.home / "log", key, Limits())
+    sealer = Sealer(segments)
+    with closing(Store(copy.home / "store", StoreLimits(), bytes(16))) as store:
+        store.recover(key.public)
+        found = store.message(bytes.fromhex(copy.message))
+        assert found is not None
+        one, at_s = found[0], found[0].at_s
+        said = Outward(at_s * 10**9, 6, "delivered", one.recipients[0], 1, ((one.first, 1),), None, 0, 1, 0, one.first)
+        ended = Changes(events=[said], finished=[Finished(one.recipients[0], one.first, 0, 1, 0)])
+        for changes in (Changes(), *([ended] if settles else []), Changes()):
+            store.apply(changes, at_s)
+            store.commit()
+            for _, value in store.log_values(segments.last_sealed(), 1000):
+                sealer.add(value, 0)
+            store.log_is_sealed(sealer.seal())
+        assert store.log_values(0, 1) == []
+    return segment(copy)
+
+
+def segment(copy: Kept) -> Path:
+    """In which the message was accepted."""
+    return next(one for one in (copy.home / "log").glob("events-*.jsonl") if copy.message in one.read_text())
+
+
+def edit_a_line(path: Path) -> None:
+    path.write_text(
+        re.sub(r'"expiries":\[(\d+)\]', lambda found: f'"expiries":[{" " * len(found[1])}]', path.read_text())
+    )
+
+
+def edit_the_footer(path: Path) -> None:
+    path.write_text(re.sub(r'"signature":"....', '"signature":"0000', path.read_text()))
+
+
+@pytest.mark.parametrize("spoil", [edit_a_line, edit_the_footer, Path.unlink])
+def test_what_the_log_has_lost_the_store_still_tells(router: Run, copy: Kept, spoil: Callable[[Path], None]) -> None:
+    """For whom it waits, until when, and which file is not believed; in words and in JSON."""
+    path = seal(copy)
+    spoil(path)
+    answer = json.loads(router("why", copy.message[:10], "--json").stdout)
+    [one] = answer["recipients"]
+    assert (answer["message"], answer["acceptance"], one["state"]) == (copy.message, "store", "queued")
+    assert one["until"] and "which is stopped, to start again; it expires 20" in one["next"]
+    assert not answer["complete"] and not one["attempts_complete"] and answer["missing_events"]
+    people = router("why", copy.message).stdout
+    assert "queued, no attempt known" in people and "this is what the store holds of it" in people
+    said = f"{path} is not believed, for its bytes are not those that were signed: events of it are not counted"
+    assert (said in people) == (said in answer["incomplete"]) == (spoil is not Path.unlink)
+
+
+def test_where_no_segment_is_believed_it_is_not_said_that_there_is_none(router: Run, copy: Kept) -> None:
+    path = segment(copy)
+    for one in path.parent.glob("events-*.jsonl"):
+        edit_the_footer(one)
+    take_away(copy.home / DATA)
     result = router("why", copy.message)
-    assert result.exit_code == 1 and result.stderr.startswith("the event log cannot be read: ")
-    assert ("; the log was read without it" in result.stderr) == (spoil is not None)
+    assert result.exit_code == 1 and str(path) in result.stderr
+    assert "not believed, for " in result.stderr and "never run" not in result.stderr
+
+
+@pytest.mark.parametrize("spoil", [edit_a_line, edit_the_footer])
+def test_without_the_store_a_file_that_is_not_believed_is_named(
+    router: Run, copy: Kept, spoil: Callable[[Path], None]
+) -> None:
+    path = seal(copy)
+    spoil(path)
+    take_away(copy.home / DATA)
+    result = router("why", copy.message)
+    said = f"{path} is not believed, for its bytes are not those that were signed: events of it are not counted"
+    assert result.exit_code == 1 and said in result.stderr
+
+
+def test_no_fault_is_claimed_of_what_may_have_ended_in_a_file_that_is_not_believed(router: Run, copy: Kept) -> None:
+    """The last one; the store holds no event after it."""
+    seal(copy, settles=True)
+    assert json.loads(router("why", copy.message, "--json").stdout)["states"] == {"delivered": 1}
+    path = max((copy.home / "log").glob("events-*.jsonl"))
+    edit_the_footer(path)
+    answer = json.loads(router("why", copy.message, "--json").stdout)
+    [one] = answer["recipients"]
+    assert one["state"] == "unknown" and one["next"].startswith("cannot be known: the event")
+    assert f"({path} is not believed)" in one["next"]
 
 
 def test_a_log_that_cannot_be_opened_is_named_by_its_place(router: Run, copy: Kept) -> None:

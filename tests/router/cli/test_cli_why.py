@@ -68,6 +68,15 @@ def test_how_many_events_are_left_out_is_said(names: Names, capsys: pytest.Captu
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "no attempt known"), (1, "at least 1 attempt"), (2, "at least 2 attempts")]
+)
+def test_that_attempts_may_be_missing_is_said(
+    names: Names, capsys: pytest.CaptureFixture[str], count: int, said: str
+) -> None:
+    assert told(replace(ACKED, attempts=count, is_partial=True), names, capsys)[1] == f"  acked, {said}"
+
+
 def test_each_router_s_events_stand_under_its_own_clock(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
     assert told(followed(ACKED, TOLD), names, capsys)[2:] == [
         "  here, by this router's clock:",

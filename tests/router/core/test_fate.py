@@ -54,6 +54,34 @@ def told(
     return one
 
 
+def test_the_files_that_are_not_believed_are_named_as_far_as_they_may_tell_of_it() -> None:
+    spoilt = ((1, "a.jsonl"), (101, "b.jsonl"), (120, "c.jsonl"))
+    for count, said in ((2, "b.jsonl is"), (3, "b.jsonl, c.jsonl are")):
+        trace = Trace(IDS[1], (accepted(BOB),), holes=((1, 90), (101, 110)), spoilt=spoilt[:count])
+        found = fate(trace, is_so(is_owed=False), NOW_NS, WEEK_S)
+        assert found is not None
+        assert found.recipients[0].next == f"cannot be known: the events 101 to 110 {GONE} ({said} not believed)"
+
+
+def test_whether_there_may_have_been_more_attempts() -> None:
+    """Only between the acceptance and the end."""
+    lines = outward("forwarded", 111), outward("delivered", 112)
+    for holes, is_open_partial, is_ended_partial in (
+        ((), False, False), (((1, 99),), False, False), (((105, 110),), True, True), (((113, 0),), True, False),
+    ):  # fmt: skip
+        assert told(lines[0], holes=holes).is_partial == is_open_partial
+        assert told(*lines, holes=holes).is_partial == is_ended_partial
+
+
+def test_of_what_only_the_store_accepts_an_end_may_have_escaped_though_nothing_is_missing() -> None:
+    trace = Trace(IDS[1], (accepted(BOB, seq=0),), is_by_store=True)
+    for is_owed, state in ((True, "queued"), (False, "unknown")):
+        found = fate(trace, is_so(is_owed=is_owed), NOW_NS, WEEK_S)
+        assert found is not None
+        [one] = found.recipients
+        assert one.state == state and one.is_partial
+
+
 def is_so(**facts: object) -> Callable[[str, int, int], Prospect]:
     return lambda *_: Prospect("bob", **facts)  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ from struct import pack
 
 import pytest
 from log_samples import KEY, Store, open_log
+from msgspec.structs import replace
 
 from router.core.events import Accepted, Event, Outward, State, Turned
 from router.core.id_prefix import IdPrefix, parse_prefix
@@ -17,6 +18,7 @@ from router.disk import log_index
 from router.disk.eventlog import Segments
 from router.disk.log_search import CANDIDATES_MAX, Found, Log, Search
 from router.disk.sealer import Sealer
+from router.disk.store_records import Record
 
 PEER, GROUP, *RECIPIENTS = (bytes([number]) * 32 for number in range(1, 6))
 
@@ -282,16 +284,64 @@ def test_a_line_that_the_disk_has_spoilt_leaves_a_hole(begin: Begin, spoilt: byt
     log.one.path.write_bytes(log.data.replace(log.line, spoilt * (len(log.line) - 1) + b"\n"))
     found = log.found()
     assert not log.is_delivered() and found.trace is not None
-    assert (found.trace.holes, found.unread) == ((log.hole,), 1)
+    assert (found.trace.holes, found.unread) == ((log.hole,), 0)
+    assert found.spoilt == found.trace.spoilt == ((log.hole[0], str(log.one.path)),)
 
 
-def test_a_spoilt_line_leaves_a_hole_in_an_index_that_is_made_anew(begin: Begin) -> None:
+def test_of_a_line_that_was_edited_and_can_be_read_nothing_counts(begin: Begin) -> None:
+    log = Delivered(begin)
+    log.one.path.write_bytes(log.data.replace(log.line, log.line.replace(b'"delivered"', b'"refused"  ')))
+    found = log.found()
+    assert not log.is_delivered() and found.trace is not None
+    assert (found.trace.holes, found.spoilt) == ((log.hole,), ((log.hole[0], str(log.one.path)),))
+
+
+def test_a_first_segment_that_was_edited_is_told_of_where_its_message_is_sought(begin: Begin) -> None:
+    """With its index, and without: of it none is made."""
+    log = Delivered(begin)
+    data = log.before.path.read_bytes()
+    log.before.path.write_bytes(data.replace(log.identity.hex().encode(), b"0" * 64))
+    for _ in range(2):
+        found = log.found()
+        assert found.trace is None and found.spoilt == ((1, str(log.before.path)),)
+        log_index.path_of(log.before.path).unlink(missing_ok=True)
+    assert not log_index.path_of(log.before.path).exists()
+
+
+def test_a_last_segment_without_a_good_footer_is_a_hole_up_to_what_the_store_gives_next(begin: Begin) -> None:
+    """And without the store from there on."""
+    log = Delivered(begin)
+    log.one.path.write_bytes(log.data[:-9] + b"00000000\n")
+    segments = Segments(log.one.path.parent, KEY, log.scene.segments.limits)
+    assert [one.path for one in segments.kept()] == [log.before.path] and segments.spoilt() == [log.one.path]
+    for next_seq, hole in ((log.hole[1] + 1, log.hole), (0, (log.hole[0], 0))):
+        sought = Log(segments.kept(), [], 0, spoilt=segments.spoilt(), next_seq=next_seq)
+        trace = Search(sought).find(IdPrefix(log.identity, 256)).trace
+        assert trace is not None and trace.holes == (hole,)
+        assert trace.spoilt == ((log.hole[0], str(log.one.path)),)
+
+
+def test_what_the_log_did_not_keep_the_store_has(begin: Begin) -> None:
+    """Its acceptance stands for the log's, which comes first if there is one."""
+    log = Delivered(begin)
+    whole = log.found().trace
+    assert whole is not None and not whole.is_by_store
+    held = Record(log.identity, replace(whole.accepted[0], seq=0))
+    assert Search(log.scene.log()).find_held(held).trace == whole
+    log.before.path.unlink()
+    trace = Search(log.scene.log()).find_held(held).trace
+    assert trace is not None and trace.is_by_store and trace.accepted == (held.line,)
+    assert log.hole[0] in _seqs(trace.outward)
+
+
+def test_a_spoilt_line_leaves_a_hole_and_its_segment_gets_no_index(begin: Begin) -> None:
     log = Delivered(begin)
     log.one.path.write_bytes(log.data.replace(log.line, b"x" * (len(log.line) - 1) + b"\n"))
     log_index.path_of(log.one.path).unlink()
     for _ in range(2):
         trace = log.found().trace
-        assert trace is not None and (log.hole[0], log.hole[0]) in trace.holes
+        assert trace is not None and trace.holes == (log.hole,)
+        assert not log_index.path_of(log.one.path).exists()
 
 
 def test_a_segment_that_was_cut_off_or_taken_away_leaves_a_hole(begin: Begin) -> None:

@@ -1,0 +1,56 @@
+"""Messages that were handed to a router and are not in its log, as far as it is known: why that may be so.
+
+A log that lives ends before what its neighbours handed over last: what is not sealed yet is in no file. Only where the
+one who handed over went on for a day after that, the rest of the other log should have been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+
+SEALED_MINUTES = 1440
+"""After so long a segment is sealed: `log.segment_s` is an hour by default."""
+
+
+class Unfollowed(NamedTuple):
+    """How bad it is; in what they are not, and why; what to do."""
+
+    level: str
+    text: str
+    remedy: str
+
+
+def unfollowed(summary: Row, pair: Row) -> Unfollowed:
+    """Of a row of `custody` with `unknown` handovers."""
+    taker = pair["recipient"]
+    log = next((log for log in summary["logs"] if log["router"] == taker), {"whole": False, "pruned_to": 0})
+    newest = f"Ask {taker} for its newest log, or name its home, and audit again."
+    if not log["whole"]:
+        text = f"what is known of the log of {taker}: it is not whole"
+        return Unfollowed("info", text, f"Give the missing files of {taker} too, and audit again.")
+    if log["pruned_to"]:
+        text = f"the log of {taker}, which begins after (older events are pruned) or ends before"
+        return Unfollowed("info", text, f"{newest} A copy from before it pruned holds the older ones.")
+    ends = f"the log of {taker}, which ends before"
+    if _is_long_ago(summary, pair):
+        return Unfollowed("warning", f"{ends}: its end is missing or has not been given", newest)
+    live = "what is not sealed yet is in no file, or its end is missing or has not been given"
+    return Unfollowed("info", f"{ends}: {live}", newest)
+
+
+def _is_long_ago(summary: Row, pair: Row) -> bool:
+    """Whether more are unknown than left that queue in the last day of the router's log: so some did before.
+
+    False also if the queue is not among those that are told of.
+    """
+    step = summary["step_minutes"]
+    queues = [queue for queue in summary["queues"] if queue["router"] == pair["router"]]
+    own = [queue for queue in queues if queue["recipient"] == pair["recipient"]]
+    last = max((row["window"] for queue in queues for row in queue["windows"]), default=0)
+    lately = sum(
+        row["ended"] for queue in own for row in queue["windows"] if row["window"] + step > last - SEALED_MINUTES
+    )
+    return bool(own) and pair["unknown"] > lately
