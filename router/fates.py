@@ -28,6 +28,7 @@ from router.disk.log_search import CANDIDATES_MAX, Found, Log, Search, offered, 
 from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_records import Record
+from router.disk.store_terms import StoreError
 from router.fate_answers import not_one, one
 
 WAITING_MAX = 16
@@ -42,6 +43,7 @@ NOT_YOURS = "it knows no such message from us"
 NO_ANSWER = "it did not answer in time"
 NOT_CONNECTED = "it is not connected now"
 DAMAGED = "the event log cannot be read"
+STORE_DAMAGED = "the store cannot be read"
 MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
 BUSY = "it is busy with other questions; ask again"
 NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
@@ -169,13 +171,17 @@ class Fates:
                 search, log, question.prefix, look.held, limiter=self.turn, abandon_on_cancel=True
             )
         except (OSError, *MISREAD) as error:
-            self._done(question, _error(question, f"{DAMAGED}: {error}"))
+            self._done(question, _damaged(question, DAMAGED, error))
             return
         self._of.between(partial(self._conclude, question, found, look))
 
     def _conclude(self, question: Question, found: Found, look: Look, now: Now) -> None:
         if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
-            records = self._of.store.records.accepted(prefix, self._of.router.directory.me, CANDIDATES_MAX + 1)
+            try:
+                records = self._of.store.records.accepted(prefix, self._of.router.directory.me, CANDIDATES_MAX + 1)
+            except StoreError as error:
+                self._done(question, _damaged(question, STORE_DAMAGED, error))
+                return
             if len(records) == 1:
                 again = replace(look, held=records[0])
                 self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
@@ -188,7 +194,7 @@ class Fates:
         try:
             whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)
         except MISREAD as error:
-            self._done(question, _error(question, f"{DAMAGED}: {error}"))
+            self._done(question, _damaged(question, DAMAGED, error))
             return
         if whole is not None:
             # They may have ended since the log was taken.
@@ -308,6 +314,11 @@ def _error(question: Question, text: str) -> bytes:
     if question.neighbour is None:
         return _json({"error": text})
     return encode_report(Report(question.prefix.head.hex(), problem=text))
+
+
+def _damaged(question: Question, what: str, error: Exception) -> bytes:
+    """Where on this disk is nothing to a neighbour."""
+    return _error(question, what if question.neighbour else f"{what}: {error}")
 
 
 def _json(answer: dict[str, Any]) -> bytes:

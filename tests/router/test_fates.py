@@ -43,6 +43,7 @@ from router.fates import (
     NOT_CONNECTED,
     NOT_PERMITTED,
     PATIENCE_S,
+    STORE_DAMAGED,
     WAITING_MAX,
     Fates,
 )
@@ -279,7 +280,19 @@ async def test_a_damaged_log_is_an_answer(tmp_path: Path) -> None:
         node.fates.ask(APP, node.identity)
         assert (await node.answer())["error"].startswith(f"{DAMAGED}: ")
         node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")
-        assert (await node.answer(ASKER_LINK))["why"]["problem"].startswith(DAMAGED)
+        assert (await node.answer(ASKER_LINK))["why"]["problem"] == DAMAGED
+
+
+async def test_a_damaged_store_is_an_answer(tmp_path: Path) -> None:
+    async with here(tmp_path) as node:
+        identity = bytes(range(32))
+        with node.store._env.begin(write=True) as txn:
+            txn.put(pack(">I", 1) + identity, b"???", db=node.store._db["ids"])
+        node.fates.ask(APP, identity.hex())
+        said = (await node.answer())["error"]
+        assert said.startswith(f"{STORE_DAMAGED}: ") and str(tmp_path) in said
+        node.fates.asked(ASKER_LINK, ASKER, f"{identity.hex()} 1")
+        assert (await node.answer(ASKER_LINK))["why"]["problem"] == STORE_DAMAGED
 
 
 async def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) -> None:
