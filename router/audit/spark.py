@@ -86,6 +86,8 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )  # fmt: skip
             return cast("dict[str, Any]", listing.told(found))
+        except bronze.NothingToRead:
+            raise AuditFailed("a log file went away as the audit began: run it again") from None
         except (PySparkException, Py4JError) as error:
             raise AuditFailed(_sentence(str(error))) from error
 
@@ -118,8 +120,6 @@ def _oddity(path: str) -> str | None:
             pass
     except UnicodeEncodeError:
         return "its name is not UTF-8"
-    except FileNotFoundError:
-        return None
     except OSError as error:
         return error.strerror or str(error)
     return None

@@ -45,11 +45,12 @@ def test_files_that_spark_must_not_touch_are_told_of_all_the_same(
     (directory / ".aside-events-0000000000000001.jsonl").write_bytes(b"{}\n")
     (directory / "events-0000000000000009.jsonl").write_bytes(b"")
     os.mkfifo(directory / "events-0000000000000099.jsonl")
+    (directory / "events-0000000000000199.jsonl").symlink_to("/nonexistent")
     monkeypatch.chdir(tmp_path)
     listing = list_logs([Path("logs")])
     found = spark.audited(session, listing, AS_OF)
     expected = engine.audit(listing, AS_OF)
-    assert found.pop("run")["files"] == expected.pop("run")["files"] == 4
+    assert found.pop("run")["files"] == expected.pop("run")["files"] == 5
     assert (found.pop("engine"), expected.pop("engine")) == ("spark", "local")
     assert found == expected
     assert any("not a regular file" in problem for problem in found["problems"])
