@@ -87,7 +87,10 @@ def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [to]
     if not group:
         rows.append(("source", _who(answer["source"], names)))
-    rows.append(("accepted", f"{answer['accepted_at']}, brought by {_who(answer['brought_by'], names)}"))
+    at = answer["accepted_at"]
+    if answer["acceptance"] == "store":
+        at = at.replace(".000 UTC", " UTC (the store knows it to the second)")
+    rows.append(("accepted", f"{at}, brought by {_who(answer['brought_by'], names)}"))
     if answer["accepted_times"] > 1:
         rows.append(("", f"for the {answer['accepted_times']}. time: an id may come again after its expiry"))
     rows.append(("kept until", answer["expires_at"]))

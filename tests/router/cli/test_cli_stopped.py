@@ -245,6 +245,7 @@ def test_what_the_log_has_lost_the_store_still_tells(router: Run, copy: Kept, sp
     assert one["until"] and "which is stopped, to start again; it expires 20" in one["next"]
     assert not answer["complete"] and not one["attempts_complete"] and answer["missing_events"]
     people = router("why", copy.message).stdout
+    assert " UTC (the store knows it to the second), brought by " in people
     assert "queued, no attempt known" in people and "this is what the store holds of it" in people
     said = f"{path} is not believed, for its bytes are not those that were signed: events of it are not counted"
     assert (said in people) == (said in answer["incomplete"]) == (spoil is not Path.unlink)
