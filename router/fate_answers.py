@@ -84,11 +84,15 @@ def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
     """Which files' events do not count."""
     if not spoilt:
         return []
-    said = ", ".join(path for _, path in spoilt[:SPOILT_TOLD])
-    more = f" and {len(spoilt) - SPOILT_TOLD} more files" if len(spoilt) > SPOILT_TOLD else ""
     is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
     cause = f"{is_are} not believed, for {whose} bytes are not those that were signed"
-    return [f"{said}{more} {cause}: events of {'it' if len(spoilt) == 1 else 'them'} are not counted"]
+    said = _listed([path for _, path in spoilt])
+    return [f"{said} {cause}: events of {'it' if len(spoilt) == 1 else 'them'} are not counted"]
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - SPOILT_TOLD} more files" if len(paths) > SPOILT_TOLD else ""
+    return f"{', '.join(paths[:SPOILT_TOLD])}{more}"
 
 
 def _not_searched(found: Found) -> list[str]:
@@ -97,9 +101,8 @@ def _not_searched(found: Found) -> list[str]:
     if found.unsearched:
         said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")
     if found.unread:
-        said.append(
-            f"segments that are gone or damaged, and were not read: {found.unread} (`router audit` tells which)"
-        )
+        are, they = ("is", "it") if len(found.unread) == 1 else ("are", "they")
+        said.append(f"{_listed(found.unread)} {are} gone or damaged, and what {they} told is not known")
     if found.is_behind:
         said.append("the newest events wait in the store, for the disk takes no log now, and were not searched")
     return said

@@ -26,6 +26,11 @@ class Seal(NamedTuple):
     path: str
 
 
+def events(first: int, last: int) -> str:
+    """`event 7`, or `events 7 to 9`."""
+    return f"event {first}" if first == last else f"events {first} to {last}"
+
+
 def missing(first: int, last: int, covered: Iterable[Span]) -> list[Span]:
     """What of first..last no span covers, in order."""
     out = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from . import ed25519
-from .chain import Seal, fits, fork, missing
+from .chain import TWO_HISTORIES, Seal, events, fits, fork, missing
 from .footer import Verify
 from .log_files import FileFacts, Problem, Reading, Seen
 from .tails import Tails
@@ -215,8 +215,8 @@ def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
     for seen in files:
         if seen.status == "tail" and seen.predecessor and not fits(seen.predecessor, seen.first, seals):
             seen.status = "bad"
-            text = f"follows a segment with the digest {seen.predecessor}, but that before {seen.first} is another"
-            problems.append(Problem(seen.path, 1, text))
+            text = f"follows a segment with the digest {seen.predecessor}; before {seen.first} stands another"
+            problems.append(Problem(seen.path, 1, f"{text}: {TWO_HISTORIES}"))
     return problems
 
 
@@ -276,7 +276,7 @@ def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
     paths = {file.path for file in files}
     own = [hole for hole in holes if hole.router == router]
     texts = [str(problem) for problem in evidence.problems if problem.path in paths]
-    texts += [f"events {hole.first_seq} to {hole.last_seq} are not known: {hole.why}" for hole in own]
+    texts += [f"not known: {events(hole.first_seq, hole.last_seq)}: {hole.why}" for hole in own]
     segments = sum(file.status == "good" for file in files)
     return Log(router, segments, first, last, not own, pruned_to, tuple(texts))
 

@@ -73,7 +73,7 @@ def decode_line(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+        raise ValueError(f"not JSON from column {error.colno} on") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {str(error)[:80]}") from None
     if not isinstance(row, dict):

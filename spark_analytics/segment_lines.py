@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from .chain import events
 from .footer import Footer, Header, Verify, decode_line, is_natural, read_footer, read_header
 from .schema import COLUMNS
 
@@ -62,6 +63,7 @@ class _Check:
         self._digest = sha256()
         self._next_seq = 0
         self._counts: dict[str, int] = {}
+        self._first_lines: dict[str, int] = {}
         self._times: list[int] = []
         self._ended = False
 
@@ -105,9 +107,9 @@ class _Check:
             found.problems.append((self._number, f"and {self._unsaid} more problems"))
         return found
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, number: int = 0) -> None:
         if len(self._found.problems) < PROBLEMS_MAX:
-            self._found.problems.append((max(1, self._number), text))
+            self._found.problems.append((number or max(1, self._number), text))
         else:
             self._unsaid += 1
 
@@ -130,7 +132,7 @@ class _Check:
             self._say(f"the event {event!r:.40} has no sequence number")
             return
         if 0 < self._next_seq < seq:
-            self._say(f"the sequence numbers {self._next_seq} to {seq - 1} are missing before this line")
+            self._say(f"before this line is missing: {events(self._next_seq, seq - 1)}")
         elif seq < self._next_seq:
             self._say(f"the sequence number {seq} where {self._next_seq} should be")
         if found.header and router != found.header.router:
@@ -143,6 +145,7 @@ class _Check:
         found.last_seq = max(found.last_seq, seq + n - 1)
         found.lines += 1
         self._counts[str(event)] = self._counts.get(str(event), 0) + (row.get("count") or 0)
+        self._first_lines.setdefault(str(event), self._number)
         self._times.append(row.get("t") or 0)
 
     def _check_footer(self, row: Mapping[str, Any]) -> None:
@@ -166,12 +169,17 @@ class _Check:
             ("last_seq", footer.last_seq, self._next_seq - 1),
             ("segments", footer.segments, 1),
             ("lines", footer.lines, self._found.lines),
-            ("counts", footer.counts, self._counts),
             ("min_t", footer.min_t, min(self._times, default=0)),
             ("max_t", footer.max_t, max(self._times, default=0)),
         ):
             if said != there:
                 self._say(f"the footer says {name} {said}, the lines {there}")
+        for event in sorted({*footer.counts, *self._counts}):
+            counted, there = footer.counts.get(event, 0), self._counts.get(event, 0)
+            if event not in footer.counts:
+                self._say(f"the event {event!r:.40}, of which the footer counts none", self._first_lines[event])
+            elif counted != there:
+                self._say(f"the footer counts {counted} {event}, the lines {there}")
 
 
 # -- one event's columns ----------------------------------------------------------------------------------

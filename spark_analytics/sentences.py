@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from .chain import TWO_HISTORIES, events
 from .evidence import BEGUN_ANEW, REWRITTEN
 from .log_files import UNREADABLE
+from .tails import TAKEN_AWAY
 from .unfollowed import unfollowed
 
 LEVELS = ("bad", "warning", "info", "good")
@@ -49,7 +51,10 @@ def _all_is_well(summary: Row) -> Finding:
     if not summary["owed"]:
         return _say("info", "No accepted message is owed to anybody in these logs and this time: nothing to judge.")
     also = f", {summary['pending']:,} of them still under way" if summary["pending"] else ""
-    return _say("good", f"Each of the {_many(summary['owed'], 'delivery')} owed is accounted for{also}.")
+    behind = sum(row["unknown"] for row in summary["custody"])
+    beyond = f"; what became of {behind:,} of them behind it, the next router's log, as given, does not tell"
+    said = f"Each of the {_many(summary['owed'], 'delivery')} owed is accounted for{also}{beyond if behind else ''}."
+    return _say("good", said)
 
 
 def _say(level: str, text: str, remedy: str = "") -> Finding:
@@ -120,24 +125,38 @@ def _contradictions(summary: Row) -> Iterator[Finding]:
 
 
 def _files(summary: Row) -> Iterator[Finding]:
-    unread = {text.partition(f": {UNREADABLE}")[0] for text in summary["problems"] if f": {UNREADABLE}" in text}
-    bad: dict[tuple[str, bool], list[str]] = {}
+    bad: dict[tuple[str, str], list[str]] = {}
     for file in summary["files"]:
         if file["status"] == "bad":
-            bad.setdefault((file["router"] or "", file["path"] in unread), []).append(file["path"])
-    for (router, is_unread), paths in bad.items():
+            why = _why_bad([text for text in summary["problems"] if text.startswith(f"{file['path']}:")])
+            bad.setdefault((file["router"] or "", why), []).append(file["path"])
+    for (router, why), paths in bad.items():
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         whose = f"of the log of the router {router}" if router else "of a log of nobody knows whom"
-        what, remedy = (
-            ("be read", "Give the audit the right to read them, or a disk that can, and audit again.")
-            if is_unread
-            else ("be believed", "Put back an unharmed copy, and find out what changed them.")
-        )
+        what, remedy = _BAD[why]
         yield _say(
             "bad",
             f"{_many(len(paths), 'file')} {whose} cannot {what}: {', '.join(paths[:3])}{more}. Nothing in them counts.",
             f"`problems` says file, line and what is wrong. {remedy}",
         )
+
+
+_BAD = {
+    "unread": ("be read", "Give the audit the right to read them, or a disk that can, and audit again."),
+    "unlike": (
+        "be believed",
+        "Nobody signed these events, and the router signed others. If two nodes use its key, or a copy of its home "
+        "went on, stop one and give it a key of its own; else put back the segments that are missing or were changed.",
+    ),
+    "changed": ("be believed", "Put back an unharmed copy, and find out what changed them."),
+}
+"""What bad files cannot do, and what to do about it."""
+
+
+def _why_bad(texts: Iterable[str]) -> str:
+    if any(f": {UNREADABLE}" in text for text in texts):
+        return "unread"
+    return "unlike" if any(text.endswith((TWO_HISTORIES, TAKEN_AWAY)) for text in texts) else "changed"
 
 
 def _forks(summary: Row) -> Iterator[Finding]:
@@ -165,8 +184,8 @@ def _rewritten(summary: Row) -> Iterator[Finding]:
         if hole["why"].endswith(REWRITTEN):
             yield _say(
                 "bad",
-                f"The log of the router {hole['router']} is not what its neighbours saw: {hole['why']} (events "
-                f"{hole['first_seq']} to {hole['last_seq']}).",
+                f"The log of the router {hole['router']} is not what its neighbours saw: {hole['why']} "
+                f"({events(hole['first_seq'], hole['last_seq'])}).",
                 "Compare it with a copy from before. If the node's store was deleted, its log began anew at event 1, "
                 "and neighbours remember the older one: audit that, if there is a copy, for itself. Otherwise whoever "
                 "has the router's key can do this; if it was not you, make a new key.",
@@ -187,14 +206,14 @@ def _unknown(summary: Row) -> Iterator[Finding]:
         holes = [hole for hole in summary["holes"] if hole["router"] == log["router"]]
         if holes:
             count, more = unknown.get(log["router"], 0), len(holes) - 1
-            spans = f"{holes[0]['first_seq']} to {holes[0]['last_seq']} ({holes[0]['why']})"
+            spans = f"{events(holes[0]['first_seq'], holes[0]['last_seq'])} ({holes[0]['why']})"
             spans += f" and {_many(more, 'more span')}" if more else ""
             judged = f"{_many(count, 'delivery')} cannot be judged" if count else "no other delivery depends on them"
             judged += ", and what was accepted in them is not counted at all"
             anew = _AUDIT_THE_OLDER if any(hole["why"].endswith(BEGUN_ANEW) for hole in holes) else ""
             yield _say(
                 "warning",
-                f"The log of the router {log['router']} is not whole: it lacks events {spans}; {judged}.",
+                f"The log of the router {log['router']} is not whole: it lacks {spans}; {judged}.",
                 f"Give the missing files too (or a copy of them) and audit again.{anew}",
             )
 
@@ -288,13 +307,13 @@ def _filling(summary: Row) -> Iterator[Finding]:
         full, due = row["full_in_s"], row["oldest_due_s"]
         if full is None or full > SOON_S:
             continue
-        then = "is full" if not full else f"will be full in {full // 60} min at this rate"
-        soon = f"its oldest message expires in {due // 60} min" if due else "the time of its oldest message is over"
-        oldest = "" if due is None else f", {soon}"
+        then = f"full {_many(full // 60, 'minute')} later at the rate of then" if full else "full"
+        soon = f"expires in {_many(due // 60, 'minute')}" if due else "is past its time"
+        oldest = "" if due is None else f"; its oldest message {soon}"
         yield _say(
             "warning",
-            f"The queue of {row['recipient']} at the router {row['router']} {then}{oldest}: {row['open']:,} of "
-            f"{row['limit']:,} messages wait.",
+            f"Where the log of the router {row['router']} ends, the queue of {row['recipient']} is {then}: "
+            f"{row['open']:,} of {row['limit']:,} messages wait{oldest}.",
             "Bring that recipient back or make it faster before then; a full queue refuses what is new.",
         )
 

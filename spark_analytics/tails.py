@@ -10,7 +10,7 @@ from .chain import TWO_HISTORIES, Conflict, Seal, missing
 from .footer import decode_line
 from .log_files import Problem, Seen
 
-_TAKEN_AWAY = "their segment was changed or taken away"
+TAKEN_AWAY = "their segment was changed or taken away"
 Told = Mapping[int, tuple[int, bytes]]
 """By sequence number, on which line the event stands, and a digest of what it says."""
 
@@ -29,7 +29,7 @@ class Tails:
         for tail in _of("tail", files):
             if (footer := self._signed_instead(tail, segments, signed)) is not None:
                 tail.status = "bad"
-                text = f"tells unsigned events that were signed, as {footer.path} shows, and not so: {_TAKEN_AWAY}"
+                text = f"tells unsigned events that were signed, as {footer.path} shows, and not so: {TAKEN_AWAY}"
                 problems.append(Problem(tail.path, 1, text))
                 continue
             for segment in segments:

@@ -28,6 +28,8 @@ def unfollowed(summary: Row, pair: Row) -> Unfollowed:
     taker = pair["recipient"]
     log = next((log for log in summary["logs"] if log["router"] == taker), {"whole": False, "pruned_to": 0})
     newest = f"Ask {taker} for its newest log, or name its home, and audit again."
+    if any((file["router"], file["status"]) == (taker, "tail") for file in summary["files"]):
+        newest = f"Its unsealed events were given too: give those of {taker} from a later time, and audit again."
     if not log["whole"]:
         text = f"what is known of the log of {taker}: it is not whole"
         return Unfollowed("info", text, f"Give the missing files of {taker} too, and audit again.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -19,14 +20,17 @@ _VERDICTS = {
     "attention": "Attention: nothing is known to be lost, but look at what follows.",
     "bad": "Bad: something is wrong.",
 }
+_NOT_FOLLOWED = "Good as far as these logs reach: nothing is known to be lost."
 _NOTHING = "Nothing to judge: these logs owe no message to anybody in this time."
+
+_KEY = r"\b[0-9a-f]{64}\b"
 
 Summary = dict[str, Any]
 
 
 def show(summary: Summary) -> None:
     """Print the summary."""
-    say(_VERDICTS[summary["verdict"]] if summary["owed"] or summary["verdict"] != "good" else _NOTHING)
+    say(_verdict(summary))
     say()
     facts([
         ("messages", f"{summary['messages']:,}"),
@@ -51,15 +55,24 @@ def show(summary: Summary) -> None:
         say(spelled(f"{finding['level']}: {finding['text']}", keys))
         if finding["remedy"]:
             say(spelled(f"  {finding['remedy']}", keys))
-    if (more := len(summary["findings"]) - FINDINGS_MAX) > 0:
-        say(f"\nand {more} more findings: `--json` or `--out DIR` has all")
+    if rest := Counter(finding["level"] for finding in summary["findings"][FINDINGS_MAX:]):
+        levels = ", ".join(f"{count} {level}" for level, count in rest.items())
+        say(f"\nand {rest.total()} more findings ({levels}): `--json` or `--out DIR` has all")
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
-    _list("what no log can tell", [spelled(text, keys) for text in summary["limits"]], LIMITS_MAX)
+    _list("what no log can tell", [spelled(text, re.findall(_KEY, text)) for text in summary["limits"]], LIMITS_MAX)
+
+
+def _verdict(summary: Summary) -> str:
+    verdict = summary["verdict"]
+    if not summary["owed"] and verdict != "bad":
+        return f"{_NOTHING} Look at what follows." if verdict == "attention" else _NOTHING
+    is_open = any(row["unknown"] for row in summary["custody"])
+    return _NOT_FOLLOWED if verdict == "good" and is_open else _VERDICTS[verdict]
 
 
 def spelled(text: str, keys: Collection[str]) -> str:
     """The text with these keys as the tables spell them, not in hex."""
-    return re.sub(r"\b[0-9a-f]{64}\b", lambda found: address_text(found[0]) if found[0] in keys else found[0], text)
+    return re.sub(_KEY, lambda found: address_text(found[0]) if found[0] in keys else found[0], text)
 
 
 def _keys(summary: Summary) -> set[str]:
@@ -90,12 +103,12 @@ def _latency(found: dict[str, float | None]) -> str:
 
 def _span(summary: Summary) -> str:
     span = summary["span"]
-    return f"{span['from']} to {span['until']}" if span["from"] else "nothing in this time"
+    return f"{span['from']} to {span['until']}" if span["from"] else "nothing"
 
 
 def _read(run: dict[str, Any]) -> str:
     took = span_text(run["seconds"]) if run["seconds"] >= 60 else f"{run['seconds']:.1f} s"
-    return f"{run['files']} files, {size_text(run['bytes'])}, in {took}"
+    return f"{run['files']:,} {'file' if run['files'] == 1 else 'files'}, {size_text(run['bytes'])}, in {took}"
 
 
 def _logs(summary: Summary) -> list[tuple[object, ...]]:

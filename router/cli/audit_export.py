@@ -19,6 +19,8 @@ from router.core.text import BadText, parse_key
 if TYPE_CHECKING:
     from router.audit.export import Exported
 
+PROBLEMS_MAX = 20
+
 
 @click.command("audit-export", cls=Command)
 @click.argument("paths", nargs=-1, metavar="PATH…", type=click.Path(exists=True, path_type=Path))
@@ -97,8 +99,10 @@ def _exported(paths: tuple[Path, ...], out: Path, secret: Path) -> Exported:
 
     with removing(), logs_of(paths, ask) as listing, _progress() as report:
         evidence, found = evidence_of(listing, report)
-        for problem in evidence.problems:
+        for problem in evidence.problems[:PROBLEMS_MAX]:
             note(listing.told(str(problem)))
+        if (more := len(evidence.problems) - PROBLEMS_MAX) > 0:
+            note(f"and {more:,} more problems: `router audit` of the same paths lists them")
         return export(evidence, found, out, names, report)
 
 
@@ -113,7 +117,7 @@ def _tell(said: Exported, out: Path, as_json: bool) -> None:
     if as_json:
         say_json({"out": str(out), **said._asdict()})
     else:
-        say(f"{said.events} events in {said.segments} segments of {said.routers} routers in {out}")
+        say(f"{said.events:,} events in {said.segments:,} segments of {said.routers:,} routers in {out}")
 
 
 @contextmanager

@@ -93,7 +93,8 @@ def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     rows.append(("accepted", f"{at}, brought by {_who(answer['brought_by'], names)}"))
     if answer["accepted_times"] > 1:
         rows.append(("", f"for the {answer['accepted_times']}. time: an id may come again after its expiry"))
-    rows.append(("kept until", answer["expires_at"]))
+    if any("until" in one for one in answer["recipients"]):
+        rows.append(("kept until", answer["expires_at"]))
     if not answer["recipients"]:
         rows.append(("owed to", "nobody"))
     return rows

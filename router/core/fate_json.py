@@ -101,7 +101,8 @@ def concerns(trace: Trace, neighbour: str) -> bool:
 
 
 def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Report]) -> Report:
-    """For the neighbour that asks. What a router behind us reported stands for what it took custody of."""
+    """For the neighbour that asks. What a router behind us reported stands for what it took custody of; if it did not
+    answer, that and why stands beside ours."""
     if found is None:
         mine = [line for line in trace.turned if line.peer == asker]
         return Report(trace.identity.hex(), 0, tuple(Outcome(row.event, row.reason, 1, row.t) for row in mine[-3:]))
@@ -113,6 +114,8 @@ def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Re
         else:
             at_ns = 0 if one.until_s is not None or not one.hops else one.hops[-1].at_ns
             outcomes.append(Outcome(one.state, one.reason, 1, at_ns))
+            if told is not None and told.problem:
+                outcomes.append(Outcome("unknown", told.problem, 1, 0, 1))
     return Report(found.message, found.accepted_ns, tuple(_summed(outcomes)))
 
 

@@ -56,7 +56,7 @@ class Found:
     """`trace` of the one message; or several `candidates`, then at most `CANDIDATES_MAX` and one more.
 
     `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
-    index yet, and there was no time to make it; `unread`: of so many others than `spoilt`, lines were wanted that
+    index yet, and there was no time to make it; `unread`: other files than `spoilt` of which lines were wanted that
     cannot be read. `is_behind`: as of `Log`. `missing`: events between those that the log holds and up to the store's
     next, or that it says it lacks. `spoilt`: files without a good footer, and those of which lines were wanted and that
     have not the digest that was signed; unless the store still has all that they told.
@@ -68,7 +68,7 @@ class Found:
     since_ns: int
     pruned_seq: int
     unsearched: int
-    unread: int = 0
+    unread: tuple[str, ...] = ()
     is_behind: bool = False
     missing: tuple[Hole, ...] = ()
     spoilt: tuple[Spoilt, ...] = ()
@@ -86,7 +86,7 @@ class Search:
         self._log = log
         self._has_time = has_time
         self._unsearched: dict[int, Hole] = {}
-        self._unread: set[Hole] = set()
+        self._unread: dict[Hole, str] = {}
         self._gaps: set[Hole] = set()
         self._is_cut = False
         self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
@@ -115,7 +115,8 @@ class Search:
         missing, holes = tuple(sorted({*self._gaps, *self._between()})), self._holes()
         spoilt = tuple(sorted(one for one in self._spoilt if _lies_in(one[0], holes)))
         named = {first_seq for first_seq, _ in spoilt}
-        unread, log = sum(first not in named for first, _ in self._unread), self._log
+        unread = tuple(path for (first, _), path in sorted(self._unread.items()) if first not in named)
+        log = self._log
         if trace is not None:
             trace = replace(trace, spoilt=spoilt, is_by_store=is_by_store)
         return Found(
@@ -244,7 +245,7 @@ class Search:
             try:
                 found = log_index.make(one.path, one.footer)
             except FileNotFoundError:
-                self._unread.add((one.footer.first_seq, one.footer.last_seq))
+                self._unread[one.footer.first_seq, one.footer.last_seq] = str(one.path)
                 return None
             with suppress(OSError):
                 log_index.write(one.path, one.size, digest, found)
@@ -260,7 +261,7 @@ class Search:
             except FileNotFoundError:
                 self._believed[first_seq] = False
             if not self._believed[first_seq]:
-                self._unread.add((first_seq, one.footer.last_seq))
+                self._unread[first_seq, one.footer.last_seq] = str(one.path)
         return self._believed[first_seq]
 
     def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
@@ -281,7 +282,7 @@ class Search:
             if any(word in one for word in wanted):
                 yield line
         if not is_whole:
-            self._unread.add((span.first_seq, span.last_seq))
+            self._unread[span.first_seq, span.last_seq] = str(span.paths[0])
 
 
 def unaccepted(found: Found, prefix: IdPrefix) -> IdPrefix | None:

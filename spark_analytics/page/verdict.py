@@ -69,6 +69,11 @@ def _balanced(summary: Row) -> str:
     if not owed:
         return "There is nothing to judge: the logs name no delivery that was owed."
     late = f"; {number(pending)} may still arrive" if pending else ""
+    if behind := sum(whole(row, "unknown") for row in rows(summary, "custody")):
+        return (
+            f"No loss was found. All {number(owed)} deliveries that were owed are accounted for{late}, but what became "
+            f"of {number(behind)} of them behind the next router is not known: its log, as given, does not tell."
+        )
     return f"Nothing was lost. All {number(owed)} deliveries that were owed are accounted for{late}."
 
 
@@ -249,7 +254,9 @@ def _unknown(summary: Row) -> Markup:
 
 
 def _from_to(first: int, last: int | None) -> str:
-    return f"from number {number(first)} on" if last is None else f"{number(first)} to {number(last)}"
+    if last is None:
+        return f"from number {number(first)} on"
+    return number(first) if last == first else f"{number(first)} to {number(last)}"
 
 
 _BESIDE = (

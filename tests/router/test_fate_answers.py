@@ -67,11 +67,11 @@ def test_that_all_later_events_are_missing_is_told() -> None:
 
 
 def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_something_is() -> None:
-    found = Found(None, (), 5, 10**18, 4, 2, 1, is_behind=True)
+    found = Found(None, (), 5, 10**18, 4, 2, ("7.jsonl", "9.jsonl"), is_behind=True)
     told = not_one("3f9a", found)["error"]
     reasons = (
         "2 segments have no index yet and were not searched: ask again; "
-        "segments that are gone or damaged, and were not read: 1 (`router audit` tells which); "
+        "7.jsonl, 9.jsonl are gone or damaged, and what they told is not known; "
         "the newest events wait in the store, for the disk takes no log now, and were not searched"
     )
     assert told.endswith(f"are no longer kept (log.keep_s, log.keep_bytes); {reasons}")

@@ -13,6 +13,7 @@ from router.core.crypto import SigningKey, verify
 from router.core.line import Line, encode_lines
 from router.core.line import decode_line as as_line
 from router.core.segment import file_name, fold, header, sign
+from spark_analytics.chain import TWO_HISTORIES
 from spark_analytics.evidence import NO_LOG, REWRITTEN, Evidence, Gap, Hole, Witness, judge, witnessed
 from spark_analytics.footer import decode_line
 from spark_analytics.log_files import FileFacts, Problem
@@ -97,7 +98,7 @@ def test_a_tail_that_does_not_follow_the_segments_does_not_count(log: Path) -> N
     found = evidence(log)
     assert statuses(found)["tail-9.jsonl"] == "bad"
     assert [text for text in problems(found) if "tail" in text] == [
-        f"tail-9.jsonl:1: follows a segment with the digest {'00' * 32}, but that before 9 is another"
+        f"tail-9.jsonl:1: follows a segment with the digest {'00' * 32}; before 9 stands another: {TWO_HISTORIES}"
     ]
     assert holes(found) == [(9, 12, f"{log}/tail-9.jsonl cannot be believed, and no other file holds them")]
 

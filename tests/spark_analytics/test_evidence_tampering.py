@@ -98,11 +98,11 @@ MATRIX: dict[str, tuple[Callable[[Path], None], list[tuple[int, int]], list[tupl
     ),
     "the header edited": (
         changed(TWO, lambda data: data.replace(b'"first_seq":3', b'"first_seq":2', 1)), [LOST],
-        [(TWO, 4, "the lines have the digest"), (TWO, 2, "sequence numbers 2 to 2 are missing before this line")],
+        [(TWO, 4, "the lines have the digest"), (TWO, 2, "before this line is missing: event 2")],
     ),
     "an event removed": (
         changed(TWO, lambda data: b"".join(data.splitlines(True)[::2] + data.splitlines(True)[-1:])), [LOST],
-        [(TWO, 2, "the sequence numbers 3 to 3 are missing before this line")],
+        [(TWO, 2, "before this line is missing: event 3")],
     ),
     "the footer removed": (
         changed(TWO, lambda data: b"".join(data.splitlines(True)[:-1])), [LOST],

@@ -115,15 +115,15 @@ def test_a_header_is_read() -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (b"", "not JSON: Expecting value at column 1"),
-        (b'{"v":1', "not JSON: Expecting ',' delimiter at column 7"),
+        (b"", "not JSON from column 1 on"),
+        (b'{"v":1', "not JSON from column 7 on"),
         (b'{"v":"\xff"}', "not UTF-8: byte 0xff at column 7"),
         ('{"v":1}'.encode("utf-16"), "not UTF-8: byte 0xff at column 1"),
         (b"[1]\n", "not a map of columns"),
         (b'{"v":NaN}', "not JSON: NaN is no number of JSON"),
         (b"[" * 100_000, "not JSON: "),
         (b'{"v":' + b"9" * 5000 + b"}", "not JSON: "),
-        (bytes(100), "not JSON: Expecting value at column 1"),
+        (bytes(100), "not JSON from column 1 on"),
     ],
     ids=range(9),
 )

@@ -68,7 +68,11 @@ TAMPERED = {
     "a range edited": (edited(4, swap(b"[[7,2]", b"[[7,3]")), [(6, CHANGED)]),
     "a count edited": (
         edited(4, swap(b'"count":3', b'"count":2')),
-        [(6, CHANGED), (6, "'delivered': 6}, the lines")],
+        [(6, CHANGED), (6, "the footer counts 6 delivered, the lines 5")],
+    ),
+    "another word for an event": (
+        edited(4, swap(b'"delivered"', b'"deliverec"')),
+        [(4, "the event 'deliverec', of which the footer counts none"), (6, "counts 6 delivered, the lines 3")],
     ),
     "the ids made fewer": (
         edited(3, swap(b'"ids":"' + b"00" * 32, b'"ids":"')),
@@ -77,18 +81,18 @@ TAMPERED = {
     "a sequence number edited": (
         edited(4, swap(b'"seq":14', b'"seq":99')),
         [
-            (4, "the sequence numbers 14 to 98 are missing before this line"),
+            (4, "before this line is missing: events 14 to 98"),
             (5, "the sequence number 15 where 100 should be"),
             (6, CHANGED),
         ],
     ),
     "a sequence number gone": (
         edited(4, swap(b'"seq":14,', b"")),
-        [(4, "the event 'delivered' has no sequence number"), (5, "the sequence numbers 14 to 14 are missing")],
+        [(4, "the event 'delivered' has no sequence number"), (5, "before this line is missing: event 14")],
     ),
     "an event removed": (
         edited(4, lambda line: b""),
-        [(4, "the sequence numbers 14 to 14 are missing"), (5, CHANGED), (5, "lines 4, the lines 3")],
+        [(4, "before this line is missing: event 14"), (5, CHANGED), (5, "lines 4, the lines 3")],
     ),
     "an event doubled": (
         edited(4, lambda line: line * 2),
@@ -96,7 +100,7 @@ TAMPERED = {
     ),
     "events in another order": (
         swapped(WHOLE, 4, 5),
-        [(4, "the sequence numbers 14 to 14 are missing"), (5, "the sequence number 14 where 16"), (6, CHANGED)],
+        [(4, "before this line is missing: event 14"), (5, "the sequence number 14 where 16"), (6, CHANGED)],
     ),
     "another router's event": (
         edited(4, swap(ROUTER.encode(), OTHER.public.hex().encode())),
@@ -104,7 +108,7 @@ TAMPERED = {
     ),
     "a line that is no JSON": (
         edited(4, swap(b'"t":9', b'"t":')),
-        [(4, "not a line of an event log: not JSON: Expecting value"), (6, CHANGED)],
+        [(4, "not a line of an event log: not JSON from column"), (6, CHANGED)],
     ),
     "a line that is not UTF-8": (
         edited(4, swap(b'"delivered"', b'"deliver\xff"')),

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, totals
 
+from spark_analytics.chain import TWO_HISTORIES
 from spark_analytics.evidence import BEGUN_ANEW, REWRITTEN, File, Hole
-from spark_analytics.log_files import Problem
+from spark_analytics.log_files import UNREADABLE, Problem
 from spark_analytics.sentences import utc
+from spark_analytics.tails import TAKEN_AWAY
 
 ID = "1d" * 32
 CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,
@@ -139,8 +141,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
          "due": [{"router": A, "recipient": C, "due_ns": AS_OF + 720 * 10**9}],
          "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
         "warning",
-        f"The queue of {C} at the router {A} will be full in 99 min at this rate, its oldest message expires in 12 "
-        "min: 10 of 1,000 messages wait.",
+        f"Where the log of the router {A} ends, the queue of {C} is full 99 minutes later at the rate of then: 10 of "
+        "1,000 messages wait; its oldest message expires in 12 minutes.",
     ),
     "a queue whose messages are overdue": (
         {"span": [{"min_minute": START, "max_minute": START}],
@@ -148,7 +150,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
          "due": [{"router": A, "recipient": C, "due_ns": AS_OF - 1}],
          "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
         "warning",
-        f"The queue of {C} at the router {A} is full, the time of its oldest message is over: 10 of 10 messages wait.",
+        f"Where the log of the router {A} ends, the queue of {C} is full: 10 of 10 messages wait; its oldest message "
+        "is past its time.",
     ),
     "another problem": (
         {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
@@ -221,6 +224,15 @@ def test_all_is_well() -> None:
     assert (found["verdict"], found["findings"]) == ("good", [{"level": "good", "text": text, "remedy": ""}])
 
 
+def test_what_is_behind_the_next_router_and_not_told_of_is_not_said_to_be_well() -> None:
+    found = summary(totals=[totals(A, owed=5, acked=5)], custody=[CUSTODY | {"acked": 5, "followed": 3, "unknown": 2}])
+    [text] = [row["text"] for row in found["findings"] if row["level"] == "good"]
+    assert text == (
+        "Each of the 5 deliveries owed is accounted for; what became of 2 of them behind it, the next router's log, as "
+        "given, does not tell."
+    )
+
+
 def test_nothing_is_owed() -> None:
     text = "No accepted message is owed to anybody in these logs and this time: nothing to judge."
     assert summary()["findings"] == [{"level": "info", "text": text, "remedy": ""}]
@@ -233,6 +245,21 @@ def test_the_worst_comes_first_and_a_loss_names_an_example() -> None:
     )
     assert [row["level"] for row in found["findings"]] == ["bad", "warning", "info"]
     assert f"for the messages under `lost`, for instance {ID}." in found["findings"][0]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy"),
+    [
+        (f"tells the event 3 otherwise than a/1: {TWO_HISTORIES}", "Nobody signed these events, and the router signed"),
+        (f"tells unsigned events: {TAKEN_AWAY}", "Nobody signed these events, and the router signed others."),
+        (f"{UNREADABLE}: no right", "Give the audit the right to read them"),
+        ("the lines have another digest", "Put back an unharmed copy"),
+    ],
+)
+def test_what_to_do_about_a_file_is_by_what_is_wrong_with_it(problem: str, remedy: str) -> None:
+    bad = evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),), problems=(Problem("a/2", 4, problem),))
+    [finding] = summary(bad)["findings"]
+    assert remedy in finding["remedy"]
 
 
 def test_a_file_that_is_bad_is_told_once() -> None:

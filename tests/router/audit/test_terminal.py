@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from router.audit.terminal import spelled
+import pytest
+from summary_samples import sample
+
+from router.audit.terminal import _NOTHING, _verdict, show, spelled
 from router.cli.output import address_text
 
 KEY, ID = "ab" * 32, "cd" * 32
@@ -11,3 +14,26 @@ KEY, ID = "ab" * 32, "cd" * 32
 def test_keys_are_spelled_as_in_the_tables_and_ids_as_they_are() -> None:
     text = f"The router {KEY} lost {ID}; {KEY}a and {KEY[:-1]} are neither."
     assert spelled(text, {KEY}) == f"The router {address_text(KEY)} lost {ID}; {KEY}a and {KEY[:-1]} are neither."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "owed", "unknown", "said"),
+    [
+        ("good", 5, 0, "Good: nothing was lost."),
+        ("good", 5, 2, "Good as far as these logs reach: nothing is known to be lost."),
+        ("good", 0, 0, "Nothing to judge: these logs owe no message to anybody in this time."),
+        ("attention", 0, 0, f"{_NOTHING} Look at what follows."),
+        ("attention", 5, 2, "Attention: nothing is known to be lost, but look at what follows."),
+        ("bad", 0, 0, "Bad: something is wrong."),
+    ],
+)
+def test_the_first_line_says_no_more_than_is_known(verdict: str, owed: int, unknown: int, said: str) -> None:
+    assert _verdict({"verdict": verdict, "owed": owed, "custody": [{"unknown": unknown}]}) == said
+
+
+def test_what_the_screen_leaves_out_is_counted_by_level(capsys: pytest.CaptureFixture[str]) -> None:
+    found = sample()
+    rows = [{"level": level, "text": str(number), "remedy": ""} for level in ("bad", "info") for number in range(7)]
+    show({**found, "findings": rows, "run": {"files": 1, "bytes": 5, "seconds": 1.0}})
+    assert "and 6 more findings (6 info): `--json` or `--out DIR` has all" in (out := capsys.readouterr().out)
+    assert "read       1 file, 5 B, in 1.0 s" in out

@@ -54,7 +54,8 @@ def test_one_router_alone_needs_no_heading(names: Names, capsys: pytest.CaptureF
 
 
 def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
-    for found, said in ((Found(None, (), 1, 1, 0, 0, 3), "were not read: 3"), (Found(None, (), 1, 1, 0, 0), "")):
+    for unread, said in ((("a.jsonl",), "a.jsonl is gone or damaged"), ((), "")):
+        found = Found(None, (), 1, 1, 0, 0, unread)
         _tell(answer_of(found, Trace(CORE), None, {}), names)
         lines = [line for line in capsys.readouterr().out.splitlines() if "incomplete" in line]
         assert [said in line for line in lines] == [True] * bool(said)

@@ -280,11 +280,11 @@ class Delivered:
 def test_a_line_that_the_disk_has_spoilt_leaves_a_hole(begin: Begin, spoilt: bytes) -> None:
     """Also where it has lost the words that it was looked for by."""
     log = Delivered(begin)
-    assert log.is_delivered() and log.found().unread == 0
+    assert log.is_delivered() and log.found().unread == ()
     log.one.path.write_bytes(log.data.replace(log.line, spoilt * (len(log.line) - 1) + b"\n"))
     found = log.found()
     assert not log.is_delivered() and found.trace is not None
-    assert (found.trace.holes, found.unread) == ((log.hole,), 0)
+    assert (found.trace.holes, found.unread) == ((log.hole,), ())
     assert found.spoilt == found.trace.spoilt == ((log.hole[0], str(log.one.path)),)
 
 
@@ -358,7 +358,7 @@ def test_a_segment_that_was_cut_off_or_taken_away_leaves_a_hole(begin: Begin) ->
 def test_where_the_acceptance_cannot_be_read_that_is_told(begin: Begin) -> None:
     log = Delivered(begin)
     log.before.path.unlink()
-    assert (log.found().trace, log.found().unread) == (None, 1)
+    assert (log.found().trace, log.found().unread) == (None, (str(log.before.path),))
 
 
 def test_of_very_many_lines_the_oldest_are_read_and_that_is_told(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
