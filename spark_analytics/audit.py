@@ -37,11 +37,12 @@ ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 @dataclass(frozen=True, slots=True)
 class Given:
     """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are
-    known."""
+    known. `named`: the evidence as it is told, where a file is called otherwise than by its path."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
     facts: Sequence[FileFacts] = ()
+    named: Callable[[Evidence], Evidence] = lambda evidence: evidence
 
 
 def audit(
@@ -75,6 +76,7 @@ def audit(
         findings = find(spark, tables, words)
     finally:
         tables.forget()
+    evidence = given.named(evidence)
     run = {
         "files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
     }  # fmt: skip
@@ -107,7 +109,8 @@ def _read(
         events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
         if writer:
             days.write_events(spark, events, span, writer)
-            events = silver.numbered(writer.read(spark, "events").drop("date"), numbers)
+            written = writer.read(spark, "events", events.drop("number").schema).drop("date")
+            events = silver.numbered(written, numbers)
         tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
         more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
         if not more:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 FORMATS = ("parquet", "delta", "iceberg")
 
@@ -34,10 +35,12 @@ class Writer:
         else:
             writer.saveAsTable(self.place(name))
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        if self.schema is None:
-            return spark.read.format(self.format).load(self.place(name))
-        return spark.table(self.place(name))
+    def read(self, spark: SparkSession, name: str, schema: StructType) -> DataFrame:
+        """A table with these columns and what it is partitioned by; of one without rows no file would tell them."""
+        if self.schema is not None:
+            return spark.table(self.place(name))
+        reader = spark.read.format(self.format)
+        return (reader.schema(schema) if self.format == "parquet" else reader).load(self.place(name))
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
         """A text, as the one part of a directory below the path; without one, none."""

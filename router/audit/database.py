@@ -10,7 +10,8 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,27 +47,40 @@ class Database:
     def __init__(self, directory: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.directory = directory
         self.connection = connection
+        self._thread = ThreadPoolExecutor(1)  # A signal is heard while it works, which DuckDB would not always do.
 
     def __repr__(self) -> str:
         return f"<the database of an audit in {self.directory}>"
 
     def run(self, statement: str, values: Sequence[object] | Mapping[str, object] | None = None) -> None:
-        self.connection.execute(statement, values)
+        statement_done = self._thread.submit(self.connection.execute, statement, values)
+        try:
+            statement_done.result()
+        except BaseException:
+            if not statement_done.done():
+                self.connection.interrupt()
+                wait([statement_done])
+            raise
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        with suppress(duckdb.Error):  # It writes once more, perhaps to a full disk.
+            self.connection.close()
 
     def rows(self, statement: str, values: Sequence[object] | None = None) -> list[dict[str, Any]]:
         """Each row as a dictionary by the names of the columns."""
-        found = self.connection.execute(statement, values)
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        self.run(statement, values)
+        names = [column[0] for column in self.connection.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
 
     def let(self, **values: object) -> None:
         """Variables that the statements read with `getvariable`."""
         for name, value in values.items():
-            self.connection.execute(f"SET VARIABLE {name} = ?", [value])
+            self.run(f"SET VARIABLE {name} = ?", [value])
 
     def make(self, table: str) -> None:
         """Run `tables/<table>.sql`."""
-        self.connection.execute(_text(f"tables/{table}.sql"))
+        self.run(_text(f"tables/{table}.sql"))
 
     def find(self, finding: str) -> list[dict[str, Any]]:
         """The rows of `findings/<finding>.sql`."""
@@ -85,18 +99,13 @@ def database(memory_bytes: int, near: Path | None = None) -> Iterator[Database]:
     What DuckDB says within becomes `AuditFailed`.
     """
     with scratch(near) as directory:
-        connection = None
         try:
-            connection = duckdb.connect(str(directory / "audit.duckdb"))
-            for name, value in _settings(directory, memory_bytes).items():
-                connection.execute(f"SET {name} = {value}")
-            yield Database(directory, connection)
+            with closing(Database(directory, duckdb.connect(str(directory / "audit.duckdb")))) as tables:
+                for name, value in _settings(directory, memory_bytes).items():
+                    tables.run(f"SET {name} = {value}")
+                yield tables
         except duckdb.Error as error:
             raise AuditFailed(_sentence(error, memory_bytes, no_room(directory.parent, near))) from error
-        finally:
-            if connection is not None:
-                with suppress(duckdb.Error):  # It writes once more, perhaps to a full disk.
-                    connection.close()
 
 
 @contextmanager

@@ -37,16 +37,12 @@ class Listing:
         )
 
     def told(self, said: Any) -> Any:
-        """The same with these names, wherever a path stands in text: of strings, lists, tuples and dicts."""
+        """The same with these names, wherever a path stands in text: of strings and tuples."""
         if not self.names:
             return said
         if isinstance(said, str):
             for path, name in self.names.items():
                 said = said.replace(path, name)
-        elif isinstance(said, dict):
-            return {key: self.told(value) for key, value in said.items()}
-        elif isinstance(said, list):
-            return [self.told(value) for value in said]
         elif isinstance(said, tuple):
             values = [self.told(value) for value in said]
             return said._make(values) if hasattr(said, "_make") else tuple(values)

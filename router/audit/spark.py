@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
@@ -78,14 +78,14 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
 
     def run(session: SparkSession, listing: Listing, span: Span, tables: str | None, report: Report) -> dict[str, Any]:
         try:
-            given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)))
+            given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)), listing.named)
             found: dict[str, Any] = engine.audit(
                 session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
                 writer=Writer(tables) if tables else None, verify=verify,
                 read_facts=lambda session, uris: read_facts(sorted(uris)),  # Spark would need seven times as long.
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )  # fmt: skip
-            return cast("dict[str, Any]", listing.told(found))
+            return found
         except bronze.NothingToRead:
             raise AuditFailed("a log file went away as the audit began: run it again") from None
         except (PySparkException, Py4JError) as error:

@@ -24,10 +24,18 @@ def test_tables_go_to_the_schema_and_texts_below_the_path(spark: SparkSession, t
     spark.sql("CREATE SCHEMA written")
     writer = Writer(str(tmp_path / "out"), schema="written")
     for seq in (1, 2):
-        writer.write("events", spark.createDataFrame([(seq, "x")], "seq long, day string"), "day")
+        table = spark.createDataFrame([(seq, "x")], "seq long, day string")
+        writer.write("events", table, "day")
     writer.text(spark, "summary.json", "{}")
     Writer(schema="written").text(spark, "summary.json", "{}")
-    assert [tuple(row) for row in writer.read(spark, "events").collect()] == [(2, "x")]
+    assert [tuple(row) for row in writer.read(spark, "events", table.schema).collect()] == [(2, "x")]
     assert [row.tableName for row in spark.sql("SHOW TABLES IN written").collect()] == ["events"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.json"]
     spark.sql("DROP SCHEMA written CASCADE")
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_table_without_rows_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    writer, table = Writer(str(tmp_path)), spark.createDataFrame([], "seq long, day string")
+    writer.write("events", table, "day")
+    assert writer.read(spark, "events", table.drop("day").schema).drop("day").collect() == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -15,6 +17,7 @@ from router.audit.database import MEMORY_BYTES_MIN, UNLOCKED_S, AuditFailed, dat
 HOLD = """
 import sys, time
 from pathlib import Path
+from threading import Timer
 from router.audit.database import scratch
 with scratch(Path(sys.argv[1])) as directory:
     (directory / "table").touch()
@@ -87,3 +90,13 @@ def test_other_errors_of_a_disk_are_told_as_they_are(tmp_path: Path) -> None:
         tables.run("FROM read_csv('/nowhere/at/all.csv')")
     with pytest.raises(PermissionError), scratch(tmp_path):
         raise PermissionError(13, "Permission denied")
+
+
+def test_a_signal_ends_what_it_does_at_once(tmp_path: Path) -> None:
+    with database(MEMORY_BYTES_MIN, tmp_path) as tables:
+        timer = Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            tables.run("SELECT sum(one.range * two.range) FROM range(1000000) AS one, range(1000000) AS two")
+        timer.join()
+        assert tables.rows("SELECT 1 AS one") == [{"one": 1}]

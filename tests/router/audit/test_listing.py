@@ -69,6 +69,6 @@ def test_a_directory_with_the_name_of_a_log_file_is_told_of(tmp_path: Path) -> N
 def test_paths_that_nobody_knows_are_told_by_their_names() -> None:
     listing = Listing(names={"/tmp/x/tail-1.jsonl": "HOME"})
     problem = Problem("/tmp/x/tail-1.jsonl", 3, "unlike /tmp/x/tail-1.jsonl")
-    assert listing.told({"a": [problem], "b": ("/tmp/x/tail-1.jsonl", 7, None)}) == {
-        "a": [Problem("HOME", 3, "unlike HOME")], "b": ("HOME", 7, None),
-    }  # fmt: skip
+    assert listing.told((problem, ("/tmp/x/tail-1.jsonl", 7, None))) == (
+        Problem("HOME", 3, "unlike HOME"), ("HOME", 7, None),
+    )  # fmt: skip

@@ -72,7 +72,10 @@ def test_what_spark_says_becomes_a_sentence(said: str, sentence: str) -> None:
 def test_paths_that_nobody_knows_are_told_by_their_names(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     session: SparkSession = request.getfixturevalue("spark")
     [tail] = log().write_tail(tmp_path / "logs").iterdir()
+    tail.write_bytes(tail.read_bytes() + b"{")
     listing = list_logs([tail])
-    listing.names[str(tail)] = "HOME (unsealed events)"
-    found = spark.audited(session, listing, AS_OF)
-    assert [file["path"] for file in found["files"]] == ["HOME (unsealed events)"]
+    listing.names[str(tail)] = name = "HOME (unsealed events)"
+    found = spark.audited(session, listing, AS_OF, str(tmp_path / "out"))
+    [quarantined] = session.read.parquet(str(tmp_path / "out" / "quarantine")).collect()
+    assert [file["path"] for file in found["files"]] == [quarantined.path] == [name]
+    assert quarantined.problems and all(problem.startswith(f"{name}:") for problem in quarantined.problems)
