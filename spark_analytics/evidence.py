@@ -58,7 +58,7 @@ class Log(NamedTuple):
     """One router's log: `segments` sealed files that count, events `first` to `last` (0: none).
 
     `whole`: it has no hole. `pruned_to`: up to where only footers are left (0: nowhere). `problems`: of its files,
-    then its holes.
+    then its holes. `place`: the directory of its first file that is signed, or the path of what is not.
     """
 
     router: str
@@ -68,6 +68,7 @@ class Log(NamedTuple):
     whole: bool
     pruned_to: int
     problems: tuple[str, ...]
+    place: str = ""
 
 
 class Gap(NamedTuple):
@@ -278,7 +279,9 @@ def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
     texts = [str(problem) for problem in evidence.problems if problem.path in paths]
     texts += [f"not known: {events(hole.first_seq, hole.last_seq)}: {hole.why}" for hole in own]
     segments = sum(file.status == "good" for file in files)
-    return Log(router, segments, first, last, not own, pruned_to, tuple(texts))
+    signed = [file.path.rpartition("/")[0] or "." for file in files if file.status in ("good", "pruned")]
+    place = (signed or [file.path for file in files] or [""])[0]
+    return Log(router, segments, first, last, not own, pruned_to, tuple(texts), place)
 
 
 def _limits(

@@ -45,7 +45,7 @@ def show(summary: Summary) -> None:
     ])  # fmt: skip
     say()
     columns(
-        ("ROUTER", "SEGMENTS", "FIRST", "LAST", "WHOLE", "OWED", "UNKNOWN", "PENDING", "UNACCOUNTED"),
+        ("ROUTER", "SEGMENTS", "FIRST", "LAST", "WHOLE", "OWED", "UNKNOWN", "PENDING", "UNACCOUNTED", "IN"),
         _logs(summary),
         "no log of any router",
     )
@@ -119,6 +119,6 @@ def _logs(summary: Summary) -> list[tuple[object, ...]]:
         own = totals.get(log["router"], zero)
         rows.append((
             address_text(log["router"]), log["segments"], log["first"], log["last"], "yes" if log["whole"] else "no",
-            *(own[name] for name in zero),
+            *(own[name] for name in zero), log["place"],
         ))  # fmt: skip
     return rows

@@ -31,6 +31,7 @@ from typing import Any
 
 from router.audit.sample_fleet import signing_key
 from router.audit.sample_log import SECOND, SampleLog
+from router.core.lifetime import expiry_min
 
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6
@@ -93,7 +94,8 @@ class Pair:
         self._core = SampleLog(self._directories[1], core, SEGMENT_BYTES, 1 << 30)
         self._app = app.public.hex()
         self._ids: deque[str] = deque()
-        self._column = (SIZE,) * load.batch, (TTL_S,) * load.batch, (0,) * load.batch
+        expiry = expiry_min(begin_ns // SECOND + TTL_S)
+        self._column = (SIZE,) * load.batch, (TTL_S,) * load.batch, (expiry,) * load.batch
 
     def write(self, ready: Path, logs: Path) -> Iterator[Segment]:
         """What was open before `begin_ns` is closed then; later segments when they have their age."""

@@ -14,7 +14,7 @@ import click
 
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import say_json
+from router.cli.output import say_json, size_text
 from router.cli.signals import removing
 
 _SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -104,7 +104,7 @@ def audit(
     from router.audit.terminal import show
 
     if memory < MEMORY_BYTES_MIN:
-        raise click.UsageError(f"--memory {memory} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
+        raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
 
     def span() -> Span:
         now = _instant(as_of, time.time_ns())

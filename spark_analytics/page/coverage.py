@@ -73,6 +73,7 @@ def _strips(summary: Row) -> Markup:
                     ("last", "n"),
                     ("pruned up to", "n"),
                     ("whole", ""),
+                    ("in", ""),
                 ),
                 (
                     (
@@ -82,6 +83,7 @@ def _strips(summary: Row) -> Markup:
                         whole_or_none(log, "last"),
                         whole(log, "pruned_to") or None,
                         "yes" if log.get("whole") else "no",
+                        log.get("place") or "–",
                     )
                     for log in logs
                 ),

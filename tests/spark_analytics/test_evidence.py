@@ -49,17 +49,17 @@ def test_a_whole_log(log: Path) -> None:
     assert [file[1:] for file in found.files] == [(ROUTER, "good", seq, seq + 1, 2) for seq in (1, 3, 5, 7)]
     assert (found.holes, found.problems) == ((), ())
     [summary] = found.logs
-    assert summary == (ROUTER, 4, 1, 8, True, 0, ())
+    assert summary == (ROUTER, 4, 1, 8, True, 0, (), str(log))
 
 
 def test_a_pruned_log_is_whole(log: Path) -> None:
     prune(log, ONE, TWO)
     found = evidence(log)
     assert statuses(found) == {"pruned.jsonl": "pruned", THREE: "good", FOUR: "good"}
-    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (2, 5, 8, True, 4, ()))
+    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (2, 5, 8, True, 4, (), str(log)))
     prune(log, THREE, FOUR)
     found = evidence(log)
-    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (0, 0, 8, True, 8, ()))
+    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (0, 0, 8, True, 8, (), str(log)))
 
 
 def test_a_segment_pruned_in_one_copy_of_the_log_still_counts_from_another(log: Path, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_segment_pruned_in_one_copy_of_the_log_still_counts_from_another(log: 
     prune(other, ONE, TWO)
     found = evidence(log, other)
     assert [file.status for file in found.files] == ["good"] * 4 + ["copy"] * 2 + ["pruned"]
-    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (4, 1, 8, True, 0, ()))
+    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (4, 1, 8, True, 0, (), str(log)))
 
 
 def test_folded_footers_cover_what_they_stand_for(log: Path) -> None:
@@ -76,7 +76,7 @@ def test_folded_footers_cover_what_they_stand_for(log: Path) -> None:
     prune(log, ONE, TWO, THREE)
     (log / "pruned.jsonl").write_bytes(folded)
     found = evidence(log)
-    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (1, 7, 8, True, 6, ()))
+    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (1, 7, 8, True, 6, (), str(log)))
     (log / "pruned.jsonl").write_bytes(folded.replace(b'"segments":3', b'"segments":4'))
     found = evidence(log)
     assert holes(found) == [(1, 6, NOT_GIVEN)]
@@ -87,7 +87,7 @@ def test_a_tail_goes_on_where_the_segments_end(log: Path) -> None:
     digest = decode_line(last_line(log / FOUR))["sha256"]
     (log / "tail-9.jsonl").write_bytes(tail(numbered(9, 12), digest))
     found = evidence(log)
-    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (4, 1, 12, True, 0, ()))
+    assert (found.holes, found.problems, found.logs[0][1:]) == ((), (), (4, 1, 12, True, 0, (), str(log)))
     assert found.limits[-1] == "The lines of tail files are not sealed yet: no signature vouches for them."
     (log / "tail-9.jsonl").write_bytes(tail(numbered(11, 12)))
     assert holes(evidence(log)) == [(9, 10, NOT_GIVEN)]
@@ -114,6 +114,11 @@ def test_logs_of_several_routers(log: Path, tmp_path: Path) -> None:
     assert [(one.router, one.segments, one.whole) for one in found.logs] == sorted(
         [(ROUTER, 4, True), (STRANGER, 2, True)]
     )
+
+
+def test_a_log_without_a_signed_file_is_told_by_the_path_of_its_first(tmp_path: Path) -> None:
+    (tmp_path / "tail-1.jsonl").write_bytes(tail(numbered(1, 3)))
+    assert [one.place for one in evidence(tmp_path).logs] == [f"{tmp_path}/tail-1.jsonl"]
 
 
 # -- two histories ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from router.audit import engine
 from router.audit.listing import list_logs
 from router.audit.sample_log import SECOND
-from router.bench.stream_rate import LINES, Batch, Load, bring, figures, followed, measured, written
+from router.bench.stream_rate import LINES, TTL_S, Batch, Load, bring, figures, followed, measured, written
 
 LOAD = Load(rate=4000, open_=2000, seconds=2, batch=10, pairs=2, segment_s=0.5)
 
@@ -27,6 +27,8 @@ def test_what_is_brought_has_its_rate_and_its_open_messages(tmp_path: Path) -> N
     bring(late)
     assert time.time_ns() >= segments[-1].last_ns
     summary = engine.audit(list_logs([tmp_path / "logs"]), engine.Span(time.time_ns()))
+    due_s = [queue["oldest_due_s"] for queue in summary["queues"]]
+    assert due_s and all(TTL_S - 60 <= one <= TTL_S for one in due_s)  # Nothing is over while it is measured.
     batches = [Batch(n, len(segments) * n // 5, n * SECOND, float(n), n + 1.0) for n in range(1, 6)]
     found = figures(LOAD, segments, batches, summary)
     assert found["agrees"] and found["open"] == LOAD.open_

@@ -1,0 +1,24 @@
+"""What every sentence of an audit is: a level, a text, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LEVELS = ("bad", "warning", "info", "good")
+"""`bad` is what must not be (a loss, a broken promise, evidence that cannot be believed), `warning` what somebody
+should look at (unknown, duplicates, drops), `info` what is worth knowing, `good` that all is well."""
+
+Row = Mapping[str, Any]
+Finding = dict[str, str]
+
+
+def say(level: str, text: str, remedy: str = "") -> Finding:
+    """A finding of that level."""
+    return {"level": level, "text": text, "remedy": remedy}
+
+
+def many(count: int, noun: str) -> str:
+    """`1 delivery`, `2,000 deliveries`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else plural}"

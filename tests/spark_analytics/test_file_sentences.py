@@ -1,0 +1,38 @@
+"""What is said of the files of a log, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+from test_sentences import BROKEN_LOG, hole
+from test_summary import A, evidence, summary
+
+from spark_analytics.chain import TWO_HISTORIES
+from spark_analytics.evidence import BEGUN_ANEW, File
+from spark_analytics.log_files import UNREADABLE, Problem
+from spark_analytics.tails import TAKEN_AWAY
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy"),
+    [
+        (f"tells the event 3 otherwise than a/1: {TWO_HISTORIES}", "Nobody signed these events, and the router signed"),
+        (f"tells unsigned events: {TAKEN_AWAY}", "Nobody signed these events, and the router signed others."),
+        (f"{UNREADABLE}: no right", "Give the audit the right to read them"),
+        ("the lines have another digest", "Put back an unharmed copy"),
+    ],
+)
+def test_what_to_do_about_a_file_is_by_what_is_wrong_with_it(problem: str, remedy: str) -> None:
+    bad = evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),), problems=(Problem("a/2", 4, problem),))
+    [finding] = summary(bad)["findings"]
+    assert remedy in finding["remedy"]
+
+
+def test_a_file_that_is_bad_is_told_once() -> None:
+    bad = evidence(BROKEN_LOG, files=(File("a/2", A, "bad", 3, 4, 9),), problems=(Problem("a/2", 4, "odd"),))
+    assert len(summary(bad)["findings"]) == 1
+
+
+@pytest.mark.parametrize(("why", "is_said"), [("no file given holds them", False), (f"x: {BEGUN_ANEW}", True)])
+def test_what_to_do_of_a_log_begun_anew(why: str, is_said: bool) -> None:
+    [finding] = summary(evidence(BROKEN_LOG, holes=(hole(why),)))["findings"]
+    assert ("audit its older log, if there is a copy, for itself" in finding["remedy"]) == is_said
