@@ -277,7 +277,9 @@ def _log(router: str, evidence: Evidence, holes: Iterable[Hole]) -> Log:
     paths = {file.path for file in files}
     own = [hole for hole in holes if hole.router == router]
     texts = [str(problem) for problem in evidence.problems if problem.path in paths]
-    texts += [f"not known: {events(hole.first_seq, hole.last_seq)}: {hole.why}" for hole in own]
+    for hole in own:
+        are = "is" if hole.first_seq == hole.last_seq else "are"
+        texts.append(f"{events(hole.first_seq, hole.last_seq)} {are} not known: {hole.why}")
     segments = sum(file.status == "good" for file in files)
     signed = [file.path.rpartition("/")[0] or "." for file in files if file.status in ("good", "pruned")]
     place = (signed or [file.path for file in files] or [""])[0]
