@@ -85,7 +85,7 @@ def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
     if not spoilt:
         return []
     is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
-    cause = f"{is_are} not believed, for {whose} bytes are not those that were signed"
+    cause = f"{is_are} not believed, for {whose} bytes cannot be read or are not those that were signed"
     said = _listed([path for _, path in spoilt])
     return [f"{said} {cause}: events of {'it' if len(spoilt) == 1 else 'them'} are not counted"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from .chain import TWO_HISTORIES, events
 from .evidence import BEGUN_ANEW, REWRITTEN
 from .finding import Finding, Row, many, say
-from .log_files import UNREADABLE
+from .log_files import UNLISTED, UNREADABLE
 from .tails import TAKEN_AWAY
 
 _AUDIT_THE_OLDER = " If its log began anew, audit its older log, if there is a copy, for itself."
@@ -46,6 +46,18 @@ def _why_bad(texts: Iterable[str]) -> str:
     if any(f": {UNREADABLE}" in text for text in texts):
         return "unread"
     return "unlike" if any(text.endswith((TWO_HISTORIES, TAKEN_AWAY)) for text in texts) else "changed"
+
+
+def unlisted(summary: Row) -> Iterator[Finding]:
+    """Directories: nobody knows how many logs are in them."""
+    for text in summary["problems"]:
+        if f": {UNLISTED}: " in text:
+            path, _, why = text.partition(f": {UNLISTED}: ")
+            yield say(
+                "bad",
+                f"The directory {path} {UNLISTED} ({why}). Whose logs it holds is not known, and none counts.",
+                "Give the audit the right to read it, and audit again.",
+            )
 
 
 def forks(summary: Row) -> Iterator[Finding]:
@@ -97,17 +109,19 @@ def incomplete(summary: Row) -> Iterator[Finding]:
             judged = f"{many(count, 'delivery')} cannot be judged" if count else "no other delivery depends on them"
             judged += ", and what was accepted in them is not counted at all"
             anew = _AUDIT_THE_OLDER if any(hole["why"].endswith(BEGUN_ANEW) for hole in holes) else ""
+            is_fork = all("tell two histories" in hole["why"] for hole in holes)
+            give = "Give the missing files too (or a copy of them) and audit again."
             yield say(
                 "warning",
                 f"The log of the router {log['router']} is not whole: it lacks {spans}; {judged}.",
-                f"Give the missing files too (or a copy of them) and audit again.{anew}",
+                "Audit each of the two histories for itself." if is_fork else f"{give}{anew}",
             )
 
 
 def other_problems(summary: Row) -> Iterator[Finding]:
     explained = {file["path"] for file in summary["files"] if file["status"] in ("bad", "fork")}
     rest = [text for text in summary["problems"] if not any(text.startswith(f"{path}:") for path in explained)]
-    rest = [text for text in rest if not text.endswith(REWRITTEN)]
+    rest = [text for text in rest if not text.endswith(REWRITTEN) and f": {UNLISTED}: " not in text]
     if rest:
         more = f" (and {len(rest) - 1} more)" if len(rest) > 1 else ""
         yield say("warning", f"Something about the files: {rest[0]}{more}.", "`problems` lists what it is and where.")

@@ -20,6 +20,8 @@ from .segment_lines import Lines, examine
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
 CHANGED = "was changed while it was read: audit it again"
+UNLISTED = "cannot be listed"
+"""What is said of a directory that the audit may not look into."""
 UNREADABLE = "cannot be read"
 NOT_THE_SCHEMA = "its router signed it, but it holds a line that is not as the schema says"
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, rewritten
+from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, rewritten, unlisted
 from .finding import LEVELS, Finding, Row, many, say
 from .unfollowed import unfollowed
 
@@ -258,7 +258,7 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
-    _residual, _unaccounted, _broken, _contradictions, bad_files, forks, rewritten,
+    _residual, _unaccounted, _broken, _contradictions, bad_files, unlisted, forks, rewritten,
     no_log, incomplete, _ended_badly, _duplicates, _future, _clocks, _filling, other_problems,
     _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
 )  # fmt: skip

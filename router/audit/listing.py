@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_analytics.evidence import NO_LOG, Evidence
-from spark_analytics.log_files import Problem
+from spark_analytics.log_files import UNLISTED, Problem
 from spark_analytics.schema import role
 
 FILES_MAX = 1_000_000
@@ -74,7 +74,7 @@ def list_logs(paths: Iterable[Path]) -> Listing:
 
 def _in_directory(top: Path, found: Listing) -> list[str]:
     def failed(error: OSError) -> None:
-        found.problems.append(Problem(str(error.filename), 0, f"cannot be listed: {error.strerror}"))
+        found.problems.append(Problem(str(error.filename), 0, f"{UNLISTED}: {error.strerror}"))
 
     before = len(found.problems)
     names, like = list[str](), list[str]()

@@ -20,7 +20,7 @@ from router.core.line import Line
 SECRET_BYTES = 32
 KEYS_MAX = 100_000  # names kept in memory; one costs 20 µs to make again
 WITHHELD = "withheld"
-_KEY, _ID = b"upsycle export key 1", b"upsycle export id 1"
+_KEY, _ID, _BOOT = b"upsycle export key 1", b"upsycle export id 1", b"upsycle export boot 1"
 _HEX32 = re.compile(r"[0-9a-f]{64}")
 _WORDS = frozenset(("standing",))  # fields whose text is one of a few words
 _UNTOLD = frozenset(("head_digest",))  # of another log's file: whoever writes that one anew knows its name
@@ -34,6 +34,7 @@ class Pseudonyms:
             raise ValueError(f"a secret for exports has {SECRET_BYTES} bytes, not {len(secret)}")
         self._secret = secret
         self.key = lru_cache(maxsize=KEYS_MAX)(self._key)
+        self.boot = lru_cache(maxsize=KEYS_MAX)(self._boot)
 
     def __repr__(self) -> str:
         return "<Pseudonyms>"
@@ -49,6 +50,9 @@ class Pseudonyms:
         """The name of a message, or of a digest."""
         return blake3(_ID + _raw(one), key=self._secret).hexdigest()
 
+    def _boot(self, one: str) -> str:
+        return blake3(_BOOT + one.encode(), key=self._secret).hexdigest()[: len(one)]
+
     def line(self, row: Line) -> Line:
         """The same event under the names. Text that a state event holds is withheld, unless it is a known word.
 
@@ -59,7 +63,7 @@ class Pseudonyms:
             signer=self._optional(row.signer), destination=self._optional(row.destination),
             peer=self._optional(row.peer), recipient=self._optional(row.recipient),
             recipients=None if row.recipients is None else [self.key(one) for one in row.recipients],
-            ids=None if row.ids is None else self._ids(row.ids),
+            ids=None if row.ids is None else self._ids(row.ids), boot=None if row.boot is None else self.boot(row.boot),
             fields=None if row.fields is None else self._fields(row.fields),
         )  # fmt: skip
 

@@ -81,7 +81,10 @@ def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
 
 
 def _has_log(home: Home) -> bool:
-    return home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
+    try:
+        return home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
+    except OSError:
+        return True  # What is in the way is told when the directory is listed.
 
 
 def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:
@@ -115,7 +118,11 @@ def _told(home: Home, ask: Ask) -> Iterator[Line]:
 def _stored(home: Home) -> Iterator[Line]:
     """From the store of a stopped node, whose lock we hold."""
     path = home.store_path
-    if not (path / DATA).exists():
+    try:
+        is_there = (path / DATA).exists()
+    except OSError as error:
+        raise StoreError(f"{path / DATA} cannot be read: {error.strerror}") from None
+    if not is_there:
         if _has_log(home):
             raise StoreError(f"{path / DATA} is not there")
         return

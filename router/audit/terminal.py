@@ -20,6 +20,7 @@ _VERDICTS = {
     "attention": "Attention: nothing is known to be lost, but look at what follows.",
     "bad": "Bad: something is wrong.",
 }
+_BEYOND = "Good: these routers lost nothing; what they handed to others is followed no further."
 _NOT_FOLLOWED = "Good as far as these logs reach: nothing is known to be lost."
 _NOTHING = "Nothing to judge: these logs owe no message to anybody in this time."
 
@@ -66,8 +67,11 @@ def _verdict(summary: Summary) -> str:
     verdict = summary["verdict"]
     if not summary["owed"] and verdict != "bad":
         return f"{_NOTHING} Look at what follows." if verdict == "attention" else _NOTHING
-    is_open = any(row["unknown"] for row in summary["custody"])
-    return _NOT_FOLLOWED if verdict == "good" and is_open else _VERDICTS[verdict]
+    if verdict == "good" and any(row["unknown"] for row in summary["custody"]):
+        return _NOT_FOLLOWED
+    if verdict == "good" and summary["acked"] > sum(row["acked"] for row in summary["custody"]):
+        return _BEYOND
+    return _VERDICTS[verdict]
 
 
 def spelled(text: str, keys: Collection[str]) -> str:
@@ -85,7 +89,7 @@ def _list(title: str, texts: Sequence[str], most: int, unsaid: int = 0) -> None:
     if texts:
         say(f"\n{title}:")
     for text in texts[:most]:
-        say(f"  {text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + '…'}")
+        say(f"  {text if len(text) <= TEXT_MAX else f'{text[:TEXT_MAX]}… (`--json` has all)'}")
     if (more := len(texts[most:]) + unsaid) > 0:
         say(f"  and {more} more: `--json` has all")
 

@@ -70,9 +70,13 @@ def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]
 def _check_store(home: Home) -> None:
     """`StoreError` if there is none, or one that says nothing of this node's queues."""
     file = home.store_path / DATA
-    if not file.exists():
+    try:
+        is_there, size = file.exists(), file.exists() and file.stat().st_size
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+    if not is_there:
         raise StoreError(f"{file} is not there")
-    if not file.stat().st_size:
+    if not size:
         raise StoreError(f"{file} cannot be read: it is empty, of 0 bytes")
     key = owner(home.store_path)
     if key is None:

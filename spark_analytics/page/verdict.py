@@ -74,7 +74,9 @@ def _balanced(summary: Row) -> str:
             f"No loss was found. All {number(owed)} deliveries that were owed are accounted for{late}, but what became "
             f"of {number(behind)} of them behind the next router is not known: its log, as given, does not tell."
         )
-    return f"Nothing was lost. All {number(owed)} deliveries that were owed are accounted for{late}."
+    followed = sum(whole(row, "acked") for row in rows(summary, "custody"))
+    said = "Nothing was lost." if whole(summary, "acked") <= followed else "These routers lost nothing."
+    return f"{said} All {number(owed)} deliveries that were owed are accounted for{late}."
 
 
 def top(summary: Row) -> Markup:

@@ -50,7 +50,7 @@ def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
 def test_files_that_are_not_believed_are_named() -> None:
     """Where nothing is found, all of them; of a message, those that may tell of it."""
     spoilt = tuple((at, f"{at}.jsonl") for at in range(1, SPOILT_TOLD + 3))
-    cause = "not believed, for its bytes are not those that were signed: events of it are not counted"
+    cause = "not believed, for its bytes cannot be read or are not those that were signed: events of it are not counted"
     assert str(not_one("3f9a", Found(None, (), 5, 10**18, 0, 0, spoilt=spoilt[:1]))["error"]).endswith(
         f"; 1.jsonl is {cause}"
     )

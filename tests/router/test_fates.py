@@ -225,7 +225,9 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
         whose = f" ({one.path} is not believed)" if is_cut_off else ""
         assert told["next"] == f"cannot be known: the event 2 is missing or cannot be read{whose}"
         if is_cut_off:
-            assert answer["incomplete"].startswith(f"{one.path} is not believed, for its bytes are not those")
+            assert answer["incomplete"].startswith(
+                f"{one.path} is not believed, for its bytes cannot be read or are not those"
+            )
         else:
             assert answer["incomplete"] == f"{one.path} is gone or damaged, and what it told is not known"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from test_sentences import BROKEN_LOG, hole
-from test_summary import A, evidence, summary
+from test_summary import WHOLE, A, evidence, summary
 
 from spark_analytics.chain import TWO_HISTORIES
 from spark_analytics.evidence import BEGUN_ANEW, File
-from spark_analytics.log_files import UNREADABLE, Problem
+from spark_analytics.log_files import UNLISTED, UNREADABLE, Problem
 from spark_analytics.tails import TAKEN_AWAY
 
 
@@ -36,3 +36,17 @@ def test_a_file_that_is_bad_is_told_once() -> None:
 def test_what_to_do_of_a_log_begun_anew(why: str, is_said: bool) -> None:
     [finding] = summary(evidence(BROKEN_LOG, holes=(hole(why),)))["findings"]
     assert ("audit its older log, if there is a copy, for itself" in finding["remedy"]) == is_said
+
+
+def test_a_directory_that_cannot_be_listed_is_bad() -> None:
+    """Whole logs may lie in it."""
+    found = summary(evidence(WHOLE, problems=(Problem("a/log", 0, f"{UNLISTED}: Permission denied"),)))
+    [finding] = [row for row in found["findings"] if row["level"] == "bad"]
+    assert finding["text"].startswith(f"The directory a/log {UNLISTED} (Permission denied). ")
+    assert not [row for row in found["findings"] if row["level"] == "warning"]
+
+
+def test_where_a_fork_makes_a_hole_no_file_is_asked_for() -> None:
+    why = "from 3 on the files tell two histories, and none counts"
+    [finding] = summary(evidence(BROKEN_LOG, holes=(hole(why),)))["findings"]
+    assert finding["remedy"] == "Audit each of the two histories for itself."

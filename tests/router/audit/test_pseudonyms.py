@@ -26,6 +26,8 @@ LINE = Line(
 def test_one_secret_gives_one_name_and_another_secret_another() -> None:
     assert NAMES.key(KEY) == Pseudonyms(SECRET).key(KEY) != Pseudonyms(bytes(32)).key(KEY)
     assert NAMES.id(ID) == Pseudonyms(SECRET).id(ID) != Pseudonyms(bytes(32)).id(ID)
+    assert NAMES.boot("44" * 16) == Pseudonyms(SECRET).boot("44" * 16) != Pseudonyms(bytes(32)).boot("44" * 16)
+    assert NAMES.boot("44" * 16) not in ("44" * 16, NAMES.boot("45" * 16)) and len(NAMES.boot("44" * 16)) == 32
     assert NAMES.key(ID) != NAMES.id(ID), "a key and a message of the same bytes have names of their own"
 
 
@@ -36,7 +38,14 @@ def test_the_name_of_a_router_verifies_what_is_signed_for_it() -> None:
 
 def test_a_line_keeps_what_is_counted_and_renames_the_rest() -> None:
     line, a, b = NAMES.line(LINE), NAMES.key(KEY), NAMES.key(OTHER)
-    assert (line.seq, line.n, line.t, line.sizes, line.reason, line.boot) == (7, 2, 5, [9, 9], "left", "44" * 16)
+    assert (line.seq, line.n, line.t, line.sizes, line.reason, line.boot) == (
+        7,
+        2,
+        5,
+        [9, 9],
+        "left",
+        NAMES.boot("44" * 16),
+    )
     assert (line.router, line.recipients) == (a, [b, a])
     assert {line.source, line.group, line.signer, line.destination, line.peer, line.recipient} == {b}
     assert line.ids == NAMES.id(ID) + NAMES.id(ID[::-1])

@@ -28,7 +28,10 @@ def test_keys_are_spelled_as_in_the_tables_and_ids_as_they_are() -> None:
     ],
 )
 def test_the_first_line_says_no_more_than_is_known(verdict: str, owed: int, unknown: int, said: str) -> None:
-    assert _verdict({"verdict": verdict, "owed": owed, "custody": [{"unknown": unknown}]}) == said
+    summary = {"verdict": verdict, "owed": owed, "acked": 5, "custody": [{"unknown": unknown, "acked": 5}]}
+    assert _verdict(summary) == said
+    if said == "Good: nothing was lost.":
+        assert _verdict(summary | {"acked": 6}).startswith("Good: these routers lost nothing; ")
 
 
 def test_what_the_screen_leaves_out_is_counted_by_level(capsys: pytest.CaptureFixture[str]) -> None:

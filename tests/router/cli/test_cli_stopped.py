@@ -247,7 +247,7 @@ def test_what_the_log_has_lost_the_store_still_tells(router: Run, copy: Kept, sp
     people = router("why", copy.message).stdout
     assert " UTC (the store knows it to the second), brought by " in people
     assert "queued, no attempt known" in people and "this is what the store holds of it" in people
-    said = f"{path} is not believed, for its bytes are not those that were signed: events of it are not counted"
+    said = f"{path} is not believed, for its bytes cannot be read or are not those that were signed"
     assert (said in people) == (said in answer["incomplete"]) == (spoil is not Path.unlink)
 
 
@@ -269,7 +269,7 @@ def test_without_the_store_a_file_that_is_not_believed_is_named(
     spoil(path)
     take_away(copy.home / DATA)
     result = router("why", copy.message)
-    said = f"{path} is not believed, for its bytes are not those that were signed: events of it are not counted"
+    said = f"{path} is not believed, for its bytes cannot be read or are not those that were signed"
     assert result.exit_code == 1 and said in result.stderr
 
 
