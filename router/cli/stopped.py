@@ -71,11 +71,11 @@ def _check_store(home: Home) -> None:
     """`StoreError` if there is none, or one that says nothing of this node's queues."""
     file = home.store_path / DATA
     try:
-        is_there, size = file.exists(), file.exists() and file.stat().st_size
+        size = file.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{file} is not there") from None
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}") from None
-    if not is_there:
-        raise StoreError(f"{file} is not there")
     if not size:
         raise StoreError(f"{file} cannot be read: it is empty, of 0 bytes")
     key = owner(home.store_path)
