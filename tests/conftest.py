@@ -1,13 +1,19 @@
-"""For all tests: hypothesis looks for wrong values, not for slow ones; and the one Spark session."""
+"""For all tests: hypothesis looks for wrong values, not for slow ones; no Java but the packaged one; one session."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hidden_java import hide_java
 from hypothesis import settings
+
+from router.audit.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,11 +25,31 @@ for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+SHADOWS = hide_java()  # Before the workers start: they inherit it.
+
+
+def pytest_unconfigure() -> None:
+    if SHADOWS is not None:
+        shutil.rmtree(SHADOWS)
+
+
+@pytest.fixture
+def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """JAVA_HOME for a child process that starts Spark without the router."""
+    home = java_home(tmp_path / "java")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from spark_analytics.session import local_session
 
-    session = local_session(2, "2g", str(tmp_path_factory.mktemp("spark")), log_bytes=0)
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["JAVA_HOME"] = str(java_home(scratch / "java"))
+    try:
+        session = local_session(2, "2g", str(scratch), log_bytes=0)
+    finally:
+        del os.environ["JAVA_HOME"]
     yield session
     session.stop()

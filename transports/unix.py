@@ -189,12 +189,14 @@ def _check_length(path: Path) -> None:
 
 def _check_directory(directory: Path, found: os.stat_result) -> None:
     mode = stat.S_IMODE(found.st_mode)
-    advice = f"use a directory of your own (a new one gets mode 0700), or chmod 700 {directory}"
+    advice = "use a directory of your own (a new one gets mode 0700)"
     if found.st_uid != os.geteuid() and mode & 0o077:
         text = f"the directory {directory} is not yours (user number {found.st_uid}, mode {mode:04o})"
         raise ListenFailed(f"{text}, and others could put their socket there; {advice}")
     if mode & 0o022 and not mode & stat.S_ISVTX:
-        raise ListenFailed(f"others may write to the directory {directory} (mode {mode:04o}); {advice}")
+        raise ListenFailed(
+            f"others may write to the directory {directory} (mode {mode:04o}); {advice}, or chmod 700 {directory}"
+        )
 
 
 def _bind(path: Path) -> socket.socket:

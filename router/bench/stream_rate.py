@@ -29,6 +29,7 @@ from statistics import median
 from threading import Thread
 from typing import Any
 
+from router.audit.java import java_home
 from router.audit.sample_fleet import signing_key
 from router.audit.sample_log import SECOND, SampleLog
 from router.core.lifetime import expiry_min
@@ -234,7 +235,9 @@ def measured(load: Load, every_s: float, base: Path) -> dict[str, Any]:
     out = base / "out"
     command = [sys.executable, "-m", "spark_analytics.streaming", str(base / "logs"), "--out", str(out)]
     batches: list[Batch] = []
-    with subprocess.Popen([*command, "--every", str(every_s)], stderr=subprocess.PIPE, text=True) as stream:
+    environment = os.environ | {"JAVA_HOME": str(java_home(base / "java"))}
+    command += ["--every", str(every_s)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as stream:
         assert stream.stderr is not None
         for batch in followed(stream.stderr, segments, out):
             print(batch, flush=True)

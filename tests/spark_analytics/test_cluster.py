@@ -30,6 +30,7 @@ def spark_home(directory: Path) -> Path:
     return directory
 
 
+@pytest.mark.usefixtures("packaged_java")
 def test_two_executors_write_what_one_machine_writes(tmp_path: Path) -> None:
     logs, local, cluster = tmp_path / "logs", tmp_path / "local", tmp_path / "cluster"
     write_sample(logs, 4, 400, 5, segment_bytes=60_000)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.xdist_group("streaming")
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("packaged_java")
 @pytest.mark.parametrize("kills", [1, 20])
 def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, tmp_path: Path) -> None:
     logs, out = GrowingLogs(tmp_path, nodes=2, messages=300, seed=11), tmp_path / "out"

@@ -1,0 +1,33 @@
+"""The machine's own Java, hidden: the tests run where there is none but the packaged one, as on a bare system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+
+def hide_java() -> Path | None:
+    """Take every `java` off PATH and forget JAVA_HOME, for this process and its children.
+
+    A directory that holds one is replaced by links to all else in it. Return where these links lie, to be removed at
+    the end; None where no Java was found.
+    """
+    os.environ.pop("JAVA_HOME", None)
+    if shutil.which("java") is None:
+        return None
+    shadows = Path(tempfile.mkdtemp(prefix="no-java-"))
+    places = [_without_java(Path(place), shadows) for place in os.environ["PATH"].split(os.pathsep) if place]
+    os.environ["PATH"] = os.pathsep.join(map(str, places))
+    return shadows
+
+
+def _without_java(place: Path, shadows: Path) -> Path:
+    if shutil.which("java", path=str(place)) is None:
+        return place
+    shadow = Path(tempfile.mkdtemp(dir=shadows))
+    for tool in place.iterdir():
+        if tool.name != "java":
+            (shadow / tool.name).symlink_to(place / tool.name)
+    return shadow
