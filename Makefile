@@ -19,7 +19,7 @@ SYNC := $(UV) pip sync -q --require-hashes --compile-bytecode --build-constraint
 LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
-.PHONY: help demo test check house long bench lock trio-typing clean
+.PHONY: help demo test check house long bare bench lock trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test         the quick tests"
 	@echo "make check        format, lint, types, house rules, quick tests: before each commit"
 	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"
+	@echo "make bare         both commands of the README on a bare Debian, as an ordinary user (root, debootstrap)"
 	@echo "make bench        throughput and latency beside bare signature verification"
 	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
 	@echo "make clean        remove what the other targets made"
@@ -53,6 +54,9 @@ check: .venv/dev.stamp
 long: .venv/dev.stamp trio-typing
 	@$(VENV)/python -m pytest -q -m long || [ $$? -eq 5 ]
 	@$(VENV)/router bench --goals --report $(REPORT)
+
+bare:
+	@.ci/bare
 
 # The public modules as those see them who still have trio-typing, whose stubs hide trio's own types.
 trio-typing: .venv-trio-typing/stamp
