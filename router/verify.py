@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import socket
 import subprocess
-import sys
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import trio
 
 from router import verifier
 from router.core.job import Job
+from router.program import program
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +100,7 @@ class Verifiers:
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
             with theirs:
-                command = [sys.executable, "-m", "router.verifier"]
-                process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+                process = subprocess.Popen(program("router.verifier"), stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             self.pids.append(process.pid)
             outstanding: deque[_Task] = deque()
             try:

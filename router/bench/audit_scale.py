@@ -13,7 +13,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ import duckdb
 from router.audit.database import MEMORY_BYTES, exact, quoted
 from router.audit.lines import LINE_BYTES, NEEDED, columns_read
 from router.audit.sample import TRUTH, write_sample
+from router.program import program
 
 LOOK_S = 0.2
 LATER_S = 86_400
@@ -108,12 +108,12 @@ def read_and_hash(directory: str) -> None:
 def measured(directory: Path, engines: list[str], memory: str = "2GB") -> dict[str, Any]:
     ends = [json.loads(path.read_text())["as_of_ns"] for path in directory.rglob(TRUTH)]
     now = datetime.fromtimestamp(max(ends) // 10**9 + LATER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    itself = [sys.executable, "-m", "router.bench.audit_scale", str(directory)]
+    itself = program("router.bench.audit_scale", str(directory))
     _, yardstick = cost_of([*itself, "--read-and-hash"])
     found: dict[str, Any] = {"yardstick": asdict(yardstick)}
     summaries = {}
     for engine in engines:
-        command = [sys.executable, "-m", "router", "audit", str(directory), "--as-of", now, "--engine", engine]
+        command = program("router", "audit", str(directory), "--as-of", now, "--engine", engine)
         said, cost = cost_of([*command, "--memory", memory, "--json"])
         summary = json.loads(said)
         run = summary.pop("run")

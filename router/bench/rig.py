@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.crypto import SigningKey
+from router.program import program
 
 
 class BenchFailed(Exception):
@@ -37,7 +37,7 @@ class Client:
 
     @classmethod
     def start(cls, order: Order) -> Client:
-        command = [sys.executable, "-m", "router.bench.clients", json.dumps(asdict(order))]
+        command = program("router.bench.clients", json.dumps(asdict(order)))
         return cls(apart(command, stdin=subprocess.PIPE, text=True))
 
     def ready(self) -> None:
@@ -91,7 +91,7 @@ class Rig:
     def start(self) -> None:
         flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = ["--listen", "tls://127.0.0.1:0"]
-        command = [sys.executable, "-m", self.program, "--home", str(self.home), "serve", "--json", *listen, *flags]
+        command = program(self.program, "--home", str(self.home), "serve", "--json", *listen, *flags)
         if not (self.home / "router.toml").exists():
             self._prepare()
         self.process = apart(command, text=True)
@@ -110,7 +110,7 @@ class Rig:
     def _prepare(self) -> None:
         """Clients on TLS are other machines: they need the right to join and to have messages stored."""
         subprocess.run(
-            [sys.executable, "-m", "router", "--home", str(self.home), "init", "--role", "core"],
+            program("router", "--home", str(self.home), "init", "--role", "core"),
             check=True, stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         blocks = [f'\n[[peers]]\naddress = "{key.hex()}"\ngrant = ["join", "store"]\n' for key in self.grants]
@@ -148,7 +148,7 @@ class Rig:
 
     def commits(self) -> int:
         """How many transactions the node has committed since its start."""
-        command = [sys.executable, "-m", "router", "--home", str(self.home), "status", "--json"]
+        command = program("router", "--home", str(self.home), "status", "--json")
         status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
         return int(json.loads(status.stdout)["counters"]["commits"])
 

@@ -16,7 +16,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -33,6 +32,7 @@ from router.audit.java import java_home
 from router.audit.sample_fleet import signing_key
 from router.audit.sample_log import SECOND, SampleLog
 from router.core.lifetime import expiry_min
+from router.program import program
 
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6
@@ -233,7 +233,7 @@ def measured(load: Load, every_s: float, base: Path) -> dict[str, Any]:
     producer = Thread(target=bring, args=(segments[len(early) :],))
     producer.start()
     out = base / "out"
-    command = [sys.executable, "-m", "spark_analytics.streaming", str(base / "logs"), "--out", str(out)]
+    command = program("spark_analytics.streaming", str(base / "logs"), "--out", str(out))
     batches: list[Batch] = []
     environment = os.environ | {"JAVA_HOME": str(java_home(base / "java"))}
     command += ["--every", str(every_s)]

@@ -13,6 +13,7 @@ from nacl.signing import VerifyKey
 from router.bench.rig import apart
 from router.bench.traffic import Traffic
 from router.core.crypto import SigningKey
+from router.program import program
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def run(signed: Traffic, seconds: float) -> Yardstick:
 
 def _processes(count: int, signed: Traffic, seconds: float) -> list[tuple[float, float]]:
     words = (str(signed.path), signed.group_seed.hex(), str(signed.frame_bytes), str(seconds))
-    command = [sys.executable, "-m", "router.bench.yardstick", *words]
+    command = program("router.bench.yardstick", *words)
     running = [apart(command) for _ in range(count)]
     try:
         return [tuple(json.loads(process.communicate()[0])) for process in running]

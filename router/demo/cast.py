@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ import trio
 
 import router
 from router.client.errors import ClientError
+from router.program import program
 from router.settings.home import Home
 
 PATIENCE_S = 20.0  # without any news
@@ -57,7 +57,7 @@ class Child:
         tie = self._stage.tie
         with self.errors_path.open("ab") as errors:
             self._process = await trio.lowlevel.open_process(
-                (sys.executable, "-m", "router.demo.tied", str(tie), *self._command, *more), stdin=subprocess.PIPE,
+                program("router.demo.tied", str(tie), *self._command, *more), stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=errors, start_new_session=True, pass_fds=(tie,),
             )  # fmt: skip
         self._stage.nursery.start_soon(self._listen, self._process)
@@ -112,7 +112,7 @@ class Node(Child):
 
     async def router(self, *words: str) -> str:
         """What a `router` command prints that is run on this home."""
-        command = (sys.executable, "-m", "router", "--home", str(self.home), *words)
+        command = program("router", "--home", str(self.home), *words)
         done = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
         )
