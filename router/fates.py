@@ -2,7 +2,8 @@
 
 The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions.
 A neighbour is answered only about messages that it handed over itself, only if the operator granted it `why`, and with
-numbers instead of names (`core/fate_json.py`). It may have us ask further, one router fewer each time.
+numbers instead of names (`core/fate_json.py`). It may have us ask further, one router fewer each time. So is a local
+service that did not come by the owner's socket, with names, and without a grant.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ NOT_CONNECTED = "it is not connected now"
 DAMAGED = "the event log cannot be read"
 STORE_DAMAGED = "the store cannot be read"
 MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
+NOT_THE_SERVICE_S = "this node knows no such message that this app handed over"
+WHOLE_ID = "other than on the owner's socket, ask with the whole id of a message"
 BUSY = "it is busy with other questions; ask again"
 NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
 CHANGING = "changing now: it is no longer queued, and its end was written while the log was read; ask again"
@@ -63,14 +66,21 @@ class Node(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """From a link; `neighbour`: the key of the router that asks, None for an app of the owner. `depth`: so many routers
-    further it may be carried. `typed`: what the prefix was read from."""
+    """From a link; `neighbour`: the key of the router that asks, None for a local app. `depth`: so many routers
+    further it may be carried. `typed`: what the prefix was read from. `service`: the key of a local service that did
+    not come by the owner's socket, and asks only about what it handed over."""
 
     link: int
     typed: str
     prefix: IdPrefix
     neighbour: bytes | None
     depth: int
+    service: bytes | None = None
+
+    @property
+    def asker(self) -> bytes | None:
+        """Who is told only about what it handed over, and has one question open at a time; None: the owner."""
+        return self.neighbour or self.service
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ class Fates:
         self._node: Node | None = None
         self.turn = trio.CapacityLimiter(1)
         self._open = 0
-        self._asking: set[bytes] = set()  # neighbours with a question of theirs open here
+        self._asking: set[bytes] = set()  # neighbours and services with a question of theirs open here
         self._awaited: dict[tuple[str, str], set[Round]] = {}  # by the neighbour and the message, both as hex
 
     def __repr__(self) -> str:
@@ -105,15 +115,21 @@ class Fates:
 
     # -- being asked: all of it runs between two transactions ------------------------------------------------
 
-    def ask(self, link: int, argument: str) -> None:
-        """The owner asks: the beginning of an id, and `follow`."""
+    def ask(self, link: int, argument: str, service: bytes | None = None) -> None:
+        """The owner asks: the beginning of an id, and `follow`. Or a local `service` does, with a whole id."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
         except BadText as error:
-            self._answer(link, json.dumps({"error": str(error)}).encode())
+            self._answer(link, _json({"error": str(error)}))
             return
-        self._begin(Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0))
+        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service)
+        if service is not None and not prefix.is_id:
+            self._answer(link, _error(question, WHOLE_ID))
+        elif service is not None and service in self._asking:
+            self._answer(link, _error(question, BUSY))
+        else:
+            self._begin(question)
 
     def asked(self, link: int, neighbour: bytes, argument: str) -> None:
         """A neighbour's router asks: a whole id, and how many routers further."""
@@ -150,8 +166,8 @@ class Fates:
             self._answer(question.link, _error(question, BUSY))
             return
         self._open += 1
-        if question.neighbour is not None:
-            self._asking.add(question.neighbour)
+        if question.asker is not None:
+            self._asking.add(question.asker)
         self._of.nursery.start_soon(self._search, question, self._logbook.log(), Look())
 
     def _answer(self, link: int, text: bytes) -> None:
@@ -159,8 +175,8 @@ class Fates:
 
     def _done(self, question: Question, text: bytes) -> None:
         self._open -= 1
-        if question.neighbour is not None:
-            self._asking.discard(question.neighbour)
+        if question.asker is not None:
+            self._asking.discard(question.asker)
         self._answer(question.link, text)
 
     # -- searching -------------------------------------------------------------------------------------------
@@ -187,9 +203,10 @@ class Fates:
                 self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
                 return
             found = offered(found, records)
-        trace, asker = found.trace, question.neighbour
+        trace, asker = found.trace, question.asker
         if trace is None or (asker is not None and not concerns(trace, asker.hex())):
-            self._done(question, _error(question, NOT_YOURS) if asker else _json(not_one(question.typed, found)))
+            not_yours = NOT_YOURS if question.neighbour else NOT_THE_SERVICE_S
+            self._done(question, _error(question, not_yours) if asker else _json(not_one(question.typed, found)))
             return
         try:
             whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)

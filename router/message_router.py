@@ -352,7 +352,7 @@ class MessageRouter(TrioActor):
         if effect.neighbour is not None:
             self._fates.asked(effect.link, effect.neighbour, inquiry.argument)
         elif inquiry.ask == WHY:
-            self._fates.ask(effect.link, inquiry.argument)
+            self._fates.ask(effect.link, inquiry.argument, effect.service)
         else:
             self.router.answer(effect.link, self._inquiries.answer(inquiry), now)
             self._carry_out(self.router.take_effects(), now)

@@ -165,8 +165,10 @@ class Publishing:
             if posted.outcomes is not None:
                 self.followed.stop(posted.outcomes)
             raise
-        if posted.outcomes is not None and run.tries > 1 and not posted.outcomes.recipients:
-            self.followed.stop(posted.outcomes)  # taken at an earlier connection, which heard the outcomes
+        if posted.outcomes is not None and not posted.outcomes.recipients:
+            # A node tells who is owed a message before it settles it: it tells this app nothing, or told it on an
+            # earlier connection.
+            self.followed.stop(posted.outcomes)
         return posted
 
     def put(self, run: Run) -> None:

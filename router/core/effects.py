@@ -118,11 +118,13 @@ class Pulled(NamedTuple):
 
 
 class Inquire(NamedTuple):
-    """An operator's command asks, or a `neighbour` does; the answer goes back through `Router.answer`."""
+    """An operator's command asks, or the router that is a `neighbour`, or a local `service` that did not come by the
+    owner's socket; the answer goes back through `Router.answer`."""
 
     link: int
     inquiry: Inquiry
     neighbour: bytes | None = None
+    service: bytes | None = None
 
 
 class Heard(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .custody import Outgoing
 from .parcel import Parcel
 from .reasons import Reason
-from .rights import STRANGERS, Standing
+from .rights import STRANGERS, Directory, Standing
 from .session import Allowance
 
 
@@ -26,14 +26,17 @@ class Flight:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """One open link. `durable`: the peer keeps its key and wants its queue while away."""
+    """One open link. `durable`: the peer keeps its key and wants its queue while away. `owner`: it came by the
+    owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right."""
 
     id: int
     key: bytes
     standing: Standing
     outgoing: Outgoing
+    owner: bool = False
     app: bool = False
     durable: bool = False
+    asks_outcomes: bool = False
     outcomes: bool = False
     uplink: bool = False
     dialled: bool = False
@@ -48,6 +51,12 @@ class Link:
     def charged(self) -> bytes:
         """The neighbour whose share of queues its messages take: strangers have one for all of them."""
         return STRANGERS if self.standing is Standing.STRANGER else self.key
+
+    def admit(self, standing: Standing, directory: Directory) -> None:
+        """What the configuration makes of the link: when it comes up, and again when the neighbours are new."""
+        self.standing = standing
+        self.uplink = self.key in directory.uplinks
+        self.outcomes = self.asks_outcomes and directory.hears_outcomes(self.key, standing)
 
     def __repr__(self) -> str:
         state = "up" if self.up else "down"

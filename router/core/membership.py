@@ -93,18 +93,24 @@ class Membership:
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
-        """Apps of this node's owner ask anything; neighbours that we know ask one thing, and answer it."""
-        if link.standing is Standing.LOCAL and isinstance(inquiry, Inquiry):
+        """On the owner's socket anything is asked. Elsewhere one thing is, `why`: by local services of what they
+        handed over, and by neighbours that we know, who answer it as well."""
+        if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
             self._desk.effects.append(Inquire(link.id, inquiry))
-            return None
-        if link.standing in (Standing.LOCAL, Standing.STRANGER) or link.app:
-            return Reason.NOT_AUTHORISED, "only apps of this node's owner ask, and only this router answers"
-        if isinstance(inquiry, Answer):
+        elif link.standing is Standing.STRANGER:
+            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+        elif isinstance(inquiry, Answer):
+            if link.standing is Standing.LOCAL or link.app:
+                return Reason.NOT_AUTHORISED, "only this router answers"
             self._desk.effects.append(Heard(link.key, inquiry.text))
-        elif inquiry.ask == WHY:
-            self._desk.effects.append(Inquire(link.id, inquiry, link.key))
+        elif inquiry.ask != WHY:
+            return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
+        elif link.standing is Standing.LOCAL:
+            self._desk.effects.append(Inquire(link.id, inquiry, service=link.key))
+        elif link.app:
+            return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
         else:
-            return Reason.NOT_AUTHORISED, "of a router's own state only apps of its owner ask"
+            self._desk.effects.append(Inquire(link.id, inquiry, link.key))
         return None
 
     def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:

@@ -1,4 +1,5 @@
-"""Telling what became of messages: to publishers that asked, and to recipients that will never get them."""
+"""Telling what became of messages: to publishers that asked and may know it, and to recipients that will never get
+them."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ from .links import Link, Links
 from .message import UNICAST
 from .parcel import Parcel
 from .reasons import Reason
+from .rights import Standing
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeLimits:
-    """How many parcels are followed to their end for their publishers, and whether these hear names or only numbers;
+    """How many parcels are followed to their end for their publishers, and whether local ones hear names or numbers;
     how many recipients, with how many groups and reasons each, are remembered as having missed something."""
 
     watched_max: int = 10_000
@@ -51,9 +53,9 @@ class Outcomes:
         """Tell an app that asked to whom each message is owed, and who was left out; what is stored is followed."""
         if not origin.outcomes:
             return
-        what = self._of(parcel.recipients, "queued" if parcel.stored else "unconfirmed")
+        what = self._of(origin, parcel.recipients, "queued" if parcel.stored else "unconfirmed")
         for recipient, reason in left_out:
-            what += self._of((recipient,), "refused", reason)
+            what += self._of(origin, (recipient,), "refused", reason)
         self._tell(origin, parcel, 0, parcel.count, what)
         if parcel.stored:
             while len(self._watched) >= self._limits.watched_max:
@@ -65,13 +67,14 @@ class Outcomes:
     ) -> None:
         """Messages start..stop-1 have come to their end for this recipient."""
         origin = self._watched.get(parcel.first)
-        if origin is not None and origin.up:
-            self._tell(origin, parcel, start, stop, self._of((recipient,), state, reason))
+        if origin is not None and origin.up and origin.outcomes:
+            self._tell(origin, parcel, start, stop, self._of(origin, (recipient,), state, reason))
 
     def _of(
-        self, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
+        self, origin: Link, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
     ) -> tuple[RecipientOutcome, ...]:
-        if self._limits.named:
+        """Names are for local apps alone, and where the configuration allows them."""
+        if self._limits.named and origin.standing is Standing.LOCAL:
             return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
         return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
 

@@ -86,6 +86,10 @@ class Directory:
         known = self.neighbours.get(key)
         return known.grants if known is not None and not known.blocked else frozenset()
 
+    def hears_outcomes(self, key: bytes, standing: Standing) -> bool:
+        """Whether it is told what becomes of what it publishes: local apps are, others with the right to ask why."""
+        return standing is Standing.LOCAL or WHY in self.grants(key)
+
     @property
     def uplinks(self) -> tuple[bytes, ...]:
         return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)

@@ -176,12 +176,12 @@ class Router:
             self.link_down(earlier.id, now, replaced=True)
         rate = self._limits.acceptance.neighbour_messages_per_s
         link = Link(
-            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), app=app,
-            durable=hello.durable if app else True, outcomes=app and "outcome" in hello.features,
-            uplink=key in self.directory.uplinks, dialled=dialled, since_s=now.mono_s,
-            allowance=Allowance(rate, max(1.0, rate)),
+            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
+            durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
+            dialled=dialled, since_s=now.mono_s, allowance=Allowance(rate, max(1.0, rate)),
             pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
+        link.admit(standing, self.directory)
         self.links.add(link)
         if recorded and self.directory.record_local(key):
             self._desk.changes.locals.append(key)
@@ -202,12 +202,12 @@ class Router:
     def neighbours_changed(self, now: Now) -> None:
         """The configuration of neighbours is new: who is no longer let in is closed, and keeps no queue."""
         for link in list(self.links):
-            standing = self.directory.standing(link.key, link.standing is Standing.LOCAL)
+            standing = self.directory.standing(link.key, link.owner)
             if standing is None:
                 self._desk.effects.append(Close(link.id, Reason.NOT_AUTHORISED, ""))
                 continue
-            link.standing = standing
-            was_uplink, link.uplink = link.uplink, link.key in self.directory.uplinks
+            was_uplink = link.uplink
+            link.admit(standing, self.directory)
             if link.uplink and not was_uplink:
                 self._membership.link_up(link, now)
         for key in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):

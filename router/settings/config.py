@@ -173,7 +173,7 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Beyond this the oldest segments are pruned; their indexes add a tenth. 0: 64 MiB on an edge node, 10 GiB on a "
         "core node.")] = 0
     outcomes: Annotated[Outcomes, about(
-        "Whether a publisher that asks for outcomes hears the recipients' names or counts only.")] = "names"
+        "Whether a local publisher that asks for outcomes hears the recipients' names or counts only.")] = "names"
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

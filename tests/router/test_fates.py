@@ -42,9 +42,11 @@ from router.fates import (
     NOT_ASKED,
     NOT_CONNECTED,
     NOT_PERMITTED,
+    NOT_THE_SERVICE_S,
     PATIENCE_S,
     STORE_DAMAGED,
     WAITING_MAX,
+    WHOLE_ID,
     Fates,
 )
 
@@ -318,6 +320,20 @@ async def test_who_is_blocked_is_not_waited_for(tmp_path: Path) -> None:
         node.fates.ask(APP, node.identity)
         [one] = (await node.answer())["recipients"]
         assert one["state"] == "queued" and one["next"].startswith("bob is blocked here (`router peer block`)")
+
+
+async def test_a_service_from_elsewhere_is_answered_about_what_it_handed_over_itself(tmp_path: Path) -> None:
+    """By whole ids, and one question at a time: it can neither look through the log nor take all places."""
+    async with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:1])
+        node.fates.ask(APP, node.identity, SIGNER)
+        assert (await node.answer())["error"] == NOT_THE_SERVICE_S
+        node.fates.ask(APP, node.identity[:10], ASKER)
+        assert (await node.answer())["error"] == WHOLE_ID
+        node.fates.ask(APP, node.identity, ASKER)
+        node.fates.ask(SECOND_APP, node.identity, ASKER)
+        assert (await node.answer(SECOND_APP))["error"] == BUSY
+        assert states(node.told[APP][-1] if len(node.told[APP]) > 2 else await node.answer()) == ["queued"]
 
 
 # -- limits ------------------------------------------------------------------------------------------------------

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from core_samples import ALICE, BOB, GROUP
-from one_router import OneRouter
+from one_router import ME, WALL_S, OneRouter
 from test_delivery import house, news, publish, settle, some
 
+from router.core.control import Join, encode_control
+from router.core.crypto import SigningKey
+from router.core.lifetime import expiry_min
 from router.core.link import Missed, Outcome, RecipientOutcome
-from router.core.message import message_id
+from router.core.message import message_id, seal_unicast
 from router.core.outcomes import OutcomeLimits
 from router.core.reasons import Reason
+from router.core.rights import JOIN, RELAY, STORE, WHY, Neighbour
 from router.core.router import Limits
 
 
@@ -28,6 +32,44 @@ def test_numbers_stand_for_names_where_the_configuration_says_so() -> None:
     assert one.said(alice) == [
         Outcome(message_id(news(0)), (RecipientOutcome(count, state),)) for state, count in states
     ]
+
+
+REMOTE = SigningKey(b"q" * 32)
+
+
+def heard_by_a_remote_app(*neighbours: Neighbour, locals: tuple[bytes, ...] = ()) -> tuple[OneRouter, int, int]:
+    """What a key that calls itself an app is told, other than on the owner's socket, of what it publishes for Bob."""
+    one = OneRouter(*neighbours, strangers=True, locals={BOB.public, *locals})
+    bob, remote = one.link(BOB.public), one.link(REMOTE.public, owner=False, outcome=True)
+    join = encode_control(Join(GROUP.public, False))
+    one.bring(bob, seal_unicast(BOB, ME.public, join, ttl_s=0, expiry_min=expiry_min(WALL_S + 600)))
+    one.cycle()
+    one.bring(remote, news(0))
+    one.cycle()
+    return one, remote, bob
+
+
+def test_only_local_apps_hear_names_and_only_who_may_ask_why_hears_numbers() -> None:
+    """What a link says of itself gives it no right: whoever publishes may not learn who reads."""
+    named = RecipientOutcome(BOB.public, "queued")
+    for neighbours, locals, told in (
+        ((Neighbour(REMOTE.public, grants=frozenset({JOIN, STORE, RELAY})),), (), []),
+        ((Neighbour(REMOTE.public),), (), []),
+        ((Neighbour(REMOTE.public, grants=frozenset({JOIN, WHY})),), (), [RecipientOutcome(1, "queued")]),
+        ((), (REMOTE.public,), [named]),
+    ):
+        one, remote, _ = heard_by_a_remote_app(*neighbours, locals=locals)
+        said = [row for item in one.said(remote) if isinstance(item, Outcome) for row in item.recipients]
+        assert said == told, neighbours
+
+
+def test_who_may_no_longer_ask_why_hears_nothing_more() -> None:
+    one, remote, bob = heard_by_a_remote_app(Neighbour(REMOTE.public, grants=frozenset({JOIN, WHY})))
+    one.said(remote)
+    one.router.directory.replace_neighbours([Neighbour(REMOTE.public, grants=frozenset({JOIN}))])
+    one.router.neighbours_changed(one.now())
+    settle(one, bob, 2)
+    assert one.said(remote) == []
 
 
 def test_beyond_so_many_parcels_the_oldest_is_followed_no_further() -> None:

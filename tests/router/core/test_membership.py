@@ -94,6 +94,26 @@ def test_only_apps_of_the_owner_ask_for_the_nodes_answers() -> None:
     assert [effect.link for effect in one.done if isinstance(effect, Inquire)] == [alice]
 
 
+def test_operators_words_belong_to_the_owner_s_socket() -> None:
+    """A configured local key that comes another way asks why, and nothing else; a neighbour by the socket is local."""
+    service = SigningKey(b"s" * 32)
+    one = house(locals={service.public})
+    elsewhere = one.link(service.public, owner=False)
+    words = ("drop", "reload", "log", "status", "peers", "queue", "groups", "why")
+    asks = [encode_inquiry(Inquiry(word, "ab")) for word in words]
+    one.bring(elsewhere, *(seal_unicast(service, ME.public, ask, ttl_s=0, expiry_min=EXPIRY) for ask in asks))
+    one.cycle()
+    assert [(k, why) for k, why, _ in one.settled()[elsewhere][1]] == [(k, Reason.NOT_AUTHORISED) for k in range(1, 8)]
+    by_socket = one.link(service.public)
+    one.bring(by_socket, *(seal_unicast(service, ME.public, ask, ttl_s=0, expiry_min=EXPIRY) for ask in asks))
+    one.cycle()
+    assert one.settled()[by_socket] == (8, [])
+    asked = [effect for effect in one.done if isinstance(effect, Inquire)]
+    assert [(effect.link, effect.inquiry.ask, effect.neighbour, effect.service) for effect in asked] == [
+        (elsewhere, "why", None, service.public), *((by_socket, word, None, None) for word in words),
+    ]  # fmt: skip
+
+
 def test_routers_ask_and_answer_why_and_nothing_else() -> None:
     """Whether it is granted, whoever answers judges; strangers and apps of others are not even heard."""
     one = house()
