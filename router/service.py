@@ -17,12 +17,13 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Mapping
+from types import TracebackType
 from typing import Any
 
 import pykka
 import trio
 
-from router.actors.actor import TrioActor, actor_system
+from router.actors.actor import TrioActor, actor_system, as_failure
 from router.actors.supervisor import BackOff, Supervisor
 from router.client.errors import NodeUnavailable, Refused
 from router.client.node import Node, connect
@@ -47,15 +48,13 @@ class UnknownService(Exception):
     """A service that is named cannot be loaded; the text says why and what to do."""
 
 
-class ServiceQuit(Exception):
-    """A service asked for the end of the process, which is not its own to end; the text says with what."""
-
-
 class Attempts:
     """How often a service has failed on which message. Outlives its restarts, though not its process."""
 
     def __init__(self, most: int, messages_max: int = FAILED_MESSAGES_MAX) -> None:
         self.most = most
+        self.ended = 0
+        """How many messages were handled or refused."""
         self._messages_max = messages_max
         self._failures: dict[MessageId, int] = {}
 
@@ -70,8 +69,11 @@ class Attempts:
     def are_used_up(self, message: MessageId) -> bool:
         return self._failures.get(message, 0) >= self.most
 
-    def succeed(self, message: MessageId) -> None:
-        self._failures.pop(message, None)
+    def end(self, message: MessageId) -> None:
+        """Handled, or refused for good; a refusal may have to be said again."""
+        self.ended += 1
+        if not self.are_used_up(message):
+            self._failures.pop(message, None)
 
 
 class Service(TrioActor):
@@ -86,6 +88,7 @@ class Service(TrioActor):
         self._url = url
         self._key = key
         self._attempts = attempts or Attempts(ATTEMPTS_MAX)
+        self._in_hand: MessageId | None = None
 
     def on_start(self) -> None:
         self.nursery.start_soon(self._serve)
@@ -100,14 +103,25 @@ class Service(TrioActor):
                 else:
                     await self._attempt(message)
 
+    def on_failure(
+        self, exception_type: type[BaseException] | None, exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """Count a failure elsewhere, as in a task of `nursery`, against the message that was being handled."""
+        if self._in_hand is not None:
+            self._attempts.fail(self._in_hand)
+
     async def _attempt(self, message: Received) -> None:
+        self._in_hand = message.id
         try:
             await _as_failure(self.on_message(message))
         except Refused as refusal:  # what it sent in answer is refused: an outcome, and the next one's turn
             log.warning("%s: %s", self, refusal)
         except NodeUnavailable:
-            raise  # which is not the message's fault
+            self._in_hand = None  # which is not the message's fault
+            raise
         except Exception as error:
+            self._in_hand = None
             self._attempts.fail(message.id)
             if not self._attempts.are_used_up(message.id):
                 raise
@@ -118,10 +132,12 @@ class Service(TrioActor):
             log.error(said, self, most, which, error, exc_info=error)
             await self._refuse(message)
             return
-        self._attempts.succeed(message.id)
+        self._in_hand = None
+        self._attempts.end(message.id)
 
     async def _refuse(self, message: Received) -> None:
         await message.refuse(Reason.PEER_REFUSED, f"the service failed on it {self._attempts.most} times")
+        self._attempts.end(message.id)
 
     async def on_connected(self) -> None:
         """Join groups, start tasks in `self.nursery`."""
@@ -131,21 +147,17 @@ class Service(TrioActor):
 
         A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
         service again, and the message comes again; the one that uses up its attempts ends the message instead. So do
-        `sys.exit()` and a `KeyboardInterrupt`: a service does not end the node.
+        `sys.exit()`, also in a task of `self.nursery`, and a `KeyboardInterrupt`: a service does not end the node.
         """
 
 
 async def _as_failure(own: Awaitable[None]) -> None:
-    """What the service does, where `sys.exit()` and `KeyboardInterrupt` fail it and end nothing else."""
+    """Run what is the service's own; `sys.exit()` and `KeyboardInterrupt` there fail it and end nothing else."""
     try:
         await own
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise ServiceQuit(f"it asked for the end of the process: {error!r}") from error
-    except BaseExceptionGroup as group:  # of a nursery of the service
-        quits, rest = group.split((SystemExit, KeyboardInterrupt))
-        if quits is None or (rest is not None and not isinstance(rest, ExceptionGroup)):
-            raise
-        raise ServiceQuit(f"it asked for the end of the process: {quits.exceptions[0]!r}") from group
+    except (SystemExit, KeyboardInterrupt, BaseExceptionGroup) as error:
+        failure = as_failure(error, KeyboardInterrupt)
+        raise failure from failure.__cause__
 
 
 def load_class(spec: str) -> type[Service]:
@@ -181,7 +193,9 @@ def supervise(
 ) -> pykka.ActorRef[Supervisor]:  # fmt: skip
     """Run the service under a supervisor, inside an actor system."""
     attempts = Attempts(attempts_max)
-    return Supervisor.start(lambda: service.start(url, key, options, attempts), random.random, back_off)
+    return Supervisor.start(
+        lambda: service.start(url, key, options, attempts), random.random, back_off, lambda: attempts.ended
+    )
 
 
 async def run(

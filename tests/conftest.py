@@ -13,8 +13,6 @@ import pytest
 from hidden_java import hide_java
 from hypothesis import settings
 
-from router.audit.java import java_home
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -36,6 +34,8 @@ def pytest_unconfigure() -> None:
 @pytest.fixture
 def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """JAVA_HOME for a child process that starts Spark without the router."""
+    from router.audit.java import java_home
+
     home = java_home(tmp_path / "java")
     monkeypatch.setenv("JAVA_HOME", str(home))
     return home
@@ -43,6 +43,7 @@ def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from router.audit.java import java_home
     from spark_analytics.session import local_session
 
     scratch = tmp_path_factory.mktemp("spark")

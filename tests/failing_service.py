@@ -26,6 +26,11 @@ class Failing(Service):
         if message.body == b"exit within":
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_exit)
+        if message.body == b"exit in a task":
+            self.nursery.start_soon(_exit)
+            await trio.sleep_forever()
+        if message.body == b"two faults":
+            raise ExceptionGroup("both tasks", [ValueError("one"), ValueError("another")])
         assert message.source is not None
         await self.node.send(message.source, message.body.upper())
 

@@ -6,8 +6,9 @@ Only the actor's task touches its state. `tell` works from every thread; in trio
 * Stopping: the inbox is handled, children stop (last started first), tasks in `nursery` are cancelled,
   `on_stop` runs, those who still ask hear `ActorDeadError`. Being cancelled is the same without the inbox.
 * Failing: an exception in an *ask* goes to the asker and the actor lives. In a *tell*, a hook or a task of
-  `nursery` it ends the actor: log, `on_failure`, then the parent's `on_child_end`. A `fatal` actor takes its
-  parent along, and at the top the system: `ActorFailed` comes out of `actor_system()`.
+  `nursery` it ends the actor: log, `on_failure`, then the parent's `on_child_end`. So does `sys.exit()`: an actor does
+  not end the process. A `fatal` actor takes its parent along, and at the top the system: `ActorFailed` comes out of
+  `actor_system()`.
 * Hooks are synchronous; `on_receive` and methods called through a proxy may be `async def`.
 
 The overridden `_create_actor_inbox`, `_create_future` and `_start_actor_loop` are pykka 4's hooks for this.
@@ -16,7 +17,7 @@ The overridden `_create_actor_inbox`, `_create_future` and `_start_actor_loop` a
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -42,6 +43,10 @@ STOP_S = 10.0
 
 class ActorFailed(Exception):
     """An actor that the node cannot do without has failed; its cause says why."""
+
+
+class ActorQuit(Exception):
+    """An actor asked for the end of the process, which is not its own to end; the text says with what."""
 
 
 @dataclass(slots=True)
@@ -145,8 +150,8 @@ class TrioActor(pykka.Actor):
         try:
             with self._scope:
                 await self._live()
-        except Exception as error:  # the one place where a bug in an actor is caught
-            failure = _cause(error)
+        except (Exception, SystemExit, BaseExceptionGroup) as error:  # the one place where a bug in an actor is caught
+            failure = as_failure(error)
         finally:
             self._end(failure)
         if failure is not None and self.fatal:
@@ -224,11 +229,36 @@ class TrioActor(pykka.Actor):
             self._home.leave(self, failure)
 
 
-def _cause(error: Exception) -> Exception:
-    """The one exception in a group of one, which is what a nursery makes of it."""
+def as_failure(error: BaseException, *quits: type[BaseException]) -> Exception:
+    """Return what failed: of a group of one, which a nursery makes of it, the one exception; of `sys.exit()`, also
+    within a group, `ActorQuit`. `quits` names further exceptions that are taken so. Raise anything else: a cancellation
+    or a Ctrl-C is not a failure."""
+    asked: tuple[type[BaseException], ...] = (SystemExit, *quits)
+    if isinstance(error, BaseExceptionGroup):
+        found, rest = error.split(asked)
+        if found is not None and (rest is None or isinstance(rest, ExceptionGroup)):
+            return _quit(next(_leaves(found)), error)
+    elif isinstance(error, asked):
+        return _quit(error, error)
+    if not isinstance(error, Exception):
+        raise error
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def _quit(asked: BaseException, cause: BaseException) -> ActorQuit:
+    failure = ActorQuit(f"it asked for the end of the process: {asked!r}")
+    failure.__cause__ = cause
+    return failure
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
 
 
 @asynccontextmanager

@@ -33,8 +33,12 @@ def test_attempts_are_counted_by_message_and_a_success_ends_the_count() -> None:
     attempts.fail(FIRST)
     assert attempts.are_used_up(FIRST) and not attempts.are_used_up(SECOND)
     assert repr(attempts) == "<attempts: 2 messages failed, each at most 2 times>"
-    attempts.succeed(FIRST)
-    assert not attempts.are_used_up(FIRST)
+    attempts.end(SECOND)
+    attempts.fail(SECOND)
+    assert not attempts.are_used_up(SECOND), "a success ends the count"
+    attempts.end(FIRST)
+    assert attempts.are_used_up(FIRST), "the refusal may have to be said again"
+    assert attempts.ended == 2
 
 
 def test_so_many_failed_messages_are_remembered_and_the_oldest_gives_way() -> None:
@@ -84,6 +88,48 @@ async def test_a_service_that_would_end_the_process_fails_on_its_message_only(
                 break
     assert Failing.seen == [body, body, b"and me"]
     assert "it asked for the end of the process" in caplog.text
+
+
+async def test_a_task_that_would_end_the_process_fails_its_service_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the task says counts against the message in hand."""
+    Failing.seen.clear()
+    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 2}
+    async with serving(tmp_path / "home", settings) as home:
+        failing = keyring.load(home, "service-failing_service").public
+        async with connect(home=home, outcomes=True) as app:
+            poison = await app.send(failing, b"exit in a task", wait=True)
+            [ended] = [one async for one in poison if one.state == "refused"]
+            assert ended.reason == Reason.PEER_REFUSED
+            await app.send(failing, b"and me")
+            async for message in app.unicasts():
+                assert message.body == b"AND ME"
+                break
+    assert Failing.seen == [b"exit in a task"] * 2 + [b"and me"]
+    assert "it asked for the end of the process: SystemExit(4)" in caplog.text
+
+
+async def test_a_message_on_which_it_fails_does_not_make_the_next_one_wait_longer(
+    nursery: trio.Nursery, autojump_clock: object
+) -> None:
+    """Pauses double within the attempts on one message: 1, 2, 4 and 8 s at most, and begin again with the next."""
+    end = RouterEnd()
+    await nursery.start(end.run)
+    Failing.seen.clear()
+    key = SigningKey(b"s" * 32)
+    bodies = [b"exit", b"two faults", POISON]
+    wires = [seal_unicast(SigningKey(body[:1] * 32), key.public, body, ttl_s=60, expiry_min=later()) for body in bodies]
+    async with actor_system():
+        service.supervise(Failing, end.url, key, {}, BackOff(1, 1000), attempts_max=5)
+        await trio.sleep(0.1)
+        began = trio.current_time()
+        for wire in wires:
+            end.owe(key.public, wire)
+        while end.queues[key.public].wires:
+            await trio.sleep(0.1)
+        assert Failing.seen == [body for body in bodies for _ in range(5)]
+        assert trio.current_time() - began < 3 * (1 + 2 + 4 + 8) + 5
 
 
 def test_a_module_that_ends_the_program_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
