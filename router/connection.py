@@ -118,9 +118,10 @@ class Outlet:
     reads is cut off at `PARTS_MAX`.
     """
 
-    def __init__(self, number: int, session: Session, where: str, goodbye_s: float) -> None:
+    def __init__(self, number: int, session: Session, where: str, goodbye_s: float, place: str = "") -> None:
         self.number = number
         self.where = where
+        self.place = place
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False  # no message since the message router last looked
         self.problem = ""  # that it refuses what we send, for the operator
@@ -236,7 +237,7 @@ class Connection:
         self._is_busy = is_busy
         self.is_up = False
         self.turned_away = ""  # a sentence, where the other end does not let us in
-        self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s)
+        self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s, stream.place)
 
     async def run(self) -> str:
         """Returns why the connection ended, for people."""

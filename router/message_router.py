@@ -253,7 +253,7 @@ class MessageRouter(TrioActor):
                 self.outlets[outlet.number] = outlet
                 if self._is_draining:
                     outlet.close(Reason.SHUTDOWN, "the node stops")
-                self.router.link_up(outlet.number, key, owner, hello, now, dialled=dialled)
+                self.router.link_up(outlet.number, key, owner, hello, now, dialled=dialled, place=outlet.place)
             case Closed(number, _):
                 self.router.link_down(number, now)
                 self.outlets.pop(number, None)

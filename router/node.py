@@ -20,17 +20,19 @@ from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
 from router.connection import Connection, ConnectionLimits, InFlight, Told
-from router.core import router as core
 from router.core.acceptance import AcceptanceLimits
+from router.core.admission import AdmissionLimits
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import DeliveryLimits
 from router.core.effects import Now
 from router.core.index import IndexLimits
+from router.core.limits import Limits as CoreLimits
 from router.core.link import LogHead
 from router.core.membership import MembershipLimits
 from router.core.outcomes import OutcomeLimits
 from router.core.queues import QueueLimits
 from router.core.rights import Directory, Neighbour, Standing
+from router.core.router import Router
 from router.core.session import Offer
 from router.disk.eventlog import Limits as LogLimits
 from router.disk.eventlog import Segments
@@ -105,13 +107,21 @@ def directory(config: Config, me: PublicKey) -> Directory:
     return found
 
 
-def core_limits(config: Config) -> core.Limits:
+def core_limits(config: Config) -> CoreLimits:
     """The deciding core's limits by the names of the configuration."""
     limits, queues, link = config.limits, config.queues, config.link
-    return core.Limits(
+    return CoreLimits(
         acceptance=AcceptanceLimits(
-            ttl_s_max=limits.ttl_s_max, neighbour_messages_per_s=limits.messages_per_s_neighbour,
-            source_messages_per_s=limits.messages_per_s_source,
+            ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
+        ),
+        admission=AdmissionLimits(
+            messages_per_s_neighbour=limits.messages_per_s_neighbour,
+            messages_per_s_stranger=limits.messages_per_s_stranger,
+            messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
+            strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
+            bad_signatures_barred_s=limits.bad_signatures_barred_s,
+            strangers_connections_max=limits.strangers_connections_max, strangers_idle_s=limits.strangers_idle_s,
+            strangers_spared_s=limits.strangers_spared_s,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
@@ -126,7 +136,7 @@ def core_limits(config: Config) -> core.Limits:
         ),
         seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
         routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,
-        strangers_max=limits.strangers_connections_max, locals_max=limits.local_services_max,
+        locals_max=limits.local_services_max,
         away_s_max=queues.away_s_max, pulls_per_s=limits.pulls_per_s,
     )  # fmt: skip
 
@@ -173,7 +183,7 @@ class Node:
             held.callback(self._logbook.close)
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
-            router = core.Router(self._key, self._directory, core_limits(config), recovered, now)
+            router = Router(self._key, self._directory, core_limits(config), recovered, now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
@@ -192,7 +202,7 @@ class Node:
         self._directory.locals |= keys
         self._directory.public |= {bytes(self._service_keys[name].public) for name in config.node.services_public}
 
-    async def _run_actors(self, router: core.Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
+    async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
         async with trio.open_nursery() as connections:
             pool = Pool(

@@ -70,6 +70,10 @@ class Stream(Protocol):
     def where(self) -> str:
         """For people: `tls 127.0.0.1:4101`."""
 
+    @property
+    def place(self) -> str:
+        """The prefix of the other end's address, as far as neighbours share one; empty where there is none."""
+
     async def receive_some(self, max_bytes: int) -> bytes:
         """1 to `max_bytes` bytes, waiting for the first; `b""` when the peer has closed cleanly.
 

@@ -15,7 +15,7 @@ from world_app import App, Habits
 from world_node import Node, Settings
 
 from router.core.crypto import SigningKey
-from router.core.router import Limits
+from router.core.limits import Limits
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 

@@ -10,9 +10,9 @@ from world_app import Habits
 from world_node import Settings
 from world_readers import STALLS, away, back, ends, outward, reader_at, route_to
 
+from router.core.limits import Limits
 from router.core.reasons import Reason
 from router.core.rights import Neighbour
-from router.core.router import Limits
 
 ALL = "join store relay"
 

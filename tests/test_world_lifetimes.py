@@ -10,8 +10,8 @@ from world_node import Settings
 from world_readers import STALLS, away, back, ends, outward, reader_at
 
 from router.core.index import IndexLimits
+from router.core.limits import Limits
 from router.core.reasons import Reason
-from router.core.router import Limits
 from router.disk.store_terms import StoreLimits
 
 

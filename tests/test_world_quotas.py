@@ -11,9 +11,9 @@ from world_node import Settings
 from world_readers import away, back, ends, node_with, outward, reader_at
 
 from router.core.delivery import DeliveryLimits
+from router.core.limits import Limits
 from router.core.queues import QueueLimits
 from router.core.reasons import Reason
-from router.core.router import Limits
 
 ALL = "join store relay"
 

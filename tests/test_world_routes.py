@@ -14,10 +14,10 @@ from world_node import Node, Settings
 from router.core.control import Carried, Leave, Pull, encode_control
 from router.core.crypto import PublicKey
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.message import message_id, seal_multicast, seal_unicast, with_via
 from router.core.reasons import Reason
 from router.core.rights import Neighbour
-from router.core.router import Limits
 from router.core.routes import Route
 
 ALL = "join store relay"

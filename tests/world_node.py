@@ -16,12 +16,13 @@ from router.core.effects import Changes, Close, Dial, Effect, Fetch, Hand, Inqui
 from router.core.events import Event, decode_events
 from router.core.intake import Arrived, read_messages
 from router.core.job import Job
+from router.core.limits import Limits
 from router.core.machine import RemoteProtocolError
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
 from router.core.recovered import Recovered
 from router.core.rights import Directory, Neighbour
-from router.core.router import Limits, Router
+from router.core.router import Router
 from router.core.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.disk.store_terms import Applied, StoreLimits
 from router.verifier import verdicts

@@ -8,8 +8,8 @@ from world_node import Node, Settings
 
 from router.core.crypto import SigningKey
 from router.core.events import Outward
+from router.core.limits import Limits
 from router.core.queues import QueueLimits
-from router.core.router import Limits
 from router.core.routes import Route
 
 STALLS = Habits(settle_s=None)

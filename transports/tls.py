@@ -19,7 +19,16 @@ from router.core.reasons import Reason
 from router.streams import tcp
 from router.streams.certificate import connection, proven_peer, why_failed
 from router.streams.records import Records
-from router.streams.sockets import Acceptor, Places, Refused, close_after_last_byte, receive, send_whole, words
+from router.streams.sockets import (
+    Acceptor,
+    Places,
+    Refused,
+    close_after_last_byte,
+    prefix_of,
+    receive,
+    send_whole,
+    words,
+)
 from router.streams.stream import CUT, DuplexStream
 from router.transport import (
     CONNECTIONS_MAX,
@@ -125,13 +134,13 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
         await _exchange(sock, tls, records)
         peer = proven_peer(tls)
         await send_whole(sock, [records.outgoing()])
-        return TlsStream(sock, records, peer, where)
+        return TlsStream(sock, records, peer, where, prefix_of(sock.getpeername()[0]))
     except SSL.Error as error:
         with suppress(StreamBroken):
             await send_whole(sock, [records.outgoing()])  # our alert
         close_after_last_byte(sock)
         raise Refused(why_failed(tls, error)) from None
-    except StreamBroken as error:
+    except (StreamBroken, OSError) as error:
         sock.close()
         raise Refused(f"the connection broke during the TLS handshake: {error}") from None
     except BaseException:
@@ -160,8 +169,8 @@ class TlsStream(DuplexStream):
 
     __slots__ = ("_outbox", "_records", "_socket")
 
-    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str) -> None:
-        super().__init__(where, peer=peer)
+    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str, place: str) -> None:
+        super().__init__(where, peer=peer, place=place)
         self._socket = sock
         self._records = records
         self._outbox = bytearray()  # what TLS itself owes the peer, at most CONTROL_BYTES_MAX

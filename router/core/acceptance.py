@@ -39,10 +39,9 @@ PARCEL_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceLimits:
-    """The longest ttl that counts, in seconds; rates in messages a second, 0 for none."""
+    """The longest ttl that counts, in seconds; a source's rate in messages a second, 0 for none."""
 
     ttl_s_max: int = 7 * 86_400
-    neighbour_messages_per_s: float = 0.0
     source_messages_per_s: float = 0.0
     sources_metered_max: int = 10_000
 
@@ -83,10 +82,11 @@ class Acceptance:
         self.next_arrival = 1
         self.disk_full = False
 
-    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
         """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
 
-        Copies are judged last: the first copy may have come over any of the links.
+        Copies are judged last: the first copy may have come over any of the links. Returned are the links that have
+        now brought more false signatures than they may.
         """
         self._plans.current()
         by_link: dict[Link, list[Job]] = {}
@@ -104,6 +104,7 @@ class Acceptance:
             batch.refusals.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
             self._desk.effects.append(Settle(batch.link.id, last, batch.refusals, size))
+        return [one.link for one in batches if one.forged and not one.link.forgeries.take(one.forged, now.mono_s)]
 
     def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
         run = Run()
@@ -116,6 +117,7 @@ class Acceptance:
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     refused = row.k
+                    batch.forged += _is_its_own(batch.link, job.fresh, at)
                 elif row.id in on_disk and not is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
                     batch.known.append(row.id)
@@ -255,6 +257,7 @@ class Acceptance:
     def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
         """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
         desk = self._desk
+        link.active_s = now.mono_s
         accept = self._seen.accept
         for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
             accept(parcel.ids[at : at + 32])
@@ -305,3 +308,8 @@ class Acceptance:
             reasons.setdefault(reason, []).append(by_k.get(k, b""))
         for reason, ids in reasons.items():
             events.append(turned("refused", link.key, link.id, reason, b"".join(ids), len(ids), None))
+
+
+def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
+    """Whether the link answers for this row: not for what a good message of somebody else carries through it."""
+    return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)

@@ -46,12 +46,13 @@ class Job:
 
 @dataclass(slots=True)
 class Batch:
-    """All that one link brought in this cycle, and what becomes of it."""
+    """All that one link brought in this cycle, and what becomes of it; `forged` counts false signatures."""
 
     link: Link
     jobs: list[Job]
     refusals: list[Refusal] = field(default_factory=list)
     known: list[bytes] = field(default_factory=list)
+    forged: int = 0
 
     def __post_init__(self) -> None:
         self.refusals += [refusal for job in self.jobs for refusal in job.refusals]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .custody import Outgoing
 from .parcel import Parcel
@@ -24,10 +25,20 @@ class Flight:
     at_ns: int = 0
 
 
+class Meter(Protocol):
+    """Whether `count` more are allowed at `now` (monotonic seconds); if so, they are taken."""
+
+    def take(self, count: int, now: float) -> bool: ...
+
+
 @dataclass(slots=True, eq=False)
 class Link:
     """One open link. `durable`: the peer keeps its key and wants its queue while away. `owner`: it came by the
-    owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right."""
+    owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right.
+
+    `place`: the prefix of its address, if it has one. `active_s`: when a message of it was last accepted, or one was
+    taken by it. `allowance` meters its messages, `forgeries` those with a false signature.
+    """
 
     id: int
     key: bytes
@@ -40,11 +51,14 @@ class Link:
     outcomes: bool = False
     uplink: bool = False
     dialled: bool = False
+    place: str = ""
     since_s: float = 0.0
+    active_s: float = 0.0
     up: bool = True
     flights: deque[Flight] = field(default_factory=deque)
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
-    allowance: Allowance = field(default_factory=lambda: Allowance(0, 0))
+    allowance: Meter = field(default_factory=lambda: Allowance(0, 0))
+    forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     @property

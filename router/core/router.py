@@ -7,32 +7,33 @@ state is here or in the parts made here, and nothing else touches it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from . import events as ev
 from . import link as words
-from .acceptance import Acceptance, AcceptanceLimits
+from .acceptance import Acceptance
+from .admission import Admission
 from .clears import Clear, Clears
 from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
-from .delivery import Delivery, DeliveryLimits
+from .delivery import Delivery
 from .effects import Close, Decision, Desk, Effect, Now
 from .examination import Examination
 from .groups import Groups
-from .index import Index, IndexLimits
+from .index import Index
 from .inquiry import Answer, Inquiry
 from .intake import Arrived
 from .job import Job
 from .lifetime import expiry_s
+from .limits import Limits
 from .links import Link, Links
 from .machine import RemoteProtocolError
-from .membership import Membership, MembershipLimits
+from .membership import Membership
 from .message import MULTICAST
-from .outcomes import OutcomeLimits, Outcomes
+from .outcomes import Outcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel
-from .queues import QueueLimits, Queues
+from .queues import Queues
 from .reasons import Reason
 from .recovered import Recovered
 from .rights import Directory, Standing
@@ -43,26 +44,6 @@ from .session import Allowance
 from .witness import Witness
 
 TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Every limit of the deciding core."""
-
-    acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
-    delivery: DeliveryLimits = field(default_factory=DeliveryLimits)
-    index: IndexLimits = field(default_factory=IndexLimits)
-    membership: MembershipLimits = field(default_factory=MembershipLimits)
-    outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)
-    queues: QueueLimits = field(default_factory=QueueLimits)
-    seen_recent_max: int = 200_000
-    routes_max: int = 100_000
-    routes_per_neighbour_max: int = 10_000
-    route_hold_s: int = 60
-    strangers_max: int = 64
-    locals_max: int = 1000
-    away_s_max: int = 30 * 86_400
-    pulls_per_s: float = 10.0
 
 
 class Router:
@@ -78,6 +59,7 @@ class Router:
         self._limits = limits
         self._desk = Desk()
         self.clears = Clears(self._desk, recovered.clears)
+        self.admission = Admission(self.links, self.groups, self._desk, limits.admission, self.link_down)
         self._away: dict[bytes, int] = dict(recovered.away)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
@@ -151,14 +133,22 @@ class Router:
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(
-        self, number: int, key: bytes, owner: bool, hello: words.Hello, now: Now, *, dialled: bool = False
+        self,
+        number: int,
+        key: bytes,
+        owner: bool,
+        hello: words.Hello,
+        now: Now,
+        *,
+        dialled: bool = False,
+        place: str = "",
     ) -> Link | None:
         """A neighbour has proven `key`. None: it is not let in, and a `Close` says so."""
         standing = self.directory.standing(key, owner)
-        if standing is Standing.STRANGER and self._strangers() >= self._limits.strangers_max:
-            standing = None
         if standing is None or key == self.directory.me:
             self._desk.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            return None
+        if not self.admission.lets_in(number, key, place, standing, now):
             return None
         earlier = self.links.to(key)
         app = hello.role == "app"
@@ -174,14 +164,14 @@ class Router:
         if earlier is not None:
             self._desk.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
             self.link_down(earlier.id, now, replaced=True)
-        rate = self._limits.acceptance.neighbour_messages_per_s
         link = Link(
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
             durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
-            dialled=dialled, since_s=now.mono_s, allowance=Allowance(rate, max(1.0, rate)),
+            dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
             pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         link.admit(standing, self.directory)
+        self.admission.measure(link)
         self.links.add(link)
         if recorded and self.directory.record_local(key):
             self._desk.changes.locals.append(key)
@@ -206,23 +196,22 @@ class Router:
             if standing is None:
                 self._desk.effects.append(Close(link.id, Reason.NOT_AUTHORISED, ""))
                 continue
-            was_uplink = link.uplink
+            was_uplink, was = link.uplink, link.standing
             link.admit(standing, self.directory)
+            if link.standing is not was:
+                self.admission.measure(link)
             if link.uplink and not was_uplink:
                 self._membership.link_up(link, now)
         for key in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):
             if self.links.to(key) is None and not self._keeps_queue(key):
                 self._membership.leave_all(key, now)
 
-    def _strangers(self) -> int:
-        return sum(link.standing is Standing.STRANGER for link in self.links)
-
-    def link_down(self, number: int, now: Now, *, replaced: bool = False) -> None:
+    def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
         link = self.links.get(number)
         if link is None:
             return
         self.links.remove(link)
-        self._log("link_down", link, now)
+        self._log("link_down", link, now, because)
         self._delivery.link_down(link)
         self._membership.link_down(link)
         self.routes.neighbour_down(link.key, now.wall_s)
@@ -238,8 +227,9 @@ class Router:
         self._away[key] = now.wall_s
         self._desk.changes.away.append((key, now.wall_s))
 
-    def _log(self, event: str, link: Link, now: Now) -> None:
-        fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value))
+    def _log(self, event: str, link: Link, now: Now, because: str = "") -> None:
+        cause = (("because", because),) if because else ()
+        fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value), *cause)
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
     # -- messages in -----------------------------------------------------------------------------------------
@@ -251,7 +241,7 @@ class Router:
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
         """Verified reads, in the order in which they came."""
-        self._acceptance.decide(jobs, on_disk, now)
+        self.admission.end(self._acceptance.decide(jobs, on_disk, now), now)
         for job in jobs:
             if job.link.uplink and job.refusals:
                 by_k = {row.k: row.signer for row in job.arrived.rows}
@@ -268,6 +258,8 @@ class Router:
         link = self.links.get(number)
         if link is None:
             return
+        if n > link.outgoing.settled:
+            link.active_s = now.mono_s
         try:
             self._delivery.settled(link, n, now)
         except RemoteProtocolError as error:
@@ -338,7 +330,8 @@ class Router:
         self.index.entries -= entries
 
     def tick(self, now: Now) -> None:
-        """About once a second: back-offs, joins to repeat, routes that have aged."""
+        """About once a second: back-offs, joins to repeat, routes that have aged, strangers that are silent."""
+        self.admission.end_silent(now)
         self._delivery.retry(now)
         self._membership.ask_again(now)
         for route in self.routes.aged(now.wall_s):

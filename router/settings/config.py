@@ -104,8 +104,23 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = 0
     messages_per_s_source: Annotated[int, span(0, 10_000_000,
         "Messages taken from one source or group, then rate-limited; 0: no limit.")] = 0
+    messages_per_s_stranger: Annotated[int, span(0, 10_000_000,
+        "Messages taken from one stranger, then rate-limited; no further signature is checked; 0: no limit.")] = 50
+    messages_per_s_strangers: Annotated[int, span(0, 10_000_000,
+        "Messages taken from all strangers together; 0: no limit.")] = 500
+    bad_signatures_max: Annotated[int, span(0, 1_000_000,
+        "False signatures taken in a minute on one link; more closes it, bad-signature, and shuts its key out.",
+        )] = 64
+    strangers_bad_signatures_max: Annotated[int, span(0, 1_000_000,
+        "False signatures for a stranger; all strangers of its address prefix are shut out with it.")] = 8
+    bad_signatures_barred_s: Annotated[float, span(0, DAY_S,
+        "How long a key or prefix is shut out for false signatures.")] = 60.0
     strangers_connections_max: Annotated[int, span(0, 1_000_000,
-        "Connections of all strangers together; a further one is closed.")] = 64
+        "Connections of all strangers together; for a further one the longest silent is closed.")] = 64
+    strangers_idle_s: Annotated[float, span(1, 7 * DAY_S,
+        "A stranger without messages for so long is closed; pings do not count.")] = 60.0
+    strangers_spared_s: Annotated[float, span(0, DAY_S,
+        "One that was silent for less gives way to no other; the further one is closed.")] = 10.0
     strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
     strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,

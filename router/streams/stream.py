@@ -20,10 +20,11 @@ class DuplexStream(ABC):
     ends both.
     """
 
-    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "where")
+    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "place", "where")
 
-    def __init__(self, where: str, *, peer: PublicKey | None = None, owner: bool = False) -> None:
+    def __init__(self, where: str, *, peer: PublicKey | None = None, owner: bool = False, place: str = "") -> None:
         self.where = where
+        self.place = place
         self.peer = peer
         self.owner = owner
         self._broken: str | None = None

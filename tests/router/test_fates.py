@@ -21,11 +21,11 @@ from router.core.effects import Changes, Finished, Now, Tell
 from router.core.events import Accepted, Outward
 from router.core.fate_json import Outcome, Report, encode_report
 from router.core.inquiry import Answer, Inquiry, decode_inquiry
+from router.core.limits import Limits as CoreLimits
 from router.core.link import Hello
 from router.core.message import Unicast, open_message
 from router.core.recovered import Recovered
 from router.core.rights import Directory, Neighbour
-from router.core.router import Limits as CoreLimits
 from router.core.router import Router
 from router.disk.eventlog import Limits, Segments
 from router.disk.logbook import Logbook

@@ -16,10 +16,10 @@ from store_samples import WALL_S, parcel
 from router.connection import Measured
 from router.core.effects import Changes, Finished, Now
 from router.core.events import State
+from router.core.limits import Limits as CoreLimits
 from router.core.link import Hello
 from router.core.recovered import Recovered
 from router.core.rights import Directory, Neighbour
-from router.core.router import Limits as CoreLimits
 from router.core.router import Router
 from router.disk.eventlog import Limits, Segments
 from router.disk.logbook import Logbook

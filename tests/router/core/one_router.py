@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from plain_store import Disk, PlainStore
 
@@ -13,8 +13,9 @@ from router.core.effects import Close, Dial, Effect, Fetch, Hand, Now, Say, Sett
 from router.core.events import Accepted, Event, Outward, State, Turned, decode_events
 from router.core.intake import Refusal, read_messages
 from router.core.job import Job
+from router.core.limits import Limits
 from router.core.rights import Directory, Neighbour
-from router.core.router import Limits, Router
+from router.core.router import Router
 from router.core.session import Messages
 from router.disk.store_terms import StoreLimits
 from router.verifier import verdicts
@@ -47,28 +48,35 @@ class OneRouter:
 
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
-        size: int = 4096, outcome: bool = False, dialled: bool = False,
+        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "",
     ) -> int:  # fmt: skip
         """A link comes up; its number."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
         hello = words.Hello((1,), role, bytes(8), durable, 1 << 20, messages, size, features, bytes(16))
-        self.router.link_up(number, key, owner and role == "app", hello, self.now(), dialled=dialled)
+        self.router.link_up(number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place)
         self.cycle()
         return number
 
     def bring(self, number: int, *wires: bytes) -> Job:
         """One read of a link: examined and verified; `cycle` decides it."""
-        data = b"".join(map(frame, wires))
-        spans, _ = split_frames(data)
-        first_k = self._numbers[number] + 1
-        self._numbers[number] += len(wires)
-        job = self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
+        job = self._examine(number, wires)
         assert job is not None
         job.valid = verdicts(job.arrived.data, job.positions, 0)
         self.jobs.append(job)
         return job
+
+    def bring_unheard(self, number: int, *wires: bytes) -> None:
+        """One read of a link that is gone for the router."""
+        assert self._examine(number, wires) is None
+
+    def _examine(self, number: int, wires: Sequence[bytes]) -> Job | None:
+        data = b"".join(map(frame, wires))
+        spans, _ = split_frames(data)
+        first_k = self._numbers[number] + 1
+        self._numbers[number] += len(wires)
+        return self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
 
     def cycle(self) -> None:
         jobs, self.jobs = self.jobs, []

@@ -13,12 +13,12 @@ from router.core.codec import frame
 from router.core.control import Carried, Join, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.link import Outcome, RecipientOutcome
 from router.core.message import message_id, seal_multicast, seal_unicast, with_via
 from router.core.queues import QueueLimits
 from router.core.reasons import Reason
 from router.core.rights import JOIN, Neighbour
-from router.core.router import Limits
 
 CEM = SigningKey(b"c" * 32)
 PEER = SigningKey(b"p" * 32)

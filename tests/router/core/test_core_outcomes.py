@@ -9,12 +9,12 @@ from test_delivery import house, news, publish, settle, some
 from router.core.control import Join, encode_control
 from router.core.crypto import SigningKey
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.link import Missed, Outcome, RecipientOutcome
 from router.core.message import message_id, seal_unicast
 from router.core.outcomes import OutcomeLimits
 from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, WHY, Neighbour
-from router.core.router import Limits
 
 
 def publisher(limits: OutcomeLimits) -> tuple[OneRouter, int, int]:

@@ -13,12 +13,12 @@ from router.core.delivery import DeliveryLimits
 from router.core.effects import Say
 from router.core.events import Outward
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.link import Missed, Redelivered
 from router.core.message import message_id, open_message, seal_multicast, seal_unicast
 from router.core.owed import Damaged
 from router.core.reasons import Reason
 from router.core.rights import Neighbour
-from router.core.router import Limits
 
 EXPIRY = expiry_min(WALL_S + 3600)
 OTHER = SigningKey(b"o" * 32)

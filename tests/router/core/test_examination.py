@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
-from test_acceptance import CEM, PEER, house, join, letter, limited, news
+from test_acceptance import CEM, PEER, house, join, letter, news
 
+from router.core.admission import AdmissionLimits
 from router.core.control import Carried, Leave, encode_control
 from router.core.crypto import SigningKey
 from router.core.lifetime import EPOCH_S, expiry_min
+from router.core.limits import Limits
 from router.core.message import message_id, with_via
 from router.core.reasons import Reason
 from router.core.rights import JOIN, Neighbour
@@ -81,7 +83,7 @@ def test_an_id_from_before_a_restart_is_known_to_the_disk() -> None:
 
 
 def test_a_neighbour_has_a_rate_and_control_pays_it_too() -> None:
-    one, alice, _ = house(limits=limited(neighbour_messages_per_s=2.0))
+    one, alice, _ = house(limits=Limits(admission=AdmissionLimits(messages_per_s_neighbour=2.0)))
     one.bring(alice, news(b"1"), join(ALICE), news(b"2"), join(ALICE))
     one.cycle()
     assert [(k, reason) for k, reason, _ in one.settled()[alice][1]] == [

@@ -9,9 +9,9 @@ from core_samples import ALICE, BOB, GROUP
 from test_delivery import EXPIRY, OTHER, news, other_news, publish, settle, some, two_groups
 
 from router.core.delivery import DeliveryLimits
+from router.core.limits import Limits
 from router.core.message import Multicast, open_message, seal_multicast, seal_unicast
 from router.core.reasons import Reason
-from router.core.router import Limits
 
 
 def test_a_later_refusal_holds_back_only_its_own_stream() -> None:

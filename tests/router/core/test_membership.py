@@ -24,11 +24,11 @@ from router.core.events import State
 from router.core.groups import Subscription
 from router.core.inquiry import Answer, Inquiry, encode_inquiry
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.membership import JOIN_AGAIN_S, MembershipLimits
 from router.core.message import open_message, seal_multicast, seal_unicast
 from router.core.reasons import Reason
 from router.core.rights import JOIN, Neighbour
-from router.core.router import Limits
 
 UP, CLIENT, PEER, STRANGER = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64))
 EXPIRY = expiry_min(WALL_S + 600)

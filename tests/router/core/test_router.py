@@ -7,16 +7,18 @@ from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 from plain_store import Disk
 
+from router.core.admission import AdmissionLimits
 from router.core.crypto import SigningKey
 from router.core.effects import Close
 from router.core.events import State, Turned
 from router.core.groups import Subscription
 from router.core.lifetime import expiry_min
+from router.core.limits import Limits
 from router.core.message import seal_multicast, seal_unicast
 from router.core.queues import QueueLimits
 from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, Neighbour, Standing
-from router.core.router import TOGETHER_S, Limits
+from router.core.router import TOGETHER_S
 from router.core.routes import Route
 
 LOWER, HIGHER = sorted((SigningKey(bytes((n,)) * 32) for n in (71, 72, 73)), key=lambda key: key.public)[::2]
@@ -63,7 +65,7 @@ def test_later_or_from_the_same_side_the_newer_connection_wins() -> None:
 
 def test_neither_ourselves_nor_the_blocked_nor_too_many_strangers() -> None:
     blocked = Neighbour(BOB.public, blocked=True)
-    one = OneRouter(blocked, strangers=True, limits=Limits(strangers_max=1))
+    one = OneRouter(blocked, strangers=True, limits=Limits(admission=AdmissionLimits(strangers_connections_max=1)))
     for key in (ME.public, BOB.public, LOWER.public, HIGHER.public):
         one.link(key, role="router")
     assert one.closed() == [(1, "not-authorised"), (2, "not-authorised"), (4, "not-authorised")]
