@@ -14,7 +14,8 @@ Conflict = tuple[int, str, str]
 
 
 class Seal(NamedTuple):
-    """What one authentic footer covers: a segment that is kept, or one or several that were pruned."""
+    """What one authentic footer covers: a segment that is kept, or one or several that were pruned. `accepted`,
+    `ended`: messages accepted and ends, as it counts them; `max_t`: of the latest event."""
 
     router: str
     first_seq: int
@@ -24,6 +25,9 @@ class Seal(NamedTuple):
     segments: int
     is_kept: bool
     path: str
+    accepted: int = 0
+    ended: int = 0
+    max_t: int = 0
 
 
 def events(first: int, last: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 LEVELS = ("bad", "warning", "info", "good")
@@ -22,3 +23,8 @@ def many(count: int, noun: str) -> str:
     """`1 delivery`, `2,000 deliveries`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def utc(ns: int) -> str:
+    """An instant as text: `2026-03-12T17:48:20+00:00`."""
+    return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()

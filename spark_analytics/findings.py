@@ -14,7 +14,7 @@ from .gold.delivery import SUMS
 from .gold.names import named, rows
 from .gold.pieces import bits_of, cut, ended_bits, flying_bits
 from .gold.tables import Tables
-from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
+from .schema import ENDS, OUTWARD_EVENTS, OVERDUE_NS, STATE_EVENTS, STATES, TURNED_EVENTS
 from .span import Span, first_of
 
 Rows = list[dict[str, Any]]
@@ -24,14 +24,15 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     """All findings; `words`: rows of `tally`, with the routers' keys."""
-    lines, (first, last), windows = tables.minutes, tables.first_and_last, tables.windows
-    step = windows.step
+    lines, (first, last), told_windows = tables.minutes, tables.first_and_last, tables.windows
+    step = told_windows.step
     custody = rows(tables.custody)
     distinct = rows(tables.distinct)
     outside = {row["router"]: row for row in rows(named(_outside(tables), tables.routers))}
     totals = _totals(tables, lines, words, outside, is_again=distinct[0]["accepted_again"] > 0)
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
+    windows = _windows(tables, step, totals)
     return {
         "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
@@ -39,10 +40,11 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "custody": custody,
         "broken": _broken(tables) if is_broken else [],
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
-        **_windows(tables, step, totals),
+        **windows,
+        "overdue": _overdue(tables, windows["due"]),
         **_latencies(tables, step),
-        "queues": _queues(tables, windows),
-        **_changes(tables, windows),
+        "queues": _queues(tables, told_windows),
+        **_changes(tables, told_windows),
         **told(words),
         "configs": rows(_configs(tables)),
         "quality": _quality(words, outside),
@@ -235,6 +237,22 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
             "count": row["unaccounted"], "id": line["ids"][32 * first : 32 * first + 32].hex(),
         })  # fmt: skip
     return found
+
+
+def _overdue(tables: Tables, due: Rows) -> Rows:
+    """What is pending though its time is over for a day or more where the log ends. `due`: the earliest due times."""
+    now = tables.span.as_of_ns
+    if not any(row["due_ns"] <= now - OVERDUE_NS for row in due):
+        return []
+    ends = F.broadcast(tables.routers.select(F.col("number").alias("router"), "end_ns", "is_doubted"))
+    pending = tables.units.where("pending > 0").join(ends, "router", "inner")
+    late = pending.where(f"due_ns <= least(end_ns, {now}L) - {OVERDUE_NS}L")
+    sums = late.groupBy("router").agg(
+        F.sum("pending").alias("count"), F.count_distinct("recipient").alias("recipients"),
+        F.max("is_doubted").alias("is_doubted"),
+        F.min(F.struct("due_ns", "seq", "recipient", "parcel")).alias("first"),
+    )  # fmt: skip
+    return rows(named(sums, tables.routers).select("router", "count", "recipients", "is_doubted", "first.*"))
 
 
 def _window(step: int) -> Column:

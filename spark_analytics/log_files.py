@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .chain import Seal
 from .footer import Footer, Verify, decode_line, read_footer, read_header
-from .schema import SCHEMA, VERSION, named_seq, role
+from .schema import ENDS, SCHEMA, VERSION, named_seq, role
 from .segment_lines import Lines, examine
 
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
@@ -217,7 +217,7 @@ class Reading:
 def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
     return Seal(
         footer.router, footer.first_seq, footer.last_seq, footer.predecessor, footer.sha256, footer.segments, is_kept,
-        path,
+        path, footer.counts.get("accepted", 0), sum(footer.counts.get(event, 0) for event in ENDS), footer.max_t,
     )  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 
+from .conflict_sentences import overdue, pruned_open
 from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, rewritten, unlisted
-from .finding import LEVELS, Finding, Row, many, say
+from .finding import LEVELS, Finding, Row, many, say, utc
 from .unfollowed import unfollowed
 
 EACH_MAX = 10
@@ -43,11 +43,6 @@ def _all_is_well(summary: Row) -> Finding:
     beyond = f"; what became of {behind:,} of them behind it, the next router's log, as given, does not tell"
     said = f"Each of the {many(summary['owed'], 'delivery')} owed is accounted for{also}{beyond if behind else ''}."
     return say("good", said)
-
-
-def utc(ns: int) -> str:
-    """An instant as text: `2026-03-12T17:48:20+00:00`."""
-    return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()
 
 
 def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
@@ -259,6 +254,6 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _broken, _contradictions, bad_files, unlisted, forks, rewritten,
-    no_log, incomplete, _ended_badly, _duplicates, _future, _clocks, _filling, other_problems,
+    no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates, _future, _clocks, _filling, other_problems,
     _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
 )  # fmt: skip

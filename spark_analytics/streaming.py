@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics import audit, bronze, ed25519, silver, summary
 from spark_analytics.evidence import NO_LOG, Evidence, judge
+from spark_analytics.finding import utc
 from spark_analytics.findings import find
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
@@ -34,7 +35,6 @@ from spark_analytics.job import NotStarted, instant, session
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render
 from spark_analytics.schema import role
-from spark_analytics.sentences import utc
 from spark_analytics.session import prepare
 from spark_analytics.silver import Part
 from spark_analytics.span import Span

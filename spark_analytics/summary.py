@@ -24,6 +24,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     ends            router seq t
     configs         router fields
     quality         check router count
+    overdue         router count recipients is_doubted recipient seq parcel due_ns    of the first due: the last four
 
 One that is absent reads as empty. Whatever order the rows come in, the summary is the same.
 """
@@ -34,10 +35,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .conflicts import placed, pruned_open
 from .evidence import Evidence
+from .finding import utc
 from .latency import percentile
 from .schema import STATES
-from .sentences import sentences, utc, verdict_of
+from .sentences import sentences, verdict_of
 
 WINDOWS_MAX = 120
 FORECAST_WINDOWS = 4
@@ -133,6 +136,8 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
+        "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
+        "pruned_open": _pruned_open(found, evidence),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
         "clocks": _clocks(found.get("custody", ())),
     }
@@ -160,6 +165,13 @@ def _watermark(ends: Iterable[Row], evidence: Evidence, as_of_ns: int) -> str | 
     whole = {log.router for log in evidence.logs if log.whole}
     reached = [min(row["t"], as_of_ns) for row in ends if row["router"] in whole]
     return utc(min(reached)) if reached else None
+
+
+def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list[dict[str, Any]]:
+    strays = {row["router"]: row["strays"] for row in found.get("totals", ())}
+    ends = {row["router"]: row["t"] for row in found.get("ends", ())}
+    ttls_s = {row["router"]: _natural(row["fields"], "ttl_s_max") for row in found.get("configs", ())}
+    return pruned_open(evidence, strays, ends, ttls_s)
 
 
 def _clocks(custody: Iterable[Row]) -> list[dict[str, Any]]:
@@ -206,7 +218,7 @@ def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_
     `last_window`: in which something was accepted, of the time asked for; queues are told of later ones too.
     """
     last_window = max([last_window, *(row["window"] for row in found.get("queues", ()))])
-    limits = {row["router"]: _limit(row["fields"]) for row in found.get("configs", ())}
+    limits = {row["router"]: _natural(row["fields"], "queue_messages_max") for row in found.get("configs", ())}
     due = {(row["router"], row["recipient"]): row["due_ns"] for row in found.get("due", ())}
     windows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in _ordered(found.get("queues", ()), ("router", "recipient", "window")):
@@ -227,10 +239,10 @@ def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_
     return sorted(said, key=lambda one: (-max(row["open"] for row in one["windows"]), one["router"], one["recipient"]))
 
 
-def _limit(fields: Mapping[str, Any] | None) -> int | None:
-    """Messages that a recipient's queue holds. The log's fields reach an engine as text."""
-    said = str((fields or {}).get("queue_messages_max", ""))
-    return int(said) if said.isdecimal() else None
+def _natural(fields: Mapping[str, Any] | None, name: str) -> int | None:
+    """A number among the fields of a `config` event. The log's fields reach an engine as text."""
+    said = str((fields or {}).get(name, ""))
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
 
 
 def _full_in_s(rows: Sequence[Row], limit: int, last_window: int, step: int) -> int | None:

@@ -1,6 +1,7 @@
 """Sabotage of good logs, from a seed: each does one thing to one log, and says what an audit must make of it.
 
-Here by whoever can write to the disk; `saboteur_seals` has what takes a router's key.
+Here by whoever can write to the disk; `saboteur_seals` has what takes a router's key, `saboteur_liar` what the router
+itself may sign.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+from saboteur_liar import LIES
 from saboteur_logs import LogFile, segments
 from saboteur_scene import Scene
 from saboteur_seals import SEALED
@@ -169,4 +171,4 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     removed_segment, truncated, edited_byte, swapped_lines, copied_elsewhere, copied_beside, emptied, directory_instead,
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
-SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED)}
+SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES)}

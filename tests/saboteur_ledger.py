@@ -237,7 +237,7 @@ class Ledger:
         handed: defaultdict[tuple[str, str], list[tuple[tuple[str, int, str], Unit]]] = defaultdict(list)
         for key, unit in self.units.items():
             router, _, whom = key
-            is_given = whom in self.ends or self.holes.get(whom)
+            is_given = whom in self.ends or self.holes.get(whom) or whom in self.pruned
             if is_given and unit.accepted.get("destination") != whom and self._state(key) == "acked":
                 handed[router, whom].append((key, unit))
         for (router, whom), units in handed.items():
@@ -267,7 +267,7 @@ class Ledger:
     def _knows(self, unit: Unit, key: tuple[str, int, str], apart: tuple[int, int]) -> bool:
         """Whether the next router's log is whole, from before the acceptance here to after the acknowledgement."""
         router, _, whom = key
-        if self.holes.get(whom):
+        if self.holes.get(whom) or whom not in self.ends:
             return False
         begins = whom not in self.pruned or self.starts[whom]["t"] <= unit.accepted["t"] + apart[0]
         ends = self.ends[whom]["t"] >= self.acked_t[router, unit.accepted["first"], whom] + apart[1]

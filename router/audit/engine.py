@@ -18,7 +18,15 @@ from router.core.crypto import verify
 from spark_analytics import summary
 from spark_analytics.evidence import Evidence, judge, witnessed
 from spark_analytics.log_files import FileFacts
-from spark_analytics.schema import COUNT_MAX, GRACE_NS, OUTWARD_EVENTS, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS
+from spark_analytics.schema import (
+    COUNT_MAX,
+    GRACE_NS,
+    OUTWARD_EVENTS,
+    OVERDUE_NS,
+    ROUTE_EVENTS,
+    STATE_EVENTS,
+    TURNED_EVENTS,
+)
 
 CONTENT_BYTES_MAX = 1 << 30
 """A file that is not as its router signed it is looked at line by line, in memory, up to this size."""
@@ -32,7 +40,7 @@ BITS_OF_ROUTERS = 63
 """So many routers have a bit each where messages are told apart."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
-    "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality",
+    "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
 )  # fmt: skip
 
 Report = Callable[[str, float], None]
@@ -107,7 +115,12 @@ def _added_up(
 ) -> tuple[dict[str, Sequence[dict[str, Any]]], Evidence]:
     """The findings in the lines that were read, and the evidence with what these say of logs."""
     tables.let(
-        as_of_ns=span.as_of_ns, since_ns=span.since_ns, until_ns=span.until_ns, grace_ns=GRACE_NS, count_max=COUNT_MAX
+        as_of_ns=span.as_of_ns,
+        since_ns=span.since_ns,
+        until_ns=span.until_ns,
+        grace_ns=GRACE_NS,
+        overdue_ns=OVERDUE_NS,
+        count_max=COUNT_MAX,
     )
     tables.run("SET force_compression = 'uncompressed'")  # To compress costs more than the disk gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))

@@ -6,8 +6,8 @@ import pytest
 from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, totals
 
 from spark_analytics.evidence import REWRITTEN, File, Hole
+from spark_analytics.finding import utc
 from spark_analytics.log_files import Problem
-from spark_analytics.sentences import utc
 
 ID = "1d" * 32
 CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,

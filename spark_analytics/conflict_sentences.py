@@ -1,0 +1,51 @@
+"""What an audit found that logs contradict, in sentences: themselves, their own footers, each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .finding import Finding, Row, many, say, utc
+
+_WHOEVER = "The router has a defect, or whoever has its key wrote the log"
+
+
+def _event(row: Row) -> str:
+    """`event 7 (logs/events-….jsonl)`."""
+    return f"event {row['seq']}" + (f" ({row['file']})" if row["file"] else "")
+
+
+def overdue(summary: Row) -> Iterator[Finding]:
+    """What is pending though its time is over for a day or more where the log ends."""
+    for row in summary["overdue"]:
+        doubted = "It says that it doubts its clock, and while it does nothing expires. Set that clock, or let the node"
+        other = (
+            "That is so while a recipient holds what it was handed and does not settle it, and for ten minutes after a "
+            "start of the router or a jump of its clock. Ask `router why` there; restart or remove that recipient."
+        )
+        yield say(
+            "warning",
+            f"The router {row['router']} still has {many(row['count'], 'delivery')} under way whose time was over more "
+            f"than a day before its log ends. The first was accepted for {row['recipient']} in {_event(row)}, with the "
+            f"arrival number {row['parcel']}, and was due at {utc(row['due_ns'])}.",
+            f"{doubted} find a neighbour whose clock agrees." if row["is_doubted"] else other,
+        )
+
+
+def pruned_open(summary: Row) -> Iterator[Finding]:
+    """Of pruned segments only the counts of their footers are left."""
+    for row in summary["pruned_open"]:
+        later = f", and what is kept tells of {row['strays']:,} more" if row["strays"] else ""
+        text = (
+            f"The footers of the pruned segments of the router {row['router']} (events 1 to {row['pruned_to']}) count "
+            f"{row['accepted']:,} messages accepted and {row['ended']:,} ends{later}: at least "
+            f"{many(row['open'], 'message')} had no end"
+        )
+        if row["is_over"]:
+            yield say(
+                "warning",
+                f"{text}, and no message could wait for so long.",
+                f"Audit a copy of the log from before it was pruned, if there is one. {_WHOEVER}, or a message was "
+                "accepted for nobody.",
+            )
+        else:
+            yield say("info", f"{text} yet, as far as is known: they may still wait.")

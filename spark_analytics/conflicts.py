@@ -1,0 +1,68 @@
+"""What logs say that cannot be: of themselves, or beside what is known of what was pruned. Rows for the summary."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .chain import Seal
+from .evidence import Evidence, Log
+from .schema import GRACE_NS
+
+Row = Mapping[str, Any]
+
+
+def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows in order of these columns, each with the `file` that holds its event `seq`; None if none does."""
+    files: dict[str, list[tuple[int, int, str]]] = {}
+    for file in evidence.files:
+        if file.status in ("good", "tail") and file.router is not None:
+            files.setdefault(file.router, []).append((file.first_seq, file.last_seq, file.path))
+    for own in files.values():
+        own.sort()
+    found = [{**row, "file": _file_of(files.get(row["router"], []), row["seq"])} for row in rows]
+    return sorted(found, key=lambda row: [row[name] for name in columns])
+
+
+def _file_of(files: list[tuple[int, int, str]], seq: int) -> str | None:
+    at = bisect_right(files, (seq, seq, "\U0010ffff"))
+    before = reversed(files[:at])
+    return next((path for first, last, path in before if first <= seq <= last), None)
+
+
+def pruned_open(
+    evidence: Evidence, strays: Mapping[str, int], ends: Mapping[str, int], ttls_s: Mapping[str, int | None]
+) -> list[dict[str, Any]]:
+    """Where the footers of pruned segments count more messages accepted than ended, and what is kept does not tell of
+    enough later ends either.
+
+    By router: `strays`, ends in what is kept that belong to no acceptance there; `ends`, when its kept log ends, none
+    if nothing is kept; `ttls_s`, the longest life of a message there, None where its log does not say. `open`: at least
+    so many messages have no end; `is_over`: the log goes on for longer than any of them could live.
+    """
+    found = []
+    for log in evidence.logs:
+        accepted, ended, max_t = _pruned_sums(evidence.seals, log)
+        rest = accepted - ended - strays.get(log.router, 0)
+        if rest <= 0:
+            continue
+        ttl_s, end_ns = ttls_s.get(log.router), ends.get(log.router)
+        is_over = end_ns is None or (ttl_s is not None and max_t + ttl_s * 10**9 + GRACE_NS <= end_ns)
+        found.append({
+            "router": log.router, "accepted": accepted, "ended": ended, "strays": strays.get(log.router, 0),
+            "open": rest, "pruned_to": log.pruned_to, "is_over": is_over,
+        })  # fmt: skip
+    return found
+
+
+def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
+    """Messages accepted and ended by the footers that cover all up to `pruned_to`, each event once, and the latest
+    time there. Nothing if no such footers are there."""
+    reached = {1: (0, 0, 0)}
+    for seal in sorted(seals, key=lambda seal: (seal.first_seq, seal.last_seq, seal.path)):
+        before = reached.get(seal.first_seq)
+        if seal.router == log.router and not seal.is_kept and before is not None and seal.last_seq <= log.pruned_to:
+            sums = before[0] + seal.accepted, before[1] + seal.ended, max(before[2], seal.max_t)
+            reached.setdefault(seal.last_seq + 1, sums)
+    return reached.get(log.pruned_to + 1, (0, 0, 0))
