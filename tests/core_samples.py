@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from router.core import application, control, grouplink, link, message, prekey
+from router.core.codec import decode
 from router.core.crypto import MessageId, Signature, SigningKey
 from router.core.reasons import Reason
+
+
+def value_of(data: bytes) -> Any:
+    """The value that `data` encodes, however many items it has: it cannot have more than bytes."""
+    return decode(data, len(data))
+
 
 ALICE, BOB, GROUP = (SigningKey(bytes((n,)) * 32) for n in (1, 2, 3))
 CONTENT_KEY, NONCE, X25519_SEED, EPHEMERAL = b"k" * 32, b"n" * 24, b"x" * 32, b"e" * 32

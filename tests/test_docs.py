@@ -22,9 +22,9 @@ import pytest
 from router.cli import COMMANDS
 from router.cli.exits import Exit
 from router.core import link
+from router.core.link_table import PROVEN, PROVING
 from router.core.machine import mermaid
 from router.core.reasons import Reason
-from router.core.session import PROVEN, PROVING
 from router.settings import config
 from router.settings.config_text import toml_value
 
@@ -156,7 +156,7 @@ def test_the_errors_that_are_explained_are_said_somewhere() -> None:
 
 def test_the_link_items_are_those_of_the_code() -> None:
     said = re.findall(r"^\| `\[(\d+),[^`]*` \| (\w+) \|", paper("docs/link.md"), re.MULTILINE)
-    assert said == [(str(number), row[0]) for number, row in link._READERS.items()]
+    assert said == [(str(number), form.name) for number, form in link._FORMS.items()]
 
 
 READINGS = [

@@ -25,9 +25,12 @@ ACK, UNICAST, MULTICAST = 0, 1, 2
 MEMBER_ADD, MEMBER_REMOVE = 11, 12
 OPAQUE_CODES = (10, MEMBER_ADD, MEMBER_REMOVE, 13, 14, 15)  # the key agreement's (R-E6); carried, not read
 DEPS_MAX = 256
+OPAQUE_ITEMS_MAX = 4096
 NONCE_BYTES = 24
 
 _TAG_BYTES = 16
+_SEALED_ITEMS_MAX = 5
+_ITEMS_MAX = 15 + DEPS_MAX + OPAQUE_ITEMS_MAX
 _FOR_GROUP, _FOR_ONE = 1, 2
 _HEADER_KEYS = ("to", "seq", "sig", "deps", "from")
 _KEY_ID_LABEL = b"upsycle content key id 1"
@@ -160,7 +163,7 @@ def encode_application(
 
 def decode_application(plain: bytes, group: PublicKey) -> ApplicationMessage:
     """The message, if it is to `group` and signed by the member it names; else `Malformed` or `SealError`."""
-    header, body = shape.array(decode(plain), "an application message", 2, 2)
+    header, body = shape.array(decode(plain, _ITEMS_MAX), "an application message", 2, 2)
     found = shape.fields(header, "the application header", _HEADER_KEYS)
     deps = tuple(shape.message_id(one, "deps") for one in shape.array(found["deps"], "deps", 0, DEPS_MAX))
     sender = shape.checked_key(found["from"], "from")
@@ -182,7 +185,7 @@ def _body_value(code: int, content: bytes) -> Any:
     if code in (UNICAST, MULTICAST):
         return bytes(content)
     if code in OPAQUE_CODES:
-        return decode(content, depth_max=DEPTH_MAX - 2)
+        return decode(content, OPAQUE_ITEMS_MAX, depth_max=DEPTH_MAX - 2)
     raise ValueError(f"application messages have no code {code}")
 
 
@@ -200,7 +203,7 @@ def _content(code: int, value: Any, deps: tuple[MessageId, ...]) -> bytes:
 
 
 def _parts(body: bytes, kind: int, middle_bytes: int) -> tuple[bytes, bytes, bytes]:
-    value = shape.array(decode(body), "a sealed body", 4, 4)
+    value = shape.array(decode(body, _SEALED_ITEMS_MAX), "a sealed body", 4, 4)
     if shape.uint(value[0], "the type of a sealed body") != kind:
         wanted = "a group" if kind == _FOR_GROUP else "one recipient"
         raise Malformed(f"not a body sealed for {wanted}")

@@ -1,9 +1,10 @@
 """Deterministic CBOR (RFC 8949 §4.2.1) with limits, and the frames of a stream (R-A5, R-A10).
 
 `decode` accepts one item and nothing else: no trailing bytes, no duplicate keys, no indefinite lengths, no
-integer longer than it must be, nothing deeper than `DEPTH_MAX`. The check is by re-encoding: an input that is
-not what we would have written is not deterministic. Only plain values pass: no tag (so no date, bignum or
-regular expression is ever built from what a stranger sent), no float, no undefined.
+integer longer than it must be, nothing deeper than `DEPTH_MAX`, and no more items than the caller allows, which is
+judged by their heads before anything is built. The check is by re-encoding: an input that is not what we would have
+written is not deterministic. Only plain values pass: no tag (so no date, bignum or regular expression is ever built
+from what a stranger sent), no float, no undefined.
 """
 
 from __future__ import annotations
@@ -39,8 +40,13 @@ _KNOWN_TAGS = (*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260
 _TAGS = dict.fromkeys(_KNOWN_TAGS, _refuse_tag)
 
 
-def decode(data: bytes, *, depth_max: int = DEPTH_MAX) -> Any:
-    """The one item that `data` encodes, made of the plain values that `encode` takes; or `Malformed`."""
+def decode(data: bytes, items_max: int, *, depth_max: int = DEPTH_MAX) -> Any:
+    """The one item that `data` encodes, made of the plain values that `encode` takes; or `Malformed`.
+
+    `items_max` counts every item: containers, what they hold, and the keys of maps.
+    """
+    if len(data) > items_max:  # an item has a byte at least
+        check_items(data, items_max)
     try:
         stream = BytesIO(data)
         decoder = cbor2.CBORDecoder(
@@ -61,6 +67,52 @@ def decode(data: bytes, *, depth_max: int = DEPTH_MAX) -> Any:
     if encode(value) != data:
         raise Malformed("not deterministically encoded")
     return value
+
+
+def check_items(data: bytes, items_max: int) -> None:
+    """Raise `TooLarge` if the heads in `data` announce more than `items_max` items, at the head that does.
+
+    Reads at most `items_max` heads and builds nothing. Data that is cut short or not CBOR passes: the decoder, which
+    refuses it at the same place, has built no more than was counted.
+    """
+    at, size, seen, owed = 0, len(data), 0, 1
+    while owed and at < size:
+        kind, argument = data[at] >> 5, data[at] & 31
+        at += 1
+        if argument >= 24:
+            if argument > 27:
+                return
+            width = 1 << argument - 24
+            argument = int.from_bytes(data[at : at + width], "big")
+            at += width
+        seen += 1
+        owed -= 1
+        if kind in (2, 3):
+            at += argument
+        elif kind == 4:
+            owed += argument
+        elif kind == 5:
+            owed += 2 * argument
+        elif kind == 6:
+            owed += 1
+        if seen + owed > items_max:
+            raise TooLarge(f"it holds more than {items_max} items")
+
+
+def first_of(data: bytes) -> tuple[int, int]:
+    """How many values the array in `data` has, and the unsigned number that is the first of them; else `Malformed`.
+
+    Reads these two heads and nothing else: a message's type is judged before its content is decoded.
+    """
+    if not b"\x81" <= data[:1] <= b"\x97":
+        raise Malformed("not an array of 1 to 23 values")
+    number = data[1] & 31 if len(data) > 1 else 31
+    if number >= 24:
+        number = int.from_bytes(data[2 : 2 + (1 << min(number - 24, 3))], "big")
+    written = head(number, 0)
+    if data[1 : 1 + len(written)] != written:
+        raise Malformed("its type is not an unsigned number")
+    return data[0] & 31, number
 
 
 _ATOMS = frozenset((int, bytes, str, bool, type(None)))
@@ -105,15 +157,42 @@ def frame(item: bytes) -> bytes:
 
 def unframe(data: bytes, at: int = 0) -> bytes:
     """The content of the byte string that reaches from `at` to the very end of `data`; else `Malformed`."""
+    return data[content_at(data, at, len(data)) :]
+
+
+def content_at(data: bytes, at: int, end: int) -> int:
+    """Where the content of the byte string begins that reaches from `at` to exactly `end`; else `Malformed`."""
     for head_bytes in (1, 2, 3, 5):
-        length = len(data) - at - head_bytes
+        length = end - at - head_bytes
         if length >= 0 and data[at : at + head_bytes] == head(length):
-            return data[at + head_bytes :]
+            return at + head_bytes
     raise Malformed("a byte string that ends where the data ends is missing")
 
 
 _HEAD_BYTES = {24: 2, 25: 3, 26: 5}
 _SHORTEST = {24: 24, 25: 1 << 8, 26: 1 << 16}
+
+
+def frame_bounds(data: bytes, at: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> tuple[int, int]:
+    """Where the item of the frame at `at` begins and ends, whether or not `data` reaches that far.
+
+    Where even its head is cut short, both are where that head ends. Raises like `split_frames`.
+    """
+    first = data[at]
+    if 0x40 <= first <= 0x57:
+        start, length = at + 1, first - 0x40
+    elif 0x58 <= first <= 0x5A:
+        start = at + _HEAD_BYTES[first & 31]
+        if start > len(data):
+            return start, start
+        length = int.from_bytes(data[at + 1 : start], "big")
+        if length < _SHORTEST[first & 31]:
+            raise Malformed("frame length is not in its shortest form")
+    else:
+        raise Malformed(f"byte 0x{first:02x} does not begin a frame (a CBOR byte string)")
+    if length > frame_bytes_max:
+        raise TooLarge(f"frame of {length} bytes; the limit is {frame_bytes_max}")
+    return start, start + length
 
 
 def split_frames(
@@ -129,28 +208,14 @@ def split_frames(
     size = len(data)
     try:
         while at < size:
-            first = data[at]
-            if first == 0x59:  # nearly every message: 256 bytes to 64 KiB
+            if data[at] == 0x59 and at + 3 <= size:  # nearly every message: 256 bytes to 64 KiB
                 start = at + 3
-                if start > size:
-                    break
                 length = data[at + 1] << 8 | data[at + 2]
-                if length < 256:
-                    raise Malformed("frame length is not in its shortest form")
-            elif 0x40 <= first <= 0x57:
-                start, length = at + 1, first - 0x40
-            elif 0x58 <= first <= 0x5A:
-                start = at + _HEAD_BYTES[first & 31]
-                if start > size:
-                    break
-                length = int.from_bytes(data[at + 1 : start], "big")
-                if length < _SHORTEST[first & 31]:
-                    raise Malformed("frame length is not in its shortest form")
+                if not 256 <= length <= frame_bytes_max:
+                    frame_bounds(data, at, frame_bytes_max)
+                end = start + length
             else:
-                raise Malformed(f"byte 0x{first:02x} does not begin a frame (a CBOR byte string)")
-            if length > frame_bytes_max:
-                raise TooLarge(f"frame of {length} bytes; the limit is {frame_bytes_max}")
-            end = start + length
+                start, end = frame_bounds(data, at, frame_bytes_max)
             if end > size:
                 break
             spans.append((at, start, end))

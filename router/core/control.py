@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import shape
-from .codec import Malformed, TooLarge, decode, encode, frame, unframe
+from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
 from .crypto import MessageId, PublicKey
 from .message import MULTICAST, read_header
 
 CONTROL_BYTES_MAX = 256  # of everything but a carried message, which is as long as its unicast may be
+CONTROL_ITEMS_MAX = 13  # a report's
+CARRIED = b"\x82\x00"
 REPORT_STATES = ("expired", "refused", "dropped")
 REASON_MAX = (1 << 16) - 1
 
@@ -91,7 +93,7 @@ def encode_control(value: Control) -> bytes:
     """The BODY that says it."""
     match value:
         case Carried(wire):
-            return b"\x82\x00" + frame(wire)
+            return CARRIED + frame(wire)
         case Join(group, local):
             return encode([1, {"addr": group, "local": local}])
         case JoinAck(group, success):
@@ -111,16 +113,17 @@ def encode_control(value: Control) -> bytes:
 
 def decode_control(body: bytes) -> Control:
     """What the BODY of a unicast to a router, or from one, says; else `Malformed`."""
-    if body[:2] == b"\x82\x00":
+    if body[:2] == CARRIED:
         return _carried(unframe(body, 2))
     if len(body) > CONTROL_BYTES_MAX:
         raise TooLarge(f"a control message of {len(body)} bytes; the limit is {CONTROL_BYTES_MAX}")
-    value = shape.array(decode(body), "a control message", 2, 2)
-    kind = shape.uint(value[0], "the type of a control message")
+    count, kind = first_of(body)
+    if count != 2:
+        raise Malformed(f"a control message has {count} values instead of 2")
     reader = _READERS.get(kind)
     if reader is None:
         raise UnknownControl(f"control message type {kind} is unknown")
-    return reader(value[1])
+    return reader(decode(body, CONTROL_ITEMS_MAX)[1])
 
 
 def _carried(wire: bytes) -> Carried:

@@ -19,6 +19,7 @@ from .text import BadText, clean, key_text, short
 SCHEME = "upsycle:"
 NAME_BYTES_MAX = 64
 LINK_CHARACTERS_MAX = 512
+LINK_ITEMS_MAX = 128  # of an invitation, which is only named; a group's has 11
 ADVERTISEMENT, GROUP = 1, 2
 
 
@@ -93,7 +94,7 @@ def _decode(text: str) -> Any:
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if urlsafe_b64encode(raw).rstrip(b"=").decode() == text:
-            return decode(raw)
+            return decode(raw, LINK_ITEMS_MAX)
     except ValueError:
         pass
     raise _bad("letters are missing or changed")

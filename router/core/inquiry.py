@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import shape
-from .codec import Malformed, decode, encode
+from .codec import Malformed, TooLarge, decode, encode, unframe
 
 ASK_BYTES_MAX = 1024
-_ASK = b"\x82\x07"
-_ANSWER = b"\x82\x08"
+ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers `REPORT_BYTES_MAX` of `fate_json.py` at most
+ASK = b"\x82\x07"
+ANSWER = b"\x82\x08"
+_ASK_ITEMS_MAX = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class Answer:
 
 
 def is_inquiry(body: bytes) -> bool:
-    """Or an answer to one."""
-    return body[:2] in (_ASK, _ANSWER)
+    """Whether the body is, by its first bytes, an inquiry or an answer."""
+    return body[:2] in (ASK, ANSWER)
 
 
 def encode_inquiry(value: Inquiry | Answer) -> bytes:
@@ -45,15 +47,15 @@ def encode_inquiry(value: Inquiry | Answer) -> bytes:
 
 
 def decode_inquiry(body: bytes) -> Inquiry | Answer:
-    """`Malformed` if the body is neither."""
-    if body[:2] == _ANSWER:
-        _, text = shape.array(decode(body), "an answer", 2, 2)
-        return Answer(shape.octets(text, "the text of an answer", 0, 1 << 20))
-    if len(body) > ASK_BYTES_MAX or body[:2] != _ASK:
+    """The inquiry or answer in `body`; `Malformed` if it is neither."""
+    if body[:2] == ANSWER:
+        text = unframe(body, 2)
+        if len(text) > ANSWER_BYTES_MAX:
+            raise TooLarge(f"an answer of {len(text)} bytes; the limit is {ANSWER_BYTES_MAX}")
+        return Answer(text)
+    if len(body) > ASK_BYTES_MAX or body[:2] != ASK:
         raise Malformed("not an inquiry")
-    fields = shape.array(decode(body), "an inquiry", 2, 2)[1]
-    if not isinstance(fields, dict) or set(fields) != {"ask", "arg"}:
-        raise Malformed("an inquiry has the keys ask and arg")
+    fields = shape.fields(decode(body, _ASK_ITEMS_MAX)[1], "an inquiry", ("ask", "arg"))
     ask, argument = fields["ask"], fields["arg"]
     if not isinstance(ask, str) or not isinstance(argument, str):
         raise Malformed("the words of an inquiry are text")

@@ -7,6 +7,9 @@
 
 The hello's unknown keys are ignored, so it can grow; everything else is closed. Numbers of messages count
 from 1, per connection and direction. Texts have at most 200 bytes and lose their control characters.
+
+`form_of` judges an item by its first bytes and its length, before anything is decoded; the caller then judges whether
+it may be said here and now, and only then reads it.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import shape
-from .codec import Malformed, TooLarge, decode, encode, head
+from .codec import Malformed, TooLarge, decode, encode, first_of, head
 from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
 from .text import TEXT_BYTES_MAX, clean
 
-ITEM_BYTES_MAX = 1024
+HELLO_BYTES_MAX = 1024
+ITEM_BYTES_MAX = 256  # of everything but a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
+HELLO_ITEMS_MAX = 128  # those that are known are at most 57; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -36,7 +41,6 @@ SIDES = ("dialler", "listener")
 PROOF_LABEL = b"upsycle link proof 1"
 
 _SETTLED = b"\x82\x04"
-_OUTCOME_TYPE = 9
 _HELLO_KEYS = ("v", "role", "epoch", "dur", "frame", "msgs", "bytes", "feat", "nonce")
 
 
@@ -173,28 +177,49 @@ def encode_item(item: Item) -> bytes:
         case Outcome(id, recipients):
             if not 1 <= len(recipients) <= OUTCOME_RECIPIENTS_MAX:
                 raise ValueError(f"an outcome names 1 to {OUTCOME_RECIPIENTS_MAX} recipients")
-            return encode([_OUTCOME_TYPE, id, [_recipient(*one) for one in recipients]])
+            return encode([9, id, [_recipient(*one) for one in recipients]])
         case Missed(group, count, first, last, reason):
             return encode([10, group, count, first, last, int(reason)])
         case Redelivered(n):
             return encode([11, n])
 
 
+class Form(NamedTuple):
+    """What an item of one TYPE looks like: behind its TYPE come `least` to `most` values."""
+
+    kind: type[Item]
+    name: str
+    least: int
+    most: int
+    bytes_max: int
+    items_max: int
+    read: Callable[..., Item]
+
+
+def form_of(beginning: bytes, size: int) -> Form:
+    """The form of an item of `size` bytes by the first ten of them, or more; else `UnknownItem`, `TooLarge` or
+    `Malformed`."""
+    form = _FORMS.get(beginning[1]) if len(beginning) > 1 else None
+    if form is None or not 0x80 < beginning[0] < 0x98:
+        raise _no_form(beginning)
+    values = beginning[0] - 0x81
+    if not form.least <= values <= form.most:
+        raise Malformed(f"{form.name} has {values} values; {form.least} to {form.most} are allowed")
+    if size > form.bytes_max:
+        raise TooLarge(f"{form.name} of {size} bytes; the limit is {form.bytes_max}")
+    return form
+
+
 def decode_item(wire: bytes) -> Item:
     """The item in `wire`; `UnknownItem` for a TYPE of a later version, else `Malformed`."""
-    if wire[:2] == _SETTLED:
+    return read_item(form_of(wire, len(wire)), wire)
+
+
+def read_item(form: Form, wire: bytes) -> Item:
+    """The item in `wire`, which has that form by its first bytes; `Malformed` if the rest does not keep to it."""
+    if form.kind is Settled:
         return _decode_settled(wire)
-    limit = OUTCOME_BYTES_MAX if wire[1:2] == bytes((_OUTCOME_TYPE,)) else ITEM_BYTES_MAX
-    if len(wire) > limit:
-        raise TooLarge(f"a link item of {len(wire)} bytes; the limit is {limit}")
-    value = shape.array(decode(wire), "a link item", 1, limit)
-    kind = shape.uint(value[0], "the type of a link item")
-    if kind in (0, 1):
-        raise Malformed("a message stands where a link item is read")
-    if kind not in _READERS:
-        raise UnknownItem(f"link item type {kind} is unknown")
-    name, least, most, reader = _READERS[kind]
-    return reader(*shape.array(value[1:], name, least, most))
+    return form.read(*decode(wire, form.items_max)[1:])
 
 
 def proof_bytes(side: str, dialler_hello: bytes, listener_hello: bytes) -> bytes:
@@ -223,6 +248,17 @@ def _encode_hello(hello: Hello) -> bytes:
     except Malformed as error:
         raise ValueError(f"this hello would be refused: {error}") from None
     return wire
+
+
+def _no_form(wire: bytes) -> Malformed:
+    """Why the first bytes of `wire` begin no item of this version."""
+    try:
+        _, kind = first_of(wire)
+    except Malformed as error:
+        return Malformed(f"a link item: {error}")
+    if kind < 2:
+        return Malformed("a message stands where a link item is read")
+    return UnknownItem(f"link item type {kind} is unknown")
 
 
 def _said(text: str) -> list[str]:
@@ -324,15 +360,15 @@ def _reason(value: Any) -> int:
     return shape.uint(value, "reason", REASON_MAX)
 
 
-_READERS: dict[int, tuple[str, int, int, Callable[..., Item]]] = {
-    2: ("hello", 1, 1, _hello),
-    3: ("proof", 1, 1, _proof),
-    4: ("settled", 1, 1, _settled),
-    5: ("refused", 2, 3, _refused),
-    6: ("ping", 1, 1, _ping),
-    7: ("pong", 3, 4, _pong),
-    8: ("goodbye", 1, 2, _goodbye),
-    _OUTCOME_TYPE: ("outcome", 2, 2, _outcome),
-    10: ("missed", 5, 5, _missed),
-    11: ("redelivered", 1, 1, _redelivered),
+_FORMS: dict[int, Form] = {
+    2: Form(Hello, "hello", 1, 1, HELLO_BYTES_MAX, HELLO_ITEMS_MAX, _hello),
+    3: Form(Proof, "proof", 1, 1, ITEM_BYTES_MAX, 3, _proof),
+    4: Form(Settled, "settled", 1, 1, ITEM_BYTES_MAX, 3, _settled),
+    5: Form(Refused, "refused", 2, 3, ITEM_BYTES_MAX, 5, _refused),
+    6: Form(Ping, "ping", 1, 1, ITEM_BYTES_MAX, 3, _ping),
+    7: Form(Pong, "pong", 3, 4, ITEM_BYTES_MAX, 8, _pong),
+    8: Form(Goodbye, "goodbye", 1, 2, ITEM_BYTES_MAX, 4, _goodbye),
+    9: Form(Outcome, "outcome", 2, 2, OUTCOME_BYTES_MAX, 4 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
+    10: Form(Missed, "missed", 5, 5, ITEM_BYTES_MAX, 7, _missed),
+    11: Form(Redelivered, "redelivered", 1, 1, ITEM_BYTES_MAX, 3, _redelivered),
 }

@@ -11,6 +11,7 @@ from .codec import decode, encode
 from .crypto import KEY_BYTES, PublicKey, Signature, SigningKey, digest, verify
 
 KEY_ID_BYTES = 8
+PREKEY_ITEMS_MAX = 7
 
 _LABEL = b"upsycle prekey 1"
 
@@ -44,7 +45,7 @@ def encode_prekey(prekey: Prekey) -> bytes:
 
 def decode_prekey(data: bytes) -> Prekey:
     """The prekey; `Malformed` if it is none. Its signature is *not* checked."""
-    found = shape.fields(decode(data), "a prekey", ("id", "pre", "sig"))
+    found = shape.fields(decode(data, PREKEY_ITEMS_MAX), "a prekey", ("id", "pre", "sig"))
     x25519 = shape.octets(found["pre"], "pre", KEY_BYTES)
     return Prekey(shape.checked_key(found["id"], "id"), x25519, shape.signature(found["sig"], "sig"))
 

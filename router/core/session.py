@@ -6,55 +6,27 @@ handshake, counts messages, and answers pings. What must be sent collects in `ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from . import link
-from .codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, split_frames
+from .codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, frame_bounds, split_frames
 from .crypto import PublicKey, SigningKey, verify
-from .custody import Incoming
-from .machine import Agency, Machine, RemoteProtocolError, Row, Table
+from .custody import ADDED_BYTES_MAX, Incoming
+from .link_table import PROVEN, PROVING, Message, St
+from .machine import Agency, Machine, RemoteProtocolError
 from .reasons import Reason, reason_from
 from .text import clean
+from .unfinished import FRAME_S, Unfinished
 
 VERSION = 1
-HELLO_BYTES_MAX = 1024
+BEGINNING_BYTES = 10  # by so many an item's form is known
 
 
-class Message:
-    """The table's word for every routed message, unicast or multicast."""
-
-
-class St(Enum):
-    """The states of one direction of a link (`docs/link.md`)."""
-
-    HELLO = "StHello"
-    PROOF = "StProof"
-    OPEN = "StOpen"
-    CLOSING = "StClosing"
-
-
-_TALK = {
-    Message: St.OPEN, link.Settled: St.OPEN, link.Refused: St.OPEN, link.Ping: St.OPEN, link.Pong: St.OPEN,
-    link.Outcome: St.OPEN, link.Missed: St.OPEN, link.Redelivered: St.OPEN, link.Goodbye: St.CLOSING,
-}  # fmt: skip
-_LAST_WORDS = {link.Settled: St.CLOSING, link.Refused: St.CLOSING}
-
-
-def _table(after_hello: St, hello_s: float) -> Table:
-    return {
-        St.HELLO: Row(Agency.RESPONDER, {link.Hello: after_hello, link.Goodbye: St.CLOSING}, hello_s),
-        St.PROOF: Row(Agency.RESPONDER, {link.Proof: St.OPEN, link.Goodbye: St.CLOSING}, hello_s),
-        St.OPEN: Row(Agency.RESPONDER, _TALK),
-        St.CLOSING: Row(Agency.RESPONDER, _LAST_WORDS, 5.0),
-    }
-
-
-# What the peer may say to us; what we may say to it is the same table at the other end.
-PROVEN = _table(St.OPEN, 10.0)  # the transport has proven the peer's key (TLS)
-PROVING = _table(St.PROOF, 10.0)  # the link proves it (Unix socket, WebSocket, memory)
+_FOR_APPS = frozenset((link.Outcome, link.Redelivered))
+_METERED = frozenset((link.Ping, link.Pong))
+_METERED_OF_STRANGERS = frozenset((*_METERED, link.Missed))  # those we know have a reason for each
 
 
 class Up(NamedTuple):
@@ -117,34 +89,47 @@ class Offer:
     name: str | None = None
 
 
+class Welcome(NamedTuple):
+    """What a peer may do here once its key is proven; `frame_bytes_max` may be less than the hello announced."""
+
+    is_stranger: bool = False
+    frame_bytes_max: int | None = None
+
+
+def everybody(_: PublicKey) -> Welcome | None:
+    """Let every key in that is proven."""
+    return Welcome()
+
+
 class Session:
     """One end of one link.
 
     `peer` is the key that the transport has proven, or None; then both ends prove theirs by signature (R-B5).
-    `expect` pins the key of a dialled peer.
+    `expect` pins the key of a dialled peer. `welcome` judges the proven key; None: it is not let in.
     """
 
     def __init__(
-        self,
-        offer: Offer,
-        key: SigningKey,
-        *,
-        dialler: bool,
-        peer: PublicKey | None = None,
-        expect: PublicKey | None = None,
-        link_items_per_s: float = 10.0,
-    ) -> None:
+        self, offer: Offer, key: SigningKey, *, dialler: bool, peer: PublicKey | None = None,
+        expect: PublicKey | None = None, link_items_per_s: float = 10.0, frame_s: float = FRAME_S,
+        welcome: Callable[[PublicKey], Welcome | None] = everybody,
+    ) -> None:  # fmt: skip
         self._key = key
         self._dialler = dialler
         self._is_router = offer.role == "router"
+        self._asked_outcomes = "outcome" in offer.features
         self._expect = expect
+        self._welcome = welcome
         self.peer = peer
         self.hello: link.Hello | None = None
         self.machine = Machine(PROVEN if peer else PROVING, St.HELLO)
         self.incoming = Incoming(offer.window_messages, offer.window_bytes)
-        self.frame_bytes_max = offer.frame_bytes_max
+        # To an app the router adds itself as VIA to what its sender could just send.
+        self.frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
         self._allowance = Allowance(link_items_per_s, link_items_per_s * 5)
-        self._rest = b""
+        self._metered = _METERED
+        self.unfinished = Unfinished(frame_s)
+        self._sent: int | None = None
+        self._settled = self._refused = 0  # what the peer has said of what was sent
         self._said_goodbye = False
         ours = link.Hello(
             versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable,
@@ -177,6 +162,10 @@ class Session:
     def send(self, item: link.Item) -> None:
         self._output.append(frame(link.encode_item(item)))
 
+    def note_sent(self, count: int) -> None:
+        """`count` messages leave. From the first call on nothing is settled or refused that was not sent."""
+        self._sent = (self._sent or 0) + count
+
     def settle(self, n: int, refusals: Sequence[tuple[int, Reason, str]] = ()) -> int:
         """Tell the peer that its first `n` are in our keeping, delivered, or refused; returns the bytes freed."""
         for k, reason, text in refusals:
@@ -197,19 +186,39 @@ class Session:
         came before it."""
         events: list[Event] = []
         try:
-            self._take(self._rest + data if self._rest else data, now, events)
+            self._take(data, now, events)
         except RemoteProtocolError as error:
             error.before = events
             raise
         return events
 
+    def allows(self, count: int, now: float) -> bool:
+        """Whether the peer may bring so many more link items, or messages that cannot be read."""
+        return self._allowance.take(count, now)
+
     def _take(self, data: bytes, now: float, events: list[Event]) -> None:
-        spans, rest = self._split(data)
-        unproven = self.machine.state in (St.HELLO, St.PROOF)
-        if unproven and (spans[0][2] if spans else len(data)) > HELLO_BYTES_MAX:
-            text = f"nothing may be longer than {HELLO_BYTES_MAX} bytes before hello and proof"
-            raise RemoteProtocolError(Reason.TOO_LARGE, text)
-        self._rest = data[rest:]
+        if self.unfinished:
+            whole = self.unfinished.complete(data)
+            if whole is None:
+                return
+            data = whole
+        at = 0
+        while at < len(data) and self.machine.state in (St.HELLO, St.PROOF):
+            start, end = self._bounds(data, at)
+            if end - at > link.HELLO_BYTES_MAX:
+                text = f"nothing may be longer than {link.HELLO_BYTES_MAX} bytes before hello and proof"
+                raise RemoteProtocolError(Reason.TOO_LARGE, text)
+            if end > len(data):
+                break
+            self._hear([(at, start, end)], data, now, events)
+            at = end
+        else:
+            spans, at = self._split(data, at)
+            self._hear(spans, data, now, events)
+        if at < len(data):
+            self._keep(data, at)
+
+    def _hear(self, spans: list[tuple[int, int, int]], data: bytes, now: float, events: list[Event]) -> None:
         run: list[tuple[int, int, int]] = []
         for span in spans:
             if span[2] - span[1] > 1 and data[span[1] + 1] <= 1:
@@ -223,54 +232,90 @@ class Session:
                 events.append(event)
         if run:
             events.append(self._messages(data, run))
-        if self._rest and spans:
-            self._split(self._rest)  # what begins there may be bad
 
-    def _split(self, data: bytes) -> tuple[list[tuple[int, int, int]], int]:
+    def _keep(self, data: bytes, at: int) -> None:
+        """Wait for the rest of a frame, unless its first bytes say that it would be refused."""
+        start, end = self._bounds(data, at)
+        if len(data) - start >= BEGINNING_BYTES and data[start + 1] > 1:
+            try:
+                self._form(data[start : start + BEGINNING_BYTES], end - start)
+            except Malformed as error:
+                raise _fault(error) from None
+        self.unfinished.keep(data, at, end)
+
+    def _bounds(self, data: bytes, at: int) -> tuple[int, int]:
         try:
-            return split_frames(data, self.frame_bytes_max)
-        except TooLarge as error:
-            raise RemoteProtocolError(Reason.TOO_LARGE, str(error)) from None
+            return frame_bounds(data, at, self.frame_bytes_max)
         except Malformed as error:
-            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
+            raise _fault(error) from None
+
+    def _split(self, data: bytes, at: int) -> tuple[list[tuple[int, int, int]], int]:
+        try:
+            return split_frames(data, self.frame_bytes_max, at)
+        except Malformed as error:
+            raise _fault(error) from None
 
     def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> Messages:
         self.machine.step(Agency.RESPONDER, Message)
         return Messages(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
 
     def _item(self, wire: bytes, now: float) -> Event | None:
+        """Judge an item by its first bytes and this end's role, then by the table and the rate; read it after that."""
         try:
-            item = link.decode_item(wire)
-        except link.UnknownItem as error:
-            raise RemoteProtocolError(Reason.UNSUPPORTED, str(error)) from None
+            form = self._form(wire, len(wire))
+            before = self.machine.state
+            self.machine.step(Agency.RESPONDER, form.kind)
+            try:
+                if form.kind in self._metered:
+                    self._meter(now)
+                return self._heard(link.read_item(form, wire), wire, now)
+            except (Malformed, RemoteProtocolError):
+                self.machine.state = before  # a refused step changes nothing
+                raise
         except Malformed as error:
-            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
-        before = self.machine.state
-        self.machine.step(Agency.RESPONDER, type(item))
-        try:
-            return self._heard(item, wire, now)
-        except RemoteProtocolError:
-            self.machine.state = before  # a refused step changes nothing
-            raise
+            raise _fault(error) from None
+
+    def _form(self, beginning: bytes, size: int) -> link.Form:
+        """The form of an item by its first bytes; `Malformed` if this end is not the one to whom it is said."""
+        form = link.form_of(beginning, size)
+        if form.kind in _FOR_APPS and self._is_router:
+            raise Malformed(f"{form.kind.__name__} is said to apps, not to a router")
+        if form.kind is link.Outcome and not self._asked_outcomes:
+            raise Malformed("an outcome is said to apps that asked for it in their hello; this one did not")
+        return form
+
+    def _meter(self, now: float) -> None:
+        if not self.allows(1, now):
+            raise RemoteProtocolError(Reason.RATE_LIMITED, "too many link items a second")
 
     def _heard(self, item: link.Item, wire: bytes, now: float) -> Event | None:
         match item:
             case link.Settled(n):
-                return SettledUpTo(n)
+                return self._heard_settled(n, now)
             case link.Refused(k, reason, text):
-                return RefusedAt(k, reason_from(reason), clean(text or ""))
+                return self._heard_refused(RefusedAt(k, reason_from(reason), clean(text or "")))
             case link.Hello():
                 return self._heard_hello(item, wire)
             case link.Proof(signature):
                 return self._heard_proof(signature)
             case link.Goodbye(reason, text):
                 return Ended(reason_from(reason), clean(text or ""))
-        for_apps = isinstance(item, link.Outcome | link.Redelivered)
-        if for_apps and self._is_router:
-            raise RemoteProtocolError(Reason.MALFORMED, f"{type(item).__name__} is said to apps, not to a router")
-        if not for_apps and not isinstance(item, link.Missed) and not self._allowance.take(1, now):
-            raise RemoteProtocolError(Reason.RATE_LIMITED, "too many link items a second")
         return Heard(item)
+
+    def _heard_settled(self, n: int, now: float) -> SettledUpTo:
+        """One that settles nothing further has no use, and counts like any other link item."""
+        if self._sent is not None and n > self._sent:
+            raise Malformed(f"settled {n}, but {self._sent} were sent")
+        if n <= self._settled:
+            self._meter(now)
+        self._settled = max(self._settled, n)
+        return SettledUpTo(n)
+
+    def _heard_refused(self, refused: RefusedAt) -> RefusedAt:
+        self._refused += 1
+        if self._sent is not None and self._refused > self._sent:
+            raise Malformed(f"refused {self._refused} messages, but {self._sent} were sent")
+        return refused
 
     def _heard_hello(self, hello: link.Hello, wire: bytes) -> Up | None:
         if VERSION not in hello.versions:
@@ -281,7 +326,7 @@ class Session:
         self.hello = hello
         self._their_hello = wire
         if self.peer is not None:
-            return Up(self.peer, hello)
+            return self._up(self.peer, hello)
         if hello.key is None:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "the hello names no key and the transport proves none")
         signature = self._key.sign(self._to_prove("dialler" if self._dialler else "listener"))
@@ -297,12 +342,29 @@ class Session:
             assert self._expect is not None
             text = f"expected {self._expect.hex()}, but {key.hex()} answered"
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, text)
-        self.peer = PublicKey.checked(key)
-        return Up(self.peer, self.hello)
+        return self._up(PublicKey.checked(key), self.hello)
+
+    def _up(self, key: PublicKey, hello: link.Hello) -> Up:
+        """Who is not let in is told so before anything else of its is read."""
+        found = self._welcome(key)
+        if found is None:
+            raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
+        if found.frame_bytes_max is not None:
+            self.frame_bytes_max = min(self.frame_bytes_max, found.frame_bytes_max)
+        if found.is_stranger:
+            self._metered = _METERED_OF_STRANGERS
+        self.peer = key
+        return Up(key, hello)
 
     def _to_prove(self, role: str) -> bytes:
         ours, theirs = self._our_hello, self._their_hello
         return link.proof_bytes(role, *((ours, theirs) if self._dialler else (theirs, ours)))
+
+
+def _fault(error: Malformed) -> RemoteProtocolError:
+    """What is wrong with the peer's bytes, as the reason for which its session ends."""
+    reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.MALFORMED
+    return RemoteProtocolError(Reason.UNSUPPORTED if isinstance(error, link.UnknownItem) else reason, str(error))
 
 
 class Allowance:

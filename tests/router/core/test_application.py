@@ -19,6 +19,7 @@ from core_samples import (
     PREKEY_SEEDS,
     SEALED,
     SEALED_TO_BOB,
+    value_of,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +46,7 @@ from router.core.application import (
     unseal,
     unseal_unicast,
 )
-from router.core.codec import Malformed, decode, encode
+from router.core.codec import Malformed, encode
 from router.core.crypto import MessageId, PublicKey, SigningKey
 from router.core.prekey import Prekey
 
@@ -84,7 +85,7 @@ def test_nothing_readable_is_left_in_the_body() -> None:
 
 
 def test_header_keys_come_in_the_order_of_the_specification() -> None:
-    header, _ = decode(encode_application(ALICE, GROUP_KEY, 0, (), MULTICAST, b""))
+    header, _ = value_of(encode_application(ALICE, GROUP_KEY, 0, (), MULTICAST, b""))
     assert list(header) == ["to", "seq", "sig", "deps", "from"]
 
 
@@ -124,14 +125,14 @@ def test_a_member_cannot_move_what_another_said_to_this_group() -> None:
 
 @pytest.mark.parametrize("value", ([2, b"no"], [1, b"yes"], [0, {}], [13, b"yes"]))
 def test_the_signature_covers_the_body(value: list[Any]) -> None:
-    header, _ = decode(signed(HEADER | {"deps": [bytes(IDS[0])]}, [2, b"yes"]))
+    header, _ = value_of(signed(HEADER | {"deps": [bytes(IDS[0])]}, [2, b"yes"]))
     with pytest.raises(BadMemberSignature):
         decode_application(encode([header, value]), GROUP_KEY)
 
 
 @pytest.mark.parametrize("changed", ({"seq": 1}, {"deps": [bytes(IDS[0])]}, {"from": bytes(BOB.public)}))
 def test_the_signature_covers_the_header(changed: dict[str, Any]) -> None:
-    header, body = decode(signed(HEADER, [2, b"yes"]))
+    header, body = value_of(signed(HEADER, [2, b"yes"]))
     with pytest.raises(BadMemberSignature):
         decode_application(encode([header | changed, body]), GROUP_KEY)
 
@@ -259,7 +260,7 @@ def test_unicast_for_somebody_else() -> None:
 
 
 def test_unicast_with_an_ephemeral_key_of_small_order() -> None:
-    value = decode(SEALED_TO_BOB)
+    value = value_of(SEALED_TO_BOB)
     for point in (bytes(32), b"\x01" + bytes(31)):
         with pytest.raises(BadSeal, match="small order"):
             unseal_unicast(encode([2, value[1], point, value[3]]), BOB.public, PREKEY_SEEDS)

@@ -17,12 +17,13 @@ from core_samples import (
     SEALED,
     SEALED_TO_BOB,
     WIRES,
+    value_of,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.application import SealError, decode_application, unseal, unseal_unicast
-from router.core.codec import Malformed, decode, frame, split_frames, unframe
+from router.core.codec import Malformed, frame, split_frames, unframe
 from router.core.control import decode_control, encode_control
 from router.core.link import decode_item, encode_item
 from router.core.message import open_message, read_header, verify_message
@@ -30,7 +31,7 @@ from router.core.prekey import decode_prekey, encode_prekey
 
 Reader = Callable[[bytes], object]
 READERS: dict[str, Reader] = {
-    "decode": decode,
+    "decode": value_of,
     "split_frames": split_frames,
     "unframe": unframe,
     "read_header": lambda data: read_header(data, 0, len(data)),

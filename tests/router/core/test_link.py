@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_samples import ALICE, BOB, GROUP, HELLO, IDS, ITEMS, UNICASTS
+from core_samples import ALICE, BOB, GROUP, HELLO, IDS, ITEMS, UNICASTS, value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core import link
-from router.core.codec import Malformed, TooLarge, decode, encode, head
+from router.core.codec import Malformed, TooLarge, encode, head
 from router.core.crypto import digest, verify
 from router.core.reasons import Reason
 
 ID, KEY, SIG = bytes(IDS[0]), bytes(GROUP.public), bytes(64)
-FIELDS = decode(link.encode_item(HELLO))[1]
+FIELDS = value_of(link.encode_item(HELLO))[1]
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: type(item).__name__)
@@ -53,7 +53,7 @@ def test_settled_is_read_fast_and_strictly(n: int, more: bytes) -> None:
 def test_settled_agrees_with_the_general_reader(rest: bytes) -> None:
     wire = b"\x82\x04" + rest
     try:
-        value = decode(wire)
+        value = value_of(wire)
         n = value[1] if type(value[1]) is int and value[1] >= 0 else None
     except Malformed:
         n = None
@@ -182,7 +182,7 @@ def test_hello_has_a_limit() -> None:
         features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16),
         key=ALICE.public, name="n" * link.NAME_BYTES_MAX,
     )  # fmt: skip
-    assert len(link.encode_item(largest)) <= link.ITEM_BYTES_MAX
+    assert len(link.encode_item(largest)) <= link.HELLO_BYTES_MAX
     assert link.decode_item(link.encode_item(largest)) == largest
 
 
@@ -198,7 +198,7 @@ def test_a_hello_that_would_be_refused_is_not_sent() -> None:
 
 def test_texts_are_cleaned_both_ways() -> None:
     said = link.encode_item(link.Goodbye(Reason.INTERNAL, "oh\x1b[2J\nno " + "x" * 300))
-    assert decode(said) == [8, 28, "oh[2Jno " + "x" * 192]
+    assert value_of(said) == [8, 28, "oh[2Jno " + "x" * 192]
     assert link.decode_item(encode([8, 28, "a\x00\u202eb"])) == link.Goodbye(28, "ab")
     assert link.decode_item(encode([2, FIELDS | {"name": "ba\x07kery"}])) == HELLO
 

@@ -7,12 +7,12 @@ from typing import Any
 import cbor2
 import pytest
 from blake3 import blake3
-from core_samples import ALICE, BARE, BOB, EXPIRY_MIN, GROUP, IDS, MULTICASTS, UNICASTS, WIRES
+from core_samples import ALICE, BARE, BOB, EXPIRY_MIN, GROUP, IDS, MULTICASTS, UNICASTS, WIRES, value_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.core.codec import Malformed, decode, encode, frame, head
+from router.core.codec import Malformed, encode, frame, head
 from router.core.crypto import MessageId, PublicKey
 from router.core.message import (
     MULTICAST,
@@ -40,7 +40,7 @@ WORD32_MAX = (1 << 32) - 1
 def slow_header(wire: bytes) -> Header | None:
     """The header by decoding everything and looking at it; None if this is no message."""
     try:
-        value = decode(wire)
+        value = value_of(wire)
     except Malformed:
         return None
     if type(value) is not list or len(value) not in (4, 5) or type(value[0]) is not int:
@@ -79,7 +79,7 @@ def _is_seen(value: Any) -> bool:
 
 def _signer_at(wire: bytes, kind: int) -> int:
     """Where the signer's key lies, by re-encoding what stands before it."""
-    value = decode(wire)
+    value = value_of(wire)
     header = value[1]
     if kind == UNICAST:
         before = encode({"dst": header["dst"], "exp": header["exp"]})
@@ -318,7 +318,7 @@ def by_another_hand(kind: int, header: dict[str, Any], body: bytes, seed: bytes)
 
 @pytest.mark.parametrize("wire", BARE)
 def test_id_and_signature_cover_what_the_specification_says(wire: bytes) -> None:
-    kind, header, body, signature = decode(wire)
+    kind, header, body, signature = value_of(wire)
     hashed = b"".join(map(encode, (kind, header, body, signature)))
     assert message_id(wire) == blake3(hashed).digest()
     for at in (1, 20, len(wire) - 66, len(wire) - 1):
@@ -330,7 +330,7 @@ def test_id_and_signature_cover_what_the_specification_says(wire: bytes) -> None
 @pytest.mark.parametrize("wire", BARE)
 def test_via_is_outside_of_signature_and_id(wire: bytes) -> None:
     through = with_via(wire, BOB.public)
-    assert through == encode([*decode(wire), bytes(BOB.public)])
+    assert through == encode([*value_of(wire), bytes(BOB.public)])
     assert open_message(through).via == BOB.public
     assert verify_message(through)
     assert message_id(through) == message_id(wire)

@@ -9,28 +9,23 @@ import pytest
 from core_samples import ALICE, BOB, ITEMS, UNICASTS
 from hypothesis import given
 from hypothesis import strategies as st
+from session_pair import exchange, item, offer, opened, pair, said
 from tables import check_reachable, check_spec
 
 from router.core import link
 from router.core.codec import frame
 from router.core.crypto import PublicKey, Signature, SigningKey
 from router.core.custody import CONTROL_SLACK_MESSAGES
+from router.core.link_table import PROVEN, PROVING, Message, St
 from router.core.machine import Agency, Machine, RemoteProtocolError
 from router.core.reasons import Reason
 from router.core.session import (
-    HELLO_BYTES_MAX,
-    PROVEN,
-    PROVING,
-    Allowance,
     Ended,
     Heard,
-    Message,
     Messages,
-    Offer,
     RefusedAt,
     Session,
     SettledUpTo,
-    St,
     Up,
 )
 
@@ -43,43 +38,6 @@ SPEC = """
     StOpen responder {talk}
     StClosing responder 5s Settled -> StClosing Refused -> StClosing
 """
-
-
-def offer(role: str = "router", nonce: bytes = b"n" * 16, *, messages: int = 8, size: int = 4096) -> Offer:
-    return Offer(role, b"epoch..8", True, messages, size, nonce)
-
-
-def pair(*, proven: bool, role: str = "app") -> tuple[Session, Session]:
-    """A dialling app and a listening router, nothing exchanged yet."""
-    dialler = Session(
-        offer(role, b"d" * 16), ALICE, dialler=True, peer=BOB.public if proven else None, expect=BOB.public
-    )
-    listener = Session(offer(nonce=b"l" * 16), BOB, dialler=False, peer=ALICE.public if proven else None)
-    return dialler, listener
-
-
-def said(session: Session) -> bytes:
-    return b"".join(session.output())
-
-
-def exchange(one: Session, other: Session) -> tuple[list[object], list[object]]:
-    """Carry bytes both ways until both are silent; what each heard."""
-    heard: tuple[list[object], list[object]] = [], []
-    while (out := said(one), back := said(other)) != (b"", b""):
-        heard[1].extend(other.receive(out, 0) if out else [])
-        heard[0].extend(one.receive(back, 0) if back else [])
-    return heard
-
-
-def opened(*, role: str = "app") -> tuple[Session, Session]:
-    one, other = pair(proven=False, role=role)
-    exchange(one, other)
-    assert one.is_open and other.is_open
-    return one, other
-
-
-def item(value: link.Item) -> bytes:
-    return frame(link.encode_item(value))
 
 
 # -- the table ---------------------------------------------------------------------------------------------------
@@ -237,7 +195,7 @@ def test_a_hello_that_offers_nothing_useful_ends_it(change: dict[str, object], r
 )
 def test_nothing_long_is_waited_for_before_the_hello(data: bytes) -> None:
     _, router = pair(proven=False)
-    with pytest.raises(RemoteProtocolError, match=f"longer than {HELLO_BYTES_MAX} bytes") as error:
+    with pytest.raises(RemoteProtocolError, match=f"longer than {link.HELLO_BYTES_MAX} bytes") as error:
         for at in range(len(data)):
             router.receive(data[at : at + 1], 0)
     assert error.value.reason is Reason.TOO_LARGE
@@ -246,7 +204,7 @@ def test_nothing_long_is_waited_for_before_the_hello(data: bytes) -> None:
 def test_nothing_long_is_waited_for_before_the_proof() -> None:
     app, router = pair(proven=False)
     router.receive(said(app), 0)
-    with pytest.raises(RemoteProtocolError, match=f"longer than {HELLO_BYTES_MAX} bytes"):
+    with pytest.raises(RemoteProtocolError, match=f"longer than {link.HELLO_BYTES_MAX} bytes"):
         router.receive(b"\x5a\x00\x10\x00\x00" + bytes(1020), 0)
 
 
@@ -332,20 +290,6 @@ def test_an_item_of_a_later_version_ends_it() -> None:
 # -- link items --------------------------------------------------------------------------------------------------
 
 
-def test_pings_are_limited_and_settling_is_not() -> None:
-    _, router = opened()
-    for _ in range(50):
-        router.receive(item(link.Ping(1)), 0)
-    with pytest.raises(RemoteProtocolError) as error:
-        router.receive(item(link.Pong(1, 2, 3)), 0)
-    assert error.value.reason is Reason.RATE_LIMITED
-    _, router = opened()
-    for second in range(100):
-        for _ in range(10):
-            router.receive(item(link.Ping(1)), second)
-    router.receive(item(link.Settled(0)) * 1000, 100)
-
-
 def test_after_a_goodbye_only_settling_is_heard() -> None:
     app, router = opened()
     router.receive(frame(UNICASTS[0]), 0)
@@ -358,14 +302,6 @@ def test_after_a_goodbye_only_settling_is_heard() -> None:
     assert router.receive(item(link.Refused(1, Reason.NO_ROUTE)) + item(link.Settled(1)), 0)
     with pytest.raises(RemoteProtocolError):
         router.receive(frame(UNICASTS[0]), 0)
-
-
-def test_an_allowance_saves_up_to_its_burst() -> None:
-    allowance = Allowance(2.0, 4.0)
-    assert [allowance.take(1, 0) for _ in range(5)] == [True] * 4 + [False]
-    assert [allowance.take(1, 1) for _ in range(3)] == [True, True, False]
-    assert not allowance.take(5, 1000) and allowance.take(4, 1000)
-    assert all(Allowance(0, 0).take(1 << 40, 0) for _ in range(9)), "no rate, no limit"
 
 
 # -- any cut of the bytes, any bytes -----------------------------------------------------------------------------
