@@ -64,7 +64,18 @@ def _reach(found: Found) -> str:
     lacks = _lacks(found, found.missing)
     if found.missing:
         lacks[-1] += ", and whether they told of it cannot be known"
-    return "; ".join([said, *lacks, *_not_searched(found), *not_believed(found.spoilt)])
+    return "; ".join([said, *lacks, *_counted(found), *_not_searched(found), *not_believed(found.spoilt)])
+
+
+def _counted(found: Found) -> list[str]:
+    """That it may be among what was turned away and not named."""
+    count, first_ns, last_ns = found.unnamed
+    if not count:
+        return []
+    if count == 1:
+        return [f"one message was turned away at {time_text(last_ns)} and counted without its id: it may be this one"]
+    said = f"{count} messages were turned away from {time_text(first_ns)} to {time_text(last_ns)} and counted without"
+    return [f"{said} their ids (log.refused_percent, log.refused_ids_per_s): it may be one of these"]
 
 
 def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:

@@ -168,6 +168,12 @@ class Fates:
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
+        if question.asker is None and self._of.router.door.write_naming(question.prefix.fits, self._of.now()):
+            self._of.between(lambda _: self._of.between(partial(self._look, question)))  # once that is committed
+        else:
+            self._look(question, self._of.now())
+
+    def _look(self, question: Question, now: Now) -> None:
         self._of.nursery.start_soon(self._search, question, self._logbook.log(), Look())
 
     def _answer(self, link: int, text: bytes) -> None:

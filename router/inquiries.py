@@ -80,7 +80,8 @@ class Inquiries:
 
     def _status(self, _: str) -> dict[str, Any]:
         actor = self._actor
-        node, counts = actor.router.queues.node, actor.counts.events()
+        node, counted = actor.router.queues.node, actor.counts.plus(actor.router.door.waiting(actor.now()))
+        counts = counted.events()
         names = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
         return {
             **self._facts(),
@@ -88,7 +89,7 @@ class Inquiries:
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in actor.router.groups}),
             "counters": {name: counts.get(name, 0) for name in names} | {"commits": actor.commits},
-            "reasons": actor.counts.reasons(),
+            "reasons": counted.reasons(),
             "log_seq": actor.store.next_seq - 1,
         }
 

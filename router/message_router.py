@@ -212,6 +212,7 @@ class MessageRouter(TrioActor):
         with trio.move_on_after(self._limits.drain_s):
             while self.outlets:
                 await self._cycled.wait()
+        self.router.door.write_all(self.now())
         self.router.note("stop", (), self.now())
         self._work.set()
         while self._told or self._jobs or self.router.has_decided:
@@ -244,8 +245,8 @@ class MessageRouter(TrioActor):
         decision = self.router.take(now)
         if self._housekeeping.take_dead_rows() or decision.changes:
             await self._commit(decision, now)
-        self._carry_out(decision.effects, now)
         self.counts.add(decision.changes.events)
+        self._carry_out(decision.effects, now)
 
     def _feed(self, message: object, now: Now) -> None:
         match message:

@@ -24,6 +24,7 @@ from router.core.acceptance import AcceptanceLimits
 from router.core.admission import AdmissionLimits
 from router.core.crypto import PublicKey, SigningKey
 from router.core.delivery import DeliveryLimits
+from router.core.door_log import DoorLimits
 from router.core.effects import Now
 from router.core.index import IndexLimits
 from router.core.limits import Limits as CoreLimits
@@ -109,7 +110,7 @@ def directory(config: Config, me: PublicKey) -> Directory:
 
 def core_limits(config: Config) -> CoreLimits:
     """The deciding core's limits by the names of the configuration."""
-    limits, queues, link = config.limits, config.queues, config.link
+    limits, queues, link, log = config.limits, config.queues, config.link, config.log
     return CoreLimits(
         acceptance=AcceptanceLimits(
             ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
@@ -125,6 +126,9 @@ def core_limits(config: Config) -> CoreLimits:
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
+        ),
+        door=DoorLimits.shares(
+            log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
         ),
         index=IndexLimits(limits.seen_index_max, limits.lifetime_s_max),
         outcomes=OutcomeLimits(named=config.log.outcomes == "names"),

@@ -14,7 +14,7 @@ COLUMNS = {
     "count": "BIGINT", "ids": "STRING", "sizes": "ARRAY<BIGINT>", "ttls": "ARRAY<BIGINT>",
     "expiries": "ARRAY<BIGINT>", "recipients": "ARRAY<STRING>", "recipient": "STRING",
     "ranges": "ARRAY<ARRAY<BIGINT>>", "parcel": "BIGINT", "reason": "STRING", "attempt": "BIGINT",
-    "depth": "BIGINT", "duration_ns": "BIGINT", "fields": "MAP<STRING,STRING>", "schema": "STRING",
+    "depth": "BIGINT", "duration_ns": "BIGINT", "bytes": "BIGINT", "fields": "MAP<STRING,STRING>", "schema": "STRING",
     "first_seq": "BIGINT", "last_seq": "BIGINT", "segments": "BIGINT", "lines": "BIGINT",
     "counts": "MAP<STRING,BIGINT>", "min_t": "BIGINT", "max_t": "BIGINT", "predecessor": "STRING",
     "sha256": "STRING", "signature": "STRING",

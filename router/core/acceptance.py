@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from . import events as ev
 from .delivery import Delivery
+from .door_log import DoorLog
 from .effects import Desk, Now, Settle
 from .examination import is_source_routed, may_be_overtaken
 from .index import Index
@@ -63,7 +63,7 @@ class Acceptance:
 
     def __init__(
         self, links: Links, queues: Queues, plans: Plans, routes: Routes, seen: Seen, index: Index, delivery: Delivery,
-        outcomes: Outcomes, desk: Desk, limits: AcceptanceLimits,
+        outcomes: Outcomes, desk: Desk, door: DoorLog, limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None], uplinks: Callable[[], tuple[bytes, ...]],
     ) -> None:  # fmt: skip
         self._links = links
@@ -75,6 +75,7 @@ class Acceptance:
         self._delivery = delivery
         self._outcomes = outcomes
         self._desk = desk
+        self._door = door
         self._limits = limits
         self._for_us = for_us
         self._uplinks = uplinks
@@ -120,7 +121,7 @@ class Acceptance:
                     batch.forged += _is_its_own(batch.link, job.fresh, at)
                 elif row.id in on_disk and not is_source_routed(batch.link, row):
                     self._seen.accept(row.id)
-                    batch.known.append(row.id)
+                    batch.known.append(row)
                 elif source_rate and not self._may_send(row.signer, now):
                     self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
                     refused = row.k
@@ -139,12 +140,12 @@ class Acceptance:
             for row in job.copies:
                 verdict = self._seen.resolve(row.id)
                 if verdict is None:
-                    batch.known.append(row.id)
+                    batch.known.append(row)
                 elif row.k not in refused:
                     batch.refusals.append((row.k, *verdict))
             for row, refusal in job.carried:
                 if row.id in on_disk and may_be_overtaken(batch.link, row, refusal):
-                    batch.known.append(row.id)
+                    batch.known.append(row)
                 elif row.k not in refused:
                     batch.refusals.append(refusal)
 
@@ -295,19 +296,25 @@ class Acceptance:
             self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
 
     def _log_turned(self, batch: Batch, now: Now) -> None:
-        events, link = self._desk.changes.events, batch.link
-        turned = partial(ev.Turned, now.wall_ns, now.mono_ns)
-        known = batch.known + [row.id for job in batch.jobs for row in job.known]
+        known = batch.known + [row for job in batch.jobs for row in job.known]
         if known:
-            events.append(turned("duplicate", link.key, link.id, Reason.DUPLICATE, b"".join(known), len(known), None))
+            self._door.turn(batch.link, "duplicate", Reason.DUPLICATE, known, now)
         if not batch.refusals:
             return
-        by_k = {row.k: row.id for job in batch.jobs for row in job.arrived.rows}
-        reasons: dict[Reason, list[bytes]] = {}
+        came = [row for job in batch.jobs for row in job.arrived.rows]
+        by_k = {row.k: row for row in came}
+        reasons: dict[Reason, list[Row]] = {}
+        unread = 0
         for k, reason, _ in batch.refusals:
-            reasons.setdefault(reason, []).append(by_k.get(k, b""))
-        for reason, ids in reasons.items():
-            events.append(turned("refused", link.key, link.id, reason, b"".join(ids), len(ids), None))
+            if (row := by_k.get(k)) is None:
+                unread += 1
+            else:
+                reasons.setdefault(reason, []).append(row)
+        for reason, rows in reasons.items():
+            self._door.turn(batch.link, "refused", reason, rows, now)
+        if unread:
+            size = sum(job.arrived.size for job in batch.jobs) - sum([row.end - row.frame_at for row in came])
+            self._door.turn(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
 
 
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:

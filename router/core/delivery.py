@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from . import events as ev
 from . import link as words
 from .clears import Clears
+from .door_log import DoorLog
 from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
 from .held import OF_THE_NODE, longer
 from .links import Flight, Link, Links
@@ -39,12 +40,13 @@ class Delivery:
     """Owns the queues' positions and the flights; shares the links with the other half."""
 
     def __init__(
-        self, links: Links, queues: Queues, desk: Desk, limits: DeliveryLimits, clears: Clears, outcomes: Outcomes,
-        gave_up: Callable[[Parcel, int, str, Reason, Now], None],
+        self, links: Links, queues: Queues, desk: Desk, door: DoorLog, limits: DeliveryLimits, clears: Clears,
+        outcomes: Outcomes, gave_up: Callable[[Parcel, int, str, Reason, Now], None],
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
         self._desk = desk
+        self._door = door
         self._limits = limits
         self._clears = clears
         self._outcomes = outcomes
@@ -88,6 +90,8 @@ class Delivery:
         return link is not None and not waits and link.outgoing.fits(parcel.ends) == parcel.count
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
+        if not link.is_named:
+            self._door.name(link, now)
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
         link.flights.append(Flight(n, parcel, start, stop, now.mono_ns))
         self._desk.effects.append(Hand(link.id, parcel, start, stop, link.standing is Standing.LOCAL))

@@ -99,7 +99,11 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
 
 
 class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):
-    """`count` messages of one neighbour that came no further than the door; `ids` may name some of them."""
+    """`count` messages of one neighbour that came no further than the door; `ids` may name some of them.
+
+    They have `size` bytes together, and came within `duration_ns` before. No neighbour: several, summed. `link`: 0 if
+    several brought them. Older routers left out size and duration.
+    """
 
     at_ns: Natural
     mono_ns: Natural
@@ -110,6 +114,8 @@ class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):
     ids: bytes
     count: Natural
     signer: Key | None
+    size: Natural = 0
+    duration_ns: Natural = 0
 
 
 class State(Struct, frozen=True, gc=False, array_like=True, tag=3):
@@ -254,6 +260,13 @@ class Counts:
                     self._counts[event.event, None] += 1
                 case _:
                     self._counts[event.event, event.reason] += stands_for(event)
+
+    def plus(self, events: Iterable[Event]) -> Counts:
+        """Others, with these events too."""
+        found = Counts()
+        found._counts.update(self._counts)
+        found.add(events)
+        return found
 
     def events(self) -> dict[str, int]:
         """Messages by event: `{"accepted": 7, "delivered": 12}`."""

@@ -51,7 +51,7 @@ class Batch:
     link: Link
     jobs: list[Job]
     refusals: list[Refusal] = field(default_factory=list)
-    known: list[bytes] = field(default_factory=list)
+    known: list[Row] = field(default_factory=list)
     forged: int = 0
 
     def __post_init__(self) -> None:

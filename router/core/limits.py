@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .acceptance import AcceptanceLimits
 from .admission import AdmissionLimits
 from .delivery import DeliveryLimits
+from .door_log import DoorLimits
 from .index import IndexLimits
 from .membership import MembershipLimits
 from .outcomes import OutcomeLimits
@@ -20,6 +21,7 @@ class Limits:
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     delivery: DeliveryLimits = field(default_factory=DeliveryLimits)
+    door: DoorLimits = field(default_factory=DoorLimits)
     index: IndexLimits = field(default_factory=IndexLimits)
     membership: MembershipLimits = field(default_factory=MembershipLimits)
     outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)

@@ -52,6 +52,7 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     attempt: int | None = None
     depth: int | None = None
     duration_ns: int | None = None
+    bytes: int | None = None
     fields: dict[str, Any] | None = None
     schema: str | None = None
     first_seq: int = 0
@@ -137,6 +138,7 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
                 VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
                 peer=_hex(event.neighbour), link=event.link, count=event.count, ids=event.ids.hex() or None,
                 reason=reason_word(event.reason), signer=_hex(event.signer),
+                duration_ns=event.duration_ns or None, bytes=event.size or None,
             )  # fmt: skip
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
     return Line(VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=1, fields=fields)

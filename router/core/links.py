@@ -55,6 +55,7 @@ class Link:
     since_s: float = 0.0
     active_s: float = 0.0
     up: bool = True
+    is_named: bool = False  # in the log: see core/door_log.py
     flights: deque[Flight] = field(default_factory=deque)
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))

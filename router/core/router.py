@@ -17,6 +17,7 @@ from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
 from .custody import Outgoing
 from .delivery import Delivery
+from .door_log import DoorLog
 from .effects import Close, Decision, Desk, Effect, Now
 from .examination import Examination
 from .groups import Groups
@@ -58,6 +59,7 @@ class Router:
         self.seen = Seen(limits.seen_recent_max)
         self._limits = limits
         self._desk = Desk()
+        self.door = DoorLog(self._desk, limits.door)
         self.clears = Clears(self._desk, recovered.clears)
         self.admission = Admission(self.links, self.groups, self._desk, limits.admission, self.link_down)
         self._away: dict[bytes, int] = dict(recovered.away)
@@ -66,7 +68,7 @@ class Router:
         )
         self._outcomes = Outcomes(self.links, self._desk, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
-            self.links, self.queues, self._desk, limits.delivery, self.clears, self._outcomes, self._report
+            self.links, self.queues, self._desk, self.door, limits.delivery, self.clears, self._outcomes, self._report
         )
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
@@ -74,7 +76,7 @@ class Router:
         self._examination = Examination(plans, self.seen, self.index)
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
-            self._desk, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
+            self._desk, self.door, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
         )  # fmt: skip
         self.witness = Witness(directory, self.links, self._desk)
         self._recover(recovered, now)
@@ -177,7 +179,7 @@ class Router:
             self._desk.changes.locals.append(key)
         if self._away.pop(key, None) is not None:
             self._desk.changes.away.append((key, 0))
-        self._log("link_up", link, now)
+        self.door.link_up(link, now)
         self.routes.neighbour_up(key)
         self._membership.link_up(link, now)
         self._delivery.link_up(link)
@@ -211,7 +213,7 @@ class Router:
         if link is None:
             return
         self.links.remove(link)
-        self._log("link_down", link, now, because)
+        self.door.link_down(link, now, because)
         self._delivery.link_down(link)
         self._membership.link_down(link)
         self.routes.neighbour_down(link.key, now.wall_s)
@@ -226,11 +228,6 @@ class Router:
     def _is_away(self, key: bytes, now: Now) -> None:
         self._away[key] = now.wall_s
         self._desk.changes.away.append((key, now.wall_s))
-
-    def _log(self, event: str, link: Link, now: Now, because: str = "") -> None:
-        cause = (("because", because),) if because else ()
-        fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value), *cause)
-        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
     # -- messages in -----------------------------------------------------------------------------------------
 
@@ -334,6 +331,7 @@ class Router:
         self.admission.end_silent(now)
         self._delivery.retry(now)
         self._membership.ask_again(now)
+        self.door.tick(now)
         for route in self.routes.aged(now.wall_s):
             self.routes.forget(route.destination)
             self._desk.changes.routes_gone.append(route.destination)

@@ -4,7 +4,7 @@ Columns in the order of the log, made by joining bytes, and never sorted: a sear
 are uniform, so their first 8 bytes will do; what an outward line is about is its parcel. Lines are found by *place*,
 the lines of one value of the store: where they begin in the file, and where in both columns.
 
-    .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps
+    .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
 
 Derived data: never synced, made again where it is missing or does not fit, and gone with its segment.
 """
@@ -20,7 +20,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from router.core.events import ID_BYTES, Event, Outward, State
+from router.core.events import ID_BYTES, TURNED_EVENTS, Event, Outward, State, Turned
 from router.core.line import Line, decode_line
 from router.settings import private_file
 
@@ -31,8 +31,10 @@ OLDER = 1 << 63
 """Lines of older routers name no parcel: in their stead stands the block of 1,024 arrival numbers, with this bit."""
 BLOCK_BITS = 10
 PLACE_BYTES = 64 * 1024
-_HEAD = Struct("=8sQ32s?4Q4I")  # native: what another machine wrote does not fit
-_MAGIC = b"logidx 1"
+_HEAD = Struct("=8sQ32s?5Q5I")  # native: what another machine wrote does not fit
+_MAGIC = b"logidx 2"
+_OLDER_HEAD = Struct("=8sQ32s?4Q4I")
+_OLDER_MAGIC = b"logidx 1"  # its routers named all that they turned away
 _TAG_WORDS = ID_BYTES // TAG_BYTES
 
 
@@ -41,7 +43,8 @@ class Columns(NamedTuple):
 
     `gaps`: first sequence number and count of what is missing: of each `log_gap`, and of lines that could not be read
     when the index was made anew. `has_older`: lines of older routers are
-    among them, that name no parcel.
+    among them, that name no parcel. `unnamed`: of each line about messages that were turned away and of which it names
+    not all, its wall time and how many it does not name.
     """
 
     places: array[int]
@@ -49,6 +52,7 @@ class Columns(NamedTuple):
     parcels: bytes
     gaps: array[int]
     has_older: bool = False
+    unnamed: array[int] = array(U64)
 
     def holding_ids(self, head: bytes) -> Iterator[int]:
         """Where in the column of ids one begins with these at most 8 bytes."""
@@ -90,6 +94,7 @@ class Growing:
         self._parcels = array(U64)
         self._gaps = array(U64)
         self._has_older = False
+        self._unnamed = array(U64)
 
     def __repr__(self) -> str:
         ids, parcels = len(self._ids) // TAG_BYTES, len(self._parcels)
@@ -109,6 +114,8 @@ class Growing:
                     parcels.add(one.parcel)
             elif not isinstance(one, State):
                 named.append(one.ids)
+                if isinstance(one, Turned) and (unnamed := one.count - len(one.ids) // ID_BYTES) > 0:
+                    self._unnamed.extend((one.at_ns, unnamed))
         if named:
             self._ids += memoryview(b"".join(named)).cast("Q")[::_TAG_WORDS].tobytes()
         self._parcels.extend(parcels)
@@ -121,6 +128,9 @@ class Growing:
         self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
         parcels: set[int] = set()
         for row in rows:
+            if row.event in TURNED_EVENTS and row.recipient is None:
+                unnamed = (row.count or 0) - len(row.ids or "") // (2 * ID_BYTES)
+                self._unnamed.extend((row.t, unnamed) if unnamed > 0 else ())
             if row.ids and row.ranges is None:
                 raw = bytes.fromhex(row.ids)
                 self._ids += b"".join(raw[at : at + TAG_BYTES] for at in range(0, len(raw), ID_BYTES))
@@ -134,7 +144,9 @@ class Growing:
     def columns(self) -> Columns:
         """As it stands now; what is noted later does not change it."""
         gaps = array(U64, self._gaps)
-        return Columns(array(U64, self._places), bytes(self._ids), self._parcels.tobytes(), gaps, self._has_older)
+        unnamed = array(U64, self._unnamed)
+        places, ids, parcels = array(U64, self._places), bytes(self._ids), self._parcels.tobytes()
+        return Columns(places, ids, parcels, gaps, self._has_older, unnamed)
 
 
 def blocks(ranges: Iterable[tuple[int, int]]) -> set[int]:
@@ -154,7 +166,8 @@ def path_of(segment: Path) -> Path:
 def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
     """Put it beside a segment of so many bytes with that footer's sha256. `OSError` leaves none, or one that `read`
     takes for none."""
-    parts = columns.places.tobytes(), columns.ids, columns.parcels, columns.gaps.tobytes()
+    numbers = columns.gaps.tobytes(), columns.unnamed.tobytes()
+    parts = columns.places.tobytes(), columns.ids, columns.parcels, *numbers
     head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), columns.has_older, *map(len, parts), *map(crc32, parts))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     with os.fdopen(os.open(path_of(segment), flags, private_file.FILE_MODE), "wb") as file:
@@ -167,18 +180,21 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
         data = path_of(segment).read_bytes()
     except OSError:
         return None
-    if len(data) < _HEAD.size:
+    head, count = (_OLDER_HEAD, 4) if data.startswith(_OLDER_MAGIC) else (_HEAD, 5)
+    if len(data) < head.size:
         return None
-    magic, of_size, of_digest, has_older, *numbers = _HEAD.unpack_from(data)
-    if (magic, of_size, of_digest.hex()) != (_MAGIC, size, digest) or len(data) != _HEAD.size + sum(numbers[:4]):
+    magic, of_size, of_digest, has_older, *numbers = head.unpack_from(data)
+    fits = magic in (_MAGIC, _OLDER_MAGIC) and (of_size, of_digest.hex()) == (size, digest)
+    if not fits or len(data) != head.size + sum(numbers[:count]):
         return None
-    parts, at = [], _HEAD.size
-    for length, check in zip(numbers[:4], numbers[4:], strict=True):
+    parts, at = [], head.size
+    for length, check in zip(numbers[:count], numbers[count:], strict=True):
         parts.append(data[at : at + length])
         at += length
         if crc32(parts[-1]) != check:
             return None
-    return Columns(array(U64, parts[0]), parts[1], parts[2], array(U64, parts[3]), has_older)
+    more = [array(U64, part) for part in parts[3:]]
+    return Columns(array(U64, parts[0]), parts[1], parts[2], more[0], has_older, *more[1:])
 
 
 def make(segment: Path, footer: Line) -> Columns:

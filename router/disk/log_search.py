@@ -6,6 +6,7 @@ what is pruned meanwhile, is a hole. Where an index is missing it is made, as lo
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,6 +45,17 @@ class Log:
     next_seq: int = 0
 
 
+class Unnamed(NamedTuple):
+    """So many messages were turned away and counted without their ids, the first and the last of it at these times."""
+
+    messages: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+
+
+ALL_NAMED = Unnamed()
+
+
 class Candidate(NamedTuple):
     """A message whose id begins as asked, and when it first came."""
 
@@ -59,7 +71,8 @@ class Found:
     index yet, and there was no time to make it; `unread`: other files than `spoilt` of which lines were wanted that
     cannot be read. `is_behind`: as of `Log`. `missing`: events between those that the log holds and up to the store's
     next, or that it says it lacks. `spoilt`: files without a good footer, and those of which lines were wanted and that
-    have not the digest that was signed; unless the store still has all that they told.
+    have not the digest that was signed; unless the store still has all that they told. `unnamed`: what the log that was
+    searched counts only.
     """
 
     trace: Trace | None
@@ -72,6 +85,7 @@ class Found:
     is_behind: bool = False
     missing: tuple[Hole, ...] = ()
     spoilt: tuple[Spoilt, ...] = ()
+    unnamed: Unnamed = ALL_NAMED
 
 
 class _Hit(NamedTuple):
@@ -88,6 +102,7 @@ class Search:
         self._unsearched: dict[int, Hole] = {}
         self._unread: dict[Hole, str] = {}
         self._gaps: set[Hole] = set()
+        self._counted: dict[int, array[int]] = {}
         self._is_cut = False
         self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
         self._believed: dict[int, bool] = {}
@@ -120,8 +135,14 @@ class Search:
         if trace is not None:
             trace = replace(trace, spoilt=spoilt, is_by_store=is_by_store)
         return Found(
-            trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing, spoilt
-        )
+            trace, candidates, *since, log.pruned_seq, len(self._unsearched), unread, log.is_behind, missing, spoilt,
+            self._unnamed(),
+        )  # fmt: skip
+
+    def _unnamed(self) -> Unnamed:
+        counted = [one for one in self._counted.values() if one]
+        times = [at for one in counted for at in one[0::2]]
+        return Unnamed(sum(sum(one[1::2]) for one in counted), min(times, default=0), max(times, default=0))
 
     # -- by id -----------------------------------------------------------------------------------------------
 
@@ -223,10 +244,12 @@ class Search:
             last = one.footer.last_seq
             if last >= from_seq and (columns := self._columns(one)) is not None:
                 self._note_gaps(columns)
+                self._counted[one.footer.first_seq] = columns.unnamed
                 yield Span((one.path,), one.footer.first_seq, last, one.footer.min_t, one.size, columns)
         for span in self._log.unsealed:
             if span.last_seq >= max(from_seq, last + 1):
                 self._note_gaps(span.columns)
+                self._counted[span.first_seq] = span.columns.unnamed
                 yield span
 
     def _note_gaps(self, columns: Columns) -> None:

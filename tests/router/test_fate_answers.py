@@ -7,7 +7,7 @@ import pytest
 from router.core.fate import SPOILT_TOLD, Trace
 from router.core.line import Line
 from router.core.text import key_text
-from router.disk.log_search import CANDIDATES_MAX, Candidate, Found
+from router.disk.log_search import CANDIDATES_MAX, Candidate, Found, Unnamed
 from router.fate_answers import not_one, one
 
 IDS = [b"\x3f\x9a" + bytes([number]) * 30 for number in range(1, CANDIDATES_MAX + 2)]
@@ -45,6 +45,20 @@ def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
     assert told.endswith("; the events 8 to 9, 12 to 25 are missing in it, and whether they told of it cannot be known")
     many = Found(None, (), 5, 10**18, 4, 0, missing=tuple((at, at) for at in range(10, 16)))
     assert "14 to 14 and 1 more spans are missing" in str(not_one("3f9a", many)["error"])
+
+
+def test_that_it_may_be_among_those_that_were_counted_only() -> None:
+    def told(messages: int) -> str:
+        unnamed = Unnamed(messages, 10**18, 2 * 10**18)
+        return str(not_one("3f9a", Found(None, (), 5, 10**18, 0, 0, unnamed=unnamed))["error"])
+
+    assert told(1).endswith(
+        "; one message was turned away at 2033-05-18 03:33:20.000 UTC and counted without its id: it may be this one"
+    )
+    assert told(412).endswith(
+        "; 412 messages were turned away from 2001-09-09 01:46:40.000 UTC to 2033-05-18 03:33:20.000 UTC and counted "
+        "without their ids (log.refused_percent, log.refused_ids_per_s): it may be one of these"
+    )
 
 
 def test_files_that_are_not_believed_are_named() -> None:

@@ -164,7 +164,9 @@ class OneRouter:
         return [(one.first, len(one.ids) // 32, one.recipients) for one in self.events if isinstance(one, Accepted)]
 
     def turned(self) -> list[tuple[str, int, int]]:
-        return [(one.event, one.reason, one.count) for one in self.events if isinstance(one, Turned)]
+        """Written, and then what is still being summed."""
+        found = [*self.events, *self.router.door.waiting(self.now())]
+        return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
 
     def states(self) -> list[str]:
         return [one.event for one in self.events if isinstance(one, State)]

@@ -65,7 +65,7 @@ def _turned(draw: st.DrawFn) -> Turned:
         draw(natural), draw(natural), draw(st.sampled_from(sorted(TURNED_EVENTS))), draw(st.none() | keys),
         draw(natural), draw(st.sampled_from(Reason)),
         draw(st.binary(min_size=32 * named, max_size=32 * named)),
-        named + draw(st.integers(0, 1000)), draw(st.none() | keys),
+        named + draw(st.integers(0, 1000)), draw(st.none() | keys), draw(natural), draw(natural),
     )  # fmt: skip
 
 
@@ -101,12 +101,12 @@ def test_every_value_is_what_the_cddl_says(events: list[Event]) -> None:
 def test_the_bytes_of_a_value() -> None:
     """They lie in databases: a change needs another version."""
     delivered = Outward(1 << 40, 24, "delivered", ALICE, 3, ((7, 2),), None, 0, 1, 500, 6)
-    turned = Turned(2, 3, "duplicate", BOB, 4, Reason.DUPLICATE, b"", 70, None)
+    turned = Turned(2, 3, "duplicate", BOB, 4, Reason.DUPLICATE, b"", 70, None, 3072, 7)
     state = State(4, 5, "join", (("group", GROUP), ("local", True), ("members", 2), ("name", "ü")))
     assert encode_events([delivered, turned, state], 9, BOOT).hex() == (
         "84010950" + BOOT.hex() + "83"
         "8c011b00000100000000001818" "6964656c697665726564" "5820" + ALICE.hex() + "0381820702f600011901f406"
-        "8a020203" "696475706c6963617465" "5820" + BOB.hex() + "0405401846f6"
+        "8c020203" "696475706c6963617465" "5820" + BOB.hex() + "0405401846f6190c0007"
         "85030405" "646a6f696e" "84"
         "82" "6567726f7570" "5820" + GROUP.hex() + "82" "656c6f63616c" "f5"
         "82" "676d656d62657273" "02" "82" "646e616d65" "62c3bc"
@@ -125,6 +125,13 @@ def test_an_outward_event_of_an_older_router_names_no_parcel() -> None:
     row = [1, 1, 2, "acked", ALICE, 3, [[7, 2]], None, 0, 1, 500]
     assert decode_events(cbor2.dumps([1, 1, BOOT, [row]]))[2] == [
         Outward(1, 2, "acked", ALICE, 3, ((7, 2),), None, 0, 1, 500, None)
+    ]
+
+
+def test_a_turned_event_of_an_older_router_has_no_size_and_no_duration() -> None:
+    row = [2, 1, 2, "refused", ALICE, 3, 4, b"", 9, None]
+    assert decode_events(cbor2.dumps([1, 1, BOOT, [row]]))[2] == [
+        Turned(1, 2, "refused", ALICE, 3, 4, b"", 9, None, 0, 0)
     ]
 
 

@@ -65,10 +65,10 @@ def test_an_outward_event() -> None:
 
 
 def test_a_turned_event() -> None:
-    event = Turned(5, 6, "refused", ALICE, 4, 70, b"\x01" * 64, 2, BOB)
+    event = Turned(5, 6, "refused", ALICE, 4, 70, b"\x01" * 64, 2, BOB, 600, 8)
     assert the_line(event) == {
         **common("refused", count=2), "peer": ALICE.hex(), "link": 4, "ids": "01" * 64, "reason": "reason-70",
-        "signer": BOB.hex(),
+        "signer": BOB.hex(), "bytes": 600, "duration_ns": 8,
     }  # fmt: skip
     counted = Turned(5, 6, "duplicate", None, 4, Reason.DUPLICATE, b"", 900, None)
     assert the_line(counted) == {**common("duplicate", count=900), "link": 4, "reason": "duplicate"}
@@ -182,7 +182,8 @@ def test_the_schema() -> None:
         "kind STRING, source STRING, group STRING, signer STRING, destination STRING, peer STRING, link "
         "BIGINT, first BIGINT, count BIGINT, ids STRING, sizes ARRAY<BIGINT>, ttls ARRAY<BIGINT>, "
         "expiries ARRAY<BIGINT>, recipients ARRAY<STRING>, recipient STRING, ranges ARRAY<ARRAY<BIGINT>>, "
-        "parcel BIGINT, reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, fields MAP<STRING,STRING>, "
+        "parcel BIGINT, reason STRING, attempt BIGINT, depth BIGINT, duration_ns BIGINT, bytes BIGINT, "
+        "fields MAP<STRING,STRING>, "
         "schema STRING, first_seq BIGINT, last_seq BIGINT, segments BIGINT, lines BIGINT, counts "
         "MAP<STRING,BIGINT>, min_t BIGINT, max_t BIGINT, predecessor STRING, sha256 STRING, signature "
         "STRING"

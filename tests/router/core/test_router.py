@@ -10,7 +10,7 @@ from plain_store import Disk
 from router.core.admission import AdmissionLimits
 from router.core.crypto import SigningKey
 from router.core.effects import Close
-from router.core.events import State, Turned
+from router.core.events import State
 from router.core.groups import Subscription
 from router.core.lifetime import expiry_min
 from router.core.limits import Limits
@@ -102,7 +102,7 @@ def test_all_strangers_together_fill_no_more_than_their_share() -> None:
     one.bring(links[2], more)
     one.cycle()
     assert one.settled()[links[2]] == (2, [(2, Reason.NOT_AUTHORISED, "")]), "what a stranger hears"
-    assert [event.reason for event in one.events if isinstance(event, Turned)] == [Reason.QUEUE_FULL_GROUP]
+    assert one.turned() == [("refused", Reason.QUEUE_FULL_GROUP, 1)]
 
     again = OneRouter(strangers=True, limits=limits, locals={ALICE.public}, disk=disk)
     again.router.directory.public = frozenset({ALICE.public})

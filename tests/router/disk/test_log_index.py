@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
-from struct import pack
+from struct import Struct, pack
+from zlib import crc32
 
 from log_samples import KEY, Store, open_log
 
@@ -48,7 +50,7 @@ def test_where_ids_and_parcels_stand() -> None:
     assert columns.lines_of_parcels([3]) == [(900, 950)] and columns.lines_of_parcels([3, 7, 8]) == [
         (100, 900), (900, 950), (950, None),
     ]  # fmt: skip
-    assert list(columns.gaps) == [40, 6] and not columns.has_older
+    assert list(columns.gaps) == [40, 6] and not columns.has_older and list(columns.unnamed) == [1, 2]
 
 
 def test_bytes_that_look_like_an_id_across_two_are_none() -> None:
@@ -88,17 +90,30 @@ def test_what_was_written_is_read_and_fits_only_its_segment(tmp_path: Path) -> N
         assert found is None or found[:4] == grown().columns()[:4]
 
 
+def test_an_index_of_an_older_router_is_read_as_one_whose_messages_are_all_named(tmp_path: Path) -> None:
+    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
+    columns = grown().columns()
+    parts = columns.places.tobytes(), columns.ids, columns.parcels, columns.gaps.tobytes()
+    head = Struct("=8sQ32s?4Q4I").pack(
+        b"logidx 1", 1234, bytes.fromhex(digest), False, *map(len, parts), *map(crc32, parts)
+    )
+    log_index.path_of(segment).write_bytes(head + b"".join(parts))
+    assert log_index.read(segment, 1234, digest) == columns._replace(unnamed=array("Q"))
+
+
 def test_made_from_the_file_it_finds_the_same_lines(tmp_path: Path) -> None:
     segments, sealer = open_log(tmp_path)
     store = Store()
     sealer.add(store.commit(accepted(7, IDS[0], IDS[1]), outward(7, (7, 1))), 0)
     store.last += 3
     sealer.add(store.commit(outward(None, (8, 1)), accepted(9, IDS[2])), 0)
+    sealer.add(store.commit(Turned(5, 6, "refused", PEER, 1, 5, IDS[3] + IDS[4], 9, None)), 0)
     sealer.seal()
     [one] = segments.kept()
     stored, made = log_index.read(one.path, one.size, one.footer.sha256 or ""), log_index.make(one.path, one.footer)
     assert stored is not None and KEY.public.hex() == one.footer.router
-    for field in ("ids", "gaps", "has_older"):
+    for field in ("ids", "gaps", "has_older", "unnamed"):
         assert getattr(stored, field) == getattr(made, field)
+    assert list(stored.unnamed) == [5, 7]
     assert sorted(memoryview(stored.parcels).cast("Q")) == sorted(memoryview(made.parcels).cast("Q")) == [7, OLDER]
     assert spans(made, IDS[2]) == [(0, None)] and len(spans(stored, IDS[2])) == 1

@@ -231,6 +231,16 @@ def test_a_gap_is_a_hole_and_how_far_back_the_log_reaches_is_told(begin: Begin) 
     assert (gone.trace, gone.candidates, gone.pruned_seq) == (None, (), missing - 1)
 
 
+def test_what_was_counted_and_not_named_is_told_of_sealed_and_open_segments(begin: Begin) -> None:
+    scene = begin(3)
+    scene.write(3)
+    assert scene.find(bytes(32)).unnamed == (0, 0, 0)
+    for at, count in ((70, 1), (80, 5), (90, 2)):
+        scene.sealer.add(scene.store.commit(Turned(at, 6, "refused", PEER, 1, 5, bytes([at]) * 32, count, None)), 0)
+        scene.sealer.seal() if at == 80 else None
+    assert scene.find(bytes(32)).unnamed == (5, 80, 90), "of the first the only one is named"
+
+
 def test_the_log_is_behind_its_store(begin: Begin) -> None:
     scene = begin(10)
     scene.write(2)
