@@ -24,6 +24,8 @@ from router.settings.toml_lines import Path as Place
 from router.settings.toml_lines import line_of
 
 FILE_BYTES_MAX = 16 << 20
+DEPTH_MAX = 32
+"""How deep tables and lists may stand in each other: no setting needs more than a few."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -70,13 +72,14 @@ def dotted(path: Place) -> str:
 def text_of(path: Path) -> str:
     """What the file says, "" if there is none; `ConfigError` if it cannot be read."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         raise ConfigError((f"{path} cannot be read: {error.strerror}",)) from None
     if len(data) > FILE_BYTES_MAX:
-        raise ConfigError((f"{path} has {len(data)} bytes; at most {FILE_BYTES_MAX} are read",))
+        raise ConfigError((f"{path} has more than {FILE_BYTES_MAX} bytes, which are the most that are read",))
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -85,9 +88,14 @@ def text_of(path: Path) -> str:
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
-    """The TOML value; `ConfigError` with file and line if it is none."""
+    """The TOML value; `ConfigError` with file and line if it is none, or nested deeper than `DEPTH_MAX`."""
     try:
-        return tomllib.loads(text)
+        value = tomllib.loads(text)
+        if not _is_within(value, DEPTH_MAX):
+            raise RecursionError
+    except RecursionError:
+        said = f"values stand in each other more than {DEPTH_MAX} deep"
+        raise ConfigError((f"{file}: {said}; remove the brackets or dots that are too many",)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
         if found is None:
@@ -96,6 +104,15 @@ def parse(text: str, file: str) -> dict[str, Any]:
             said, place = f"{found[1]}, column {found[3]}", f"{file} line {found[2]}"
             said += _quoted(text.split("\n")[int(found[2]) - 1], int(found[3]) - 1)
         raise ConfigError((f"{place}: {said}",)) from None
+    return value
+
+
+def _is_within(value: dict[str, Any], depth: int) -> bool:
+    level: list[object] = [value]
+    while level and depth:
+        tables = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level, depth = [one for table in tables for one in table], depth - 1
+    return not any(isinstance(one, dict | list) for one in level)
 
 
 def _quoted(line: str, at: int) -> str:

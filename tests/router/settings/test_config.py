@@ -220,6 +220,28 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "cannot be read: Is a directory" in check(tmp_path)[0]
 
 
+DEEP = {
+    "lists": "[node]\nname = " + "[" * 5000 + "]" * 5000,
+    "tables": "[services.x]\na = " + "{a = " * 5000 + "1" + "}" * 5000,
+    "dots": ".".join("a" * 5000) + " = 1",
+    "a header": "[" + ".".join("a" * 5000) + "]",
+    "just too deep": "[services.x]\na = " + "[" * 30 + "]" * 30,
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_what_is_nested_too_deeply_is_a_sentence(tmp_path: Path, text: str) -> None:
+    [problem] = problems(tmp_path, text)
+    assert problem == (
+        "router.toml: values stand in each other more than 32 deep; remove the brackets or dots that are too many"
+    )
+
+
+def test_what_is_nested_as_deeply_as_it_may_be_is_read(tmp_path: Path) -> None:
+    text = "[node]\nservices = ['services.x']\n[services.x]\na = " + "[" * 29 + "]" * 29
+    load(written(tmp_path, text))
+
+
 @settings(max_examples=60)
 @given(st.recursive(st.integers() | st.text(max_size=5) | st.floats() | st.booleans(), st.lists))
 def test_any_value_anywhere_is_a_problem_or_fits(value: object) -> None:
