@@ -130,7 +130,10 @@ def core_limits(config: Config) -> CoreLimits:
         door=DoorLimits.shares(
             log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
         ),
-        index=IndexLimits(limits.seen_index_max, limits.lifetime_s_max),
+        index=IndexLimits(
+            limits.seen_index_max, limits.lifetime_s_max, limits.strangers_lifetime_s_max,
+            limits.strangers_index_percent, limits.apps_index_percent, limits.neighbour_index_percent,
+        ),
         outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
         membership=MembershipLimits(limits.groups_per_client_max, limits.groups_max),
         queues=QueueLimits(

@@ -6,6 +6,7 @@ committed is left. What one message is owed to is a set of indexes, nothing clev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -34,6 +35,7 @@ class Disk:
     owed: dict[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)  # first -> since when
     ids: dict[tuple[int, bytes], int] = field(default_factory=dict)  # (expiry, id) -> arrival
+    holders: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  # the same -> for whom it counts
     due: dict[int, int] = field(default_factory=dict)  # first -> look again at
     groups: dict[tuple[bytes, bytes], Subscription] = field(default_factory=dict)
     routes: dict[bytes, Route] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class PlainStore:
         disk.next_arrival = parcel.first + parcel.count
         for at in range(parcel.count) if parcel.indexed else ():
             disk.ids[parcel.expiries[at], parcel.id(at)] = parcel.first + at
+            disk.holders[parcel.expiries[at], parcel.id(at)] = parcel.holder
         if parcel.stored:
             disk.parcels[parcel.first] = parcel
             disk.due[parcel.first] = min(parcel.deadlines)
@@ -158,7 +161,7 @@ class PlainStore:
         self._swept_at_s = swept
         return bool(self._sealed_seq) or len(disk.parcels) + len(disk.ids) < len(self.disk.parcels) + len(self.disk.ids)
 
-    def _sweep(self, disk: Disk, wall_s: int) -> int:
+    def _sweep(self, disk: Disk, wall_s: int) -> dict[bytes, int]:
         limits = self._limits
         for first in sorted(disk.kept, key=lambda one: (disk.kept[one], one)):
             size = sum(len(disk.parcels[one].blob) for one in disk.kept)
@@ -166,13 +169,13 @@ class PlainStore:
                 break
             del disk.kept[first], disk.parcels[first]
         if wall_s <= self._swept_at_s:
-            return 0
+            return {}
         self._swept_at_s = wall_s
         dead_before = (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60
         dead = [one for one in disk.ids if one[0] < dead_before]
         for one in dead:
             del disk.ids[one]
-        return len(dead)
+        return dict(Counter(disk.holders.pop(one) for one in dead))
 
     def _put_log(self, disk: Disk, changes: Changes) -> bytes:
         for seq in [one for one in disk.log if one <= self._sealed_seq]:
@@ -193,6 +196,7 @@ class PlainStore:
         held = [parcel for first, parcel in disk.parcels.items() if disk.is_owed(first)]
         return Recovered(
             epoch=disk.epoch, next_arrival=disk.next_arrival, index_entries=len(disk.ids),
+            index_shares={holder: ids for holder, ids in Counter(disk.holders.values()).items() if holder},
             held_messages=sum(one.count for one in held),
             held_bytes=sum(len(one.blob) for one in held), subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),

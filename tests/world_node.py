@@ -363,7 +363,8 @@ class Node:
         found = self.store.recover(self.address)
         queues = self.router.queues
         assert (queues.node.messages, queues.node.bytes) == (found.held_messages, found.held_bytes), self.name
-        assert self.router.index.entries == found.index_entries, self.name
+        index = self.router.index
+        assert (index.entries, index.shares) == (found.index_entries, found.index_shares), self.name
         assert self.router._acceptance.next_arrival >= found.next_arrival, self.name
         owed: dict[bytes, tuple[int, int]] = {}
         shares: dict[tuple[bytes, bytes], int] = {}

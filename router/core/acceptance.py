@@ -17,7 +17,7 @@ from .door_log import DoorLog
 from .effects import Desk, Now, Settle
 from .examination import is_source_routed, may_be_overtaken
 from .index import Index
-from .intake import Row
+from .intake import Refusal, Row
 from .job import Batch, Job
 from .lifetime import expiry_s
 from .links import Link, Links
@@ -100,8 +100,8 @@ class Acceptance:
         for batch in batches:
             self._decide_copies(batch, on_disk)
             self._log_turned(batch, now)
-            if batch.link.standing is Standing.STRANGER:  # strangers hear nothing else; the log has the truth
-                batch.refusals = [(k, Reason.NOT_AUTHORISED, "") for k, _, _ in batch.refusals]
+            if batch.link.standing is Standing.STRANGER:
+                batch.refusals = [_for_a_stranger(*refusal) for refusal in batch.refusals]
             batch.refusals.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
             self._desk.effects.append(Settle(batch.link.id, last, batch.refusals, size))
@@ -189,7 +189,7 @@ class Acceptance:
 
     def _pass_on(self, batch: Batch, run: Run, plan: tuple[bytes, ...], now: Now) -> None:
         """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
-        if (full := self._node_is_full()) is not None:
+        if (full := self._unable(batch.link)) is not None:
             self._refuse(batch, run.first, full)
             return
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
@@ -225,8 +225,9 @@ class Acceptance:
         """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
         size = row.end - row.frame_at
         messages, most, reason = self._queues.node_room()
-        if (unable := self._node_is_full()) is not None:
+        if (unable := self._unable(link)) is not None:
             return Room((), 0, 0, ()), unable
+        messages = min(messages, self._index.room(link.holder))
         if messages < 1 or most < size:
             return Room((), 0, 0, ()), reason
         able, full = [], []
@@ -242,10 +243,10 @@ class Acceptance:
             messages, most = min(messages, its_messages), min(most, its_bytes)
         return Room(tuple(able), messages, most, tuple(full)), None if able else full[0][1]
 
-    def _node_is_full(self) -> Reason | None:
+    def _unable(self, link: Link) -> Reason | None:
         if self.disk_full:
             return Reason.DISK_FULL
-        return Reason.INDEX_FULL if self._index.is_full else None
+        return Reason.INDEX_FULL if self._index.room(link.holder) < 1 else None
 
     def _parcel(self, link: Link, run: Run, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
         parcel = run.parcel(
@@ -262,7 +263,8 @@ class Acceptance:
         accept = self._seen.accept
         for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
             accept(parcel.ids[at : at + 32])
-        self._index.entries += parcel.count if parcel.indexed else 0
+        if parcel.indexed:
+            self._index.add(parcel.holder, parcel.count)
         if not parcel.stored:
             desk.changes.parcels.append(parcel)
         sizes = array(U32, [stop - start for start, stop in zip([0, *parcel.ends], parcel.ends, strict=False)])
@@ -320,3 +322,10 @@ class Acceptance:
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
     """Whether the link answers for this row: not for what a good message of somebody else carries through it."""
     return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
+
+
+def _for_a_stranger(k: int, reason: Reason, text: str) -> Refusal:
+    """What a stranger hears, which tells nothing of whom there is; the log has the truth."""
+    if reason is Reason.EXPIRY_TOO_FAR:
+        return k, reason, text  # the same for everything, whoever it is for
+    return k, Reason.RATE_LIMITED if reason.later else Reason.NOT_AUTHORISED, ""

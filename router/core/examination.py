@@ -39,13 +39,13 @@ class Examination:
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
         """Refuse what needs no cryptography to refuse, and set known messages apart."""
         job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
-        wall_s = now.wall_s
-        earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s())
+        wall_s, holder = now.wall_s, link.holder
+        earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
         seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
         number = link.id
         for row in arrived.rows:
             k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
-            if not earliest <= expiry <= latest and (refusal := self._index.out_of_time(expiry, wall_s)):
+            if not earliest <= expiry <= latest and (refusal := self._index.out_of_time(holder, expiry, wall_s)):
                 self._turn_away(job, row, (k, *refusal))
                 continue
             which = (kind, signer, destination, via, number)
@@ -95,7 +95,7 @@ class Examination:
             return
         if row is None:
             return
-        verdict = self._index.out_of_time(row.expiry_min, now.wall_s)
+        verdict = self._index.out_of_time(job.link.holder, row.expiry_min, now.wall_s)
         plan = self._plans.of((row.kind, row.signer, None, None, job.link.id), job.link, now.wall_s)
         if verdict is None and isinstance(plan, Reason):
             verdict = plan, ""

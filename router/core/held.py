@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .reasons import Reason
 
-OF_THE_NODE = frozenset((Reason.QUEUE_FULL_NODE, Reason.INDEX_FULL, Reason.DISK_FULL, Reason.SHUTDOWN))
+OF_THE_NODE = frozenset((Reason.QUEUE_FULL_NODE, Reason.DISK_FULL, Reason.SHUTDOWN))
 
 Stream = tuple[bytes, bytes | None]
 """A signer, and of unicasts the destination."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .custody import Outgoing
+from .index import APPS, HOLDER_BYTES
 from .parcel import Parcel
 from .reasons import Reason
 from .rights import STRANGERS, Directory, Standing
@@ -66,6 +67,11 @@ class Link:
     def charged(self) -> bytes:
         """The neighbour whose share of queues its messages take: strangers have one for all of them."""
         return STRANGERS if self.standing is Standing.STRANGER else self.key
+
+    @property
+    def holder(self) -> bytes:
+        """For whom the ids of its messages count in the duplicate index."""
+        return APPS if self.standing is Standing.LOCAL else self.charged[:HOLDER_BYTES]
 
     def admit(self, standing: Standing, directory: Directory) -> None:
         """What the configuration makes of the link: when it comes up, and again when the neighbours are new."""

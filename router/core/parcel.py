@@ -13,6 +13,7 @@ from itertools import accumulate
 
 from .codec import head
 from .crypto import ID_BYTES, digest
+from .index import APPS, HOLDER_BYTES
 from .lifetime import expiry_s
 from .reasons import Reason
 
@@ -58,6 +59,11 @@ class Parcel:
     def stream(self) -> tuple[bytes, bytes | None]:
         """Within which order matters: the signer, and of unicasts the destination."""
         return self.signer, self.destination
+
+    @property
+    def holder(self) -> bytes:
+        """For whom its ids count in the duplicate index."""
+        return APPS if self.via is None else self.neighbour[:HOLDER_BYTES]
 
     def id(self, index: int) -> bytes:
         return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]

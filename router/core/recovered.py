@@ -28,6 +28,7 @@ class Recovered:
     epoch: bytes = bytes(8)
     next_arrival: int = 1
     index_entries: int = 0
+    index_shares: dict[bytes, int] = field(default_factory=dict)
     held_messages: int = 0
     held_bytes: int = 0
     subscriptions: list[Subscription] = field(default_factory=list)

@@ -6,7 +6,7 @@ state is here or in the parts made here, and nothing else touches it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from . import events as ev
 from . import link as words
@@ -72,7 +72,7 @@ class Router:
         )
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
-        self.index = Index(limits.index)
+        self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
         self._examination = Examination(plans, self.seen, self.index)
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
@@ -86,7 +86,6 @@ class Router:
 
     def _recover(self, recovered: Recovered, now: Now) -> None:
         self._acceptance.next_arrival = recovered.next_arrival
-        self.index.entries = recovered.index_entries
         self.queues.node.add(recovered.held_messages, recovered.held_bytes)
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
@@ -322,9 +321,10 @@ class Router:
         """The store let go of parcels that nobody is owed any more."""
         self.queues.node.add(-messages, -size)
 
-    def forgot(self, entries: int) -> None:
-        """The store swept so many ids out of the duplicate index."""
-        self.index.entries -= entries
+    def forgot(self, entries: Mapping[bytes, int]) -> None:
+        """The store swept so many ids of each holder out of the duplicate index."""
+        for holder, count in entries.items():
+            self.index.add(holder, -count)
 
     def tick(self, now: Now) -> None:
         """About once a second: back-offs, joins to repeat, routes that have aged, strangers that are silent."""

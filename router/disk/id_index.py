@@ -7,15 +7,20 @@ Ids are random, and to put each at its place would rewrite a page of the tree fo
 appended to the database `late`, and known from memory, by their first byte. When there are more than `LATE_MAX` the
 first bytes take turns like the floors of a lift: what has gathered under one goes to its place in one sorted sweep
 over neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
+
+Beside the arrival number stands for whom an id counts (`core/index.py`), and the database `shares` has the sum of each
+such holder. The apps' share is what the sums leave; so is what an earlier version wrote, which named no holder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import count, islice
 from typing import Any, NamedTuple
 
 from router.core.crypto import ID_BYTES
+from router.core.index import APPS
 from router.core.lifetime import EPOCH_S
 from router.core.parcel import Parcel
 from router.core.seen import KEEP_AFTER_EXPIRY_S
@@ -29,8 +34,8 @@ FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, where t
 
 
 class _Staged(NamedTuple):
-    """What the transaction under way changes in memory, once it is committed: ids and arrivals added, floors brought to
-    their place, dead ids dropped."""
+    """What the transaction under way changes in memory, once it is committed: ids added, each with its arrival number
+    and holder, floors brought to their place, dead ids dropped."""
 
     added: list[tuple[bytes, bytes]]
     merged: range
@@ -38,11 +43,12 @@ class _Staged(NamedTuple):
 
 
 class IdIndex:
-    """Works inside the store's transactions on its databases `ids` and `late`."""
+    """Works inside the store's transactions on its databases `ids`, `late` and `shares`."""
 
-    def __init__(self, database: Any, late: Any) -> None:
+    def __init__(self, database: Any, late: Any, shares: Any) -> None:
         self._db = database
         self._late_db = late
+        self._shares_db = shares
         self._late: list[dict[bytes, bytes]] = [{} for _ in range(FLOORS)]
         self._late_count = 0
         self._floor = 0  # floors ever visited; the next one is this modulo FLOORS
@@ -53,32 +59,49 @@ class IdIndex:
         self._swept_at_s = 0
         self._swept_late = b""  # all late ids that expired in earlier minutes are gone
 
-    def load(self, txn: Any, next_arrival: int) -> int:
-        """At the start: take the late ids into memory; returns how many ids there are in all."""
+    def load(self, txn: Any, next_arrival: int) -> tuple[int, dict[bytes, int]]:
+        """At the start: take the late ids into memory; returns how many ids there are in all, and of each holder but
+        the apps."""
         get = txn.get
         self._late, self._late_count = [{} for _ in range(FLOORS)], 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
         for first, row in txn.cursor(self._late_db):
-            arrival = NUMBER.unpack(first)[0]
-            for at in range(0, len(row), KEY_BYTES):
+            arrival, stop = NUMBER.unpack(first)[0], _ids_stop(row)
+            for at in range(0, stop, KEY_BYTES):
                 key = bytes(row[at : at + KEY_BYTES])
                 if key != ERASED and get(key, db=self._db) is None:
-                    self._late[key[4]][key] = NUMBER.pack(arrival + at // KEY_BYTES)
+                    self._late[key[4]][key] = NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:])
                     self._late_count += 1
         self._round_began = next_arrival
-        return int(txn.stat(self._db)["entries"]) + self._late_count
+        shares = {bytes(holder): NUMBER.unpack(sum_)[0] for holder, sum_ in txn.cursor(self._shares_db)}
+        return int(txn.stat(self._db)["entries"]) + self._late_count, shares
 
     def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
         """Part of a transaction: holds when that is `committed`, or is forgotten by `abort`."""
         self._take_in()
         added: list[tuple[bytes, bytes]] = []
+        holders: Counter[bytes] = Counter()
         for parcel in parcels:
             if parcel.indexed:
-                keys = _keys(parcel)
-                txn.put(NUMBER.pack(parcel.first), b"".join(keys), db=self._late_db, append=True)
-                added += zip(keys, map(NUMBER.pack, count(parcel.first)), strict=False)
+                keys, holder = _keys(parcel), parcel.holder
+                txn.put(NUMBER.pack(parcel.first), b"".join((*keys, holder)), db=self._late_db, append=True)
+                arrivals = map(NUMBER.pack, count(parcel.first))
+                added += zip(keys, (one + holder for one in arrivals) if holder else arrivals, strict=False)
+                holders[holder] += len(keys)
+        self._share(txn, holders, 1)
         self._staged = _Staged(added, self._merge(txn), [])
         self._forget_late(txn, max(FORGET_MIN, len(added)))
+
+    def _share(self, txn: Any, holders: Mapping[bytes, int], sign: int) -> None:
+        """Add to the sums of the holders, or take away from them."""
+        for holder, ids in holders.items():
+            if holder != APPS:
+                before = txn.get(holder, db=self._shares_db)
+                sum_ = (NUMBER.unpack(before)[0] if before else 0) + sign * ids
+                if sum_ > 0:
+                    txn.put(holder, NUMBER.pack(sum_), db=self._shares_db)
+                else:
+                    txn.delete(holder, db=self._shares_db)
 
     def committed(self) -> None:
         """The transaction of the last `put` holds. For the thread that commits: it leaves the work to the loop."""
@@ -103,7 +126,7 @@ class IdIndex:
         self._late_count += len(staged.added) - len(staged.dropped)
         if staged.merged.stop // FLOORS > self._floor // FLOORS and staged.added:
             self._in_place = self._round_began
-            self._round_began = NUMBER.unpack(staged.added[0][1])[0]
+            self._round_began = NUMBER.unpack_from(staged.added[0][1])[0]
         self._floor = staged.merged.stop
 
     def _merge(self, txn: Any) -> range:
@@ -133,20 +156,23 @@ class IdIndex:
         found.update(key[4:] for key, _ in txn.cursor(self._db).getmulti(keys))
         return found
 
-    def sweep(self, txn: Any, wall_s: int, rows_max: int) -> int:
-        """Delete at most so many dead ids, once a second at the most while there are none; returns how many."""
+    def sweep(self, txn: Any, wall_s: int, rows_max: int) -> dict[bytes, int]:
+        """Delete at most so many dead ids, once a second at the most while there are none; returns how many of each
+        holder."""
         if wall_s <= self._swept_at_s:
-            return 0
+            return {}
         dead = _dead(wall_s)
-        arrivals = self._sweep_late(dead, rows_max)
+        swept = self._sweep_late(dead, rows_max)
         cursor = txn.cursor(self._db)
-        while len(arrivals) < rows_max and cursor.first() and cursor.key()[:4] < dead:
-            arrivals.append(bytes(cursor.value()))
+        while len(swept) < rows_max and cursor.first() and cursor.key()[:4] < dead:
+            swept.append(bytes(cursor.value()))
             cursor.delete()
-        self._erase(txn, arrivals)
-        if len(arrivals) < rows_max:
+        self._erase(txn, (one[: NUMBER.size] for one in swept))
+        if len(swept) < rows_max:
             self._swept_at_s = wall_s
-        return len(arrivals)
+        holders = Counter(one[NUMBER.size :] for one in swept)
+        self._share(txn, holders, -1)
+        return dict(holders)
 
     def has_dead(self, txn: Any, wall_s: int) -> bool:
         """Whether `sweep` would find some."""
@@ -161,7 +187,7 @@ class IdIndex:
 
     def _sweep_late(self, dead: bytes, rows_max: int) -> list[bytes]:
         """Drop of the late ids those of earlier minutes than `dead`, but for those just brought to their place; returns
-        their arrival numbers."""
+        what stood under them."""
         if dead == self._swept_late or self._staged is None:
             return []
         merged = {floor % FLOORS for floor in self._staged.merged}
@@ -170,7 +196,7 @@ class IdIndex:
         self._staged.dropped.extend(key for key, _ in gone)
         if len(gone) < rows_max:
             self._swept_late = dead
-        return [arrival for _, arrival in gone]
+        return [value for _, value in gone]
 
     def _erase(self, txn: Any, arrivals: Iterable[bytes]) -> None:
         """What is swept must not come back with a row of `late` that still names it at the next start."""
@@ -184,9 +210,10 @@ class IdIndex:
                 continue
             first, row = bytes(cursor.key()), bytearray(cursor.value())
             at = (number - NUMBER.unpack(first)[0]) * KEY_BYTES
-            if at < len(row):
+            stop = _ids_stop(row)
+            if at < stop:
                 row[at : at + KEY_BYTES] = ERASED
-                if any(row):
+                if any(row[:stop]):
                     txn.put(first, bytes(row), db=self._late_db)
                 else:
                     txn.delete(first, db=self._late_db)
@@ -196,16 +223,16 @@ class IdIndex:
         self._take_in()
         floors = self._late[prefix[0] : prefix[0] + 1] if prefix else self._late
         for floor in floors:
-            for key, arrival in floor.items():
+            for key, value in floor.items():
                 if key.startswith(prefix, 4):
-                    yield key[4:], NUMBER.unpack(arrival)[0]
+                    yield key[4:], NUMBER.unpack_from(value)[0]
         cursor = txn.cursor(self._db)
         found = cursor.first()
         while found:
             minute = cursor.key()[:4]
             found = cursor.set_range(minute + prefix)
             while found and cursor.key().startswith(minute + prefix):
-                yield cursor.key()[4:], NUMBER.unpack(cursor.value())[0]
+                yield cursor.key()[4:], NUMBER.unpack_from(cursor.value())[0]
                 found = cursor.next()
             following = WORD.unpack(minute)[0] + 1
             found = following < 1 << 32 and cursor.set_range(WORD.pack(following))
@@ -214,6 +241,11 @@ class IdIndex:
 def _dead(wall_s: int) -> bytes:
     """The first minute whose ids are still kept."""
     return WORD.pack(max(0, (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60))
+
+
+def _ids_stop(row: Sized) -> int:
+    """Where the ids of a row of `late` end: behind them stands the holder, if it is not the apps."""
+    return len(row) - len(row) % KEY_BYTES
 
 
 def _keys(parcel: Parcel) -> list[bytes]:

@@ -12,8 +12,9 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
     pending  first                          -> how many recipients still are, when there was more than one
     kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
-    ids      expiry minute(4) id(32)        -> arrival number(8): the duplicate index
-    late     first                          -> expiry minute(4) id(32) of each message, until they are in `ids`
+    ids      expiry minute(4) id(32)        -> arrival number(8) [holder(8)]: the duplicate index
+    late     first                          -> expiry minute(4) id(32) of each message [holder(8)], until it is in `ids`
+    shares   holder(8)                      -> how many ids count for it(8)
     due      unix second(4) first           -> look at this parcel for what has passed its deadline
     groups   group(32) subscriber(32)       -> flags
     routes   destination(32)                -> CBOR [neighbour, until]
@@ -52,7 +53,7 @@ from router.disk.store_terms import Applied, Beginning, MapFull, StoreLimits
 
 LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
 _NAMES = (
-    "parcels", "frames", "queues", "pending", "kept", "ids", "late", "due", *tables.NAMES, "log", "meta",
+    "parcels", "frames", "queues", "pending", "kept", "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
 )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ class Store:
         self._sealed_seq = 0
         self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
-        self._ids = IdIndex(self._db["ids"], self._db["late"])
+        self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
         self.records = Records(path, self._env, self._db, self._ids, self._parcels)
 
     def close(self) -> None:
@@ -97,15 +98,16 @@ class Store:
             if meta is not None:
                 epoch = epoch_of(self.path, cbor2.loads(meta), router_key)
                 self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
+            arrival, _, messages, size = self._state
+            entries, shares = self._ids.load(txn, arrival)
             recovered = Recovered(
-                epoch=epoch, next_arrival=self._state[0], held_messages=self._state[2], held_bytes=self._state[3],
-                index_entries=self._ids.load(txn, self._state[0]),
+                epoch, arrival, index_entries=entries, index_shares=shares, held_messages=messages, held_bytes=size,
                 backlog=backlog(txn.cursor(self._db["queues"])), **tables.read(txn, self._db)._asdict(),
             )  # fmt: skip
             self._kept.load(txn)
-        if meta is None:
+        if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
             with self._env.begin(write=True) as txn:
-                txn.put(b"store", cbor2.dumps([VERSION, router_key, epoch]), db=self._db["meta"])
+                txn.put(b"store", ours, db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
 

@@ -16,7 +16,7 @@ import cbor2
 import lmdb
 
 from router.core.text import key_text
-from router.disk.store_rows import VERSION
+from router.disk.store_rows import READABLE, VERSION
 from router.disk.store_terms import StoreError, StoreLimits
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
@@ -80,7 +80,7 @@ def _was_cut_short(path: Path, error: Exception) -> bool:
 def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
     """What a store of our format and this router says of itself: its epoch."""
     version, owner, *rest = meta
-    if version != VERSION:
+    if version not in READABLE:
         raise StoreError(
             f"the store in {path} has format {version}, this program reads format {VERSION}: run the "
             f"version that wrote it, or {START_AFRESH}"

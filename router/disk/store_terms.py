@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,9 +38,10 @@ class Beginning(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten."""
+    """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten of each
+    holder."""
 
     released_messages: int
     released_bytes: int
-    forgotten: int
+    forgotten: Mapping[bytes, int]
     log_value: bytes

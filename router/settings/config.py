@@ -88,9 +88,17 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A message whose expiry lies further ahead is refused, expiry-too-far.")] = 7 * DAY_S
     ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = 7 * DAY_S
+    strangers_lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
+        "The same for what strangers bring.")] = 2 * DAY_S
     seen_index_max: Annotated[int, span(1000, 10**10,
-        "Ids known on disk, kept past their expiry; full refuses index-full, half full shortens lifetimes.",
-        )] = 10_000_000
+        "Ids known on disk, kept past their expiry. From half of its share on, a bringer gets shorter lifetimes, and a "
+        "longer one is refused index-full.")] = 10_000_000
+    strangers_index_percent: Annotated[int, span(0, 40,
+        "Share of these ids that all strangers together may fill.")] = 5
+    apps_index_percent: Annotated[int, span(1, 50,
+        "Share of these ids that no client or peer may fill: it is kept for apps of this node.")] = 20
+    neighbour_index_percent: Annotated[int, span(1, 100,
+        "Share of the rest that one client or peer may fill; of several, each as much of what is still free.")] = 50
     seen_recent_max: Annotated[int, span(0, 10**9,
         "Of these the newest are in memory too; beyond it the disk is asked.")] = 200_000
     route_hold_s: Annotated[int, span(0, DAY_S,

@@ -14,12 +14,13 @@ from router.core.message import Multicast, open_message, seal_multicast, seal_un
 from router.core.reasons import Reason
 
 
-def test_a_later_refusal_holds_back_only_its_own_stream() -> None:
+@pytest.mark.parametrize("reason", [Reason.QUEUE_FULL_GROUP, Reason.INDEX_FULL])
+def test_a_later_refusal_holds_back_only_its_own_stream(reason: Reason) -> None:
     one, alice, bob = two_groups()
     publish(one, alice, news(1), other_news(1), news(2))
     one.handed(bob)
-    one.router.refused(bob, 3, Reason.QUEUE_FULL_GROUP, "")
-    one.router.refused(bob, 5, Reason.QUEUE_FULL_GROUP, "")
+    one.router.refused(bob, 3, reason, "")
+    one.router.refused(bob, 5, reason, "")
     settle(one, bob, 5)
     publish(one, alice, news(3), other_news(2), news(4), other_news(3))
     assert one.handed(bob) == [other_news(2), other_news(3)], "the other group flows"

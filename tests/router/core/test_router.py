@@ -101,7 +101,7 @@ def test_all_strangers_together_fill_no_more_than_their_share() -> None:
     more = seal_unicast(BOB, ALICE.public, b"more", ttl_s=300, expiry_min=EXPIRY)
     one.bring(links[2], more)
     one.cycle()
-    assert one.settled()[links[2]] == (2, [(2, Reason.NOT_AUTHORISED, "")]), "what a stranger hears"
+    assert one.settled()[links[2]] == (2, [(2, Reason.RATE_LIMITED, "")]), "it may come again"
     assert one.turned() == [("refused", Reason.QUEUE_FULL_GROUP, 1)]
 
     again = OneRouter(strangers=True, limits=limits, locals={ALICE.public}, disk=disk)

@@ -32,10 +32,11 @@ CBOR = {
 BYTES = {
     "queues": "queue-row", "pending": "pending", "kept": "kept", "ids": "id-row", "late": "late-row", "due": "due",
     "groups": "subscription", "locals": "local", "away": "away", "clears": "clear",
+    "shares": "share",
 }  # fmt: skip
 KEY_BYTES = {
     "parcels": 8, "frames": 8, "queues": 40, "pending": 8, "kept": 12, "ids": 36, "late": 8, "due": 12, "groups": 64,
-    "routes": 32, "locals": 32, "away": 32, "clears": 64, "missed": 65, "log": 8,
+    "routes": 32, "locals": 32, "away": 32, "clears": 64, "missed": 65, "log": 8, "shares": 8,
 }  # fmt: skip
 
 
