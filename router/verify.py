@@ -1,7 +1,8 @@
-"""Signatures off the loop: verifier processes, one per spare core, fed with whole reads; order is kept.
+"""Signatures off the loop: verifier processes, one per spare core, fed with whole reads in a fair order.
 
-Jobs leave in the order in which they came, whatever verifier had them. With one or two messages and nobody waiting, or
-without verifiers, the check runs right here.
+Each neighbour has a lane of its own, all strangers have a narrow one together. Jobs leave in the order of their lane,
+whatever verifier had them; lanes do not wait for each other. With one or two messages and nobody waiting, or without
+verifiers, the check runs right here; but what strangers bring waits for a verifier where there are any.
 """
 
 from __future__ import annotations
@@ -17,25 +18,31 @@ import trio
 
 from router import verifier
 from router.core.job import Job
+from router.core.lanes import Lane, Lanes
+from router.core.rights import STRANGERS
 from router.program import program
 
 log = logging.getLogger(__name__)
 
 INLINE_MESSAGES_MAX = 2
 OUTSTANDING_MAX = 4  # requests written to one verifier and not answered
+SIGNATURE_COST_BYTES = 16 << 10  # checking one takes as long as hashing so many bytes
+SHARE_BYTES = 1 << 20  # what a lane may have verified in one round, in that measure
 
 
 class _Task:
     """A job, cut to what a verifier needs."""
 
-    __slots__ = ("base", "done", "frames", "job")
+    __slots__ = ("base", "cost", "done", "frames", "job")
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.done = not job.fresh
+        self.cost = 0
         if job.fresh:
             self.base = job.fresh[0].frame_at
             self.frames = job.arrived.data[self.base : max(row.end for row in job.fresh[-2:])]
+            self.cost = len(self.frames) + len(job.fresh) * SIGNATURE_COST_BYTES
 
     def check_here(self) -> None:
         self.finish(verifier.verdicts(self.frames, self.job.positions, self.base))
@@ -47,24 +54,26 @@ class _Task:
         self.done = True
 
 
+Taken = tuple[Lane[_Task], _Task]
+
+
 class Verifiers:
-    """`release(jobs)` is called with verified jobs, in order. `count` 0 checks everything inline."""
+    """`release(jobs)` is called with verified jobs, those of one link in order. `count` 0 checks everything inline."""
 
     def __init__(self, count: int, release: Callable[[list[Job]], None]) -> None:
         self.count = count
         self._release = release
-        self._order: deque[_Task] = deque()
-        self._waiting: deque[_Task] = deque()
+        self._lanes: Lanes[_Task] = Lanes(SHARE_BYTES)
         self._work = trio.Event()
         self.pids: list[int] = []
 
     def __repr__(self) -> str:
-        return f"<{self.count} verifiers, {len(self._order)} jobs under way>"
+        return f"<{self.count} verifiers, {len(self._lanes)} jobs under way>"
 
     @property
     def is_busy(self) -> bool:
         """Whether messages will be released before long."""
-        return bool(self._order)
+        return bool(self._lanes)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
@@ -74,23 +83,27 @@ class Verifiers:
             await trio.sleep_forever()
 
     def submit(self, job: Job) -> None:
-        task = _Task(job)
-        self._order.append(task)
-        if not task.done:
-            alone = len(self._order) == 1 and len(job.fresh) <= INLINE_MESSAGES_MAX
-            if self.count == 0 or not self.pids or alone:
-                task.check_here()
-            else:
-                self._waiting.append(task)
-                self._work.set()
-        self._let_go()
+        task, of_strangers = _Task(job), job.link.lane == STRANGERS
+        alone = not self._lanes and len(job.fresh) <= INLINE_MESSAGES_MAX
+        if not task.done and (self.count == 0 or (not of_strangers and (alone or not self.pids))):
+            task.check_here()
+        self._lanes.add(job.link.lane, task, is_narrow=of_strangers)
+        if task.done:
+            self._let_go(job.link.lane)
+        else:
+            self._work.set()
 
-    def _let_go(self) -> None:
-        done = []
-        while self._order and self._order[0].done:
-            done.append(self._order.popleft().job)
-        if done:
-            self._release(done)
+    def _finished(self, taken: list[Taken]) -> None:
+        """What verifiers had is done: whatever is next in these lanes may go."""
+        for lane, _ in taken:
+            if self._lanes.finish(lane):
+                self._work.set()
+        for bringer in dict.fromkeys(task.job.link.lane for _, task in taken):
+            self._let_go(bringer)
+
+    def _let_go(self, bringer: bytes) -> None:
+        if done := self._lanes.release(bringer):
+            self._release([task.job for task in done])
 
     async def _keep_one(self) -> None:
         """One verifier process; should it die, what it had is checked here and another takes its place."""
@@ -102,7 +115,7 @@ class Verifiers:
             with theirs:
                 process = subprocess.Popen(program("router.verifier"), stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             self.pids.append(process.pid)
-            outstanding: deque[_Task] = deque()
+            outstanding: deque[Taken] = deque()
             try:
                 async with trio.open_nursery() as nursery:
                     stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
@@ -118,30 +131,32 @@ class Verifiers:
                 process.kill()
                 process.wait()
             log.warning("verifier process %d ended; its work is done here and another one starts", process.pid)
-            for task in outstanding:
+            for _, task in outstanding:
                 task.check_here()
-            self._let_go()
+            self._finished(list(outstanding))
             await trio.sleep(0.2)
 
-    async def _write(self, stream: trio.SocketStream, outstanding: deque[_Task], room: trio.Semaphore) -> None:
+    async def _write(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
         while True:
             await room.acquire()
-            while not self._waiting:
+            while (taken := self._lanes.take()) is None:
                 if self._work.is_set():  # all idle writers wait for the same event
                     self._work = trio.Event()
                 await self._work.wait()
-            task = self._waiting.popleft()
-            outstanding.append(task)
+            outstanding.append(taken)
+            task = taken[1]
             await stream.send_all(b"".join(verifier.request(task.frames, task.job.positions, task.base)))
 
-    async def _read(self, stream: trio.SocketStream, outstanding: deque[_Task], room: trio.Semaphore) -> None:
+    async def _read(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
         answer = b""
         while data := await stream.receive_some(1 << 16):
             answer += data
-            while outstanding and len(answer) >= len(outstanding[0].job.fresh):
-                task = outstanding.popleft()
+            finished: list[Taken] = []
+            while outstanding and len(answer) >= len(outstanding[0][1].job.fresh):
+                finished.append(outstanding.popleft())
+                task = finished[-1][1]
                 count = len(task.job.fresh)
                 task.finish(answer[:count])
                 answer = answer[count:]
                 room.release()
-            self._let_go()
+            self._finished(finished)

@@ -7,6 +7,7 @@ left to judge; only then is an id remembered. What is accepted leaves as parcels
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -80,14 +81,16 @@ class Acceptance:
         self._for_us = for_us
         self._uplinks = uplinks
         self._sources: dict[bytes, Allowance] = {}
+        self._waiting: dict[Link, deque[Batch]] = {}  # what is decided but for copies of what is not
         self.next_arrival = 1
         self.disk_full = False
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
         """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
 
-        Copies are judged last: the first copy may have come over any of the links. Returned are the links that have
-        now brought more false signatures than they may.
+        Copies are judged last: the first copy may have come over any of the links. Where it has still to be decided,
+        they are settled after it, and so is what the link brought since. Returned are the links that have now brought
+        more false signatures than they may.
         """
         self._plans.current()
         by_link: dict[Link, list[Job]] = {}
@@ -98,14 +101,25 @@ class Acceptance:
         for batch in batches:
             self._decide_fresh(batch, on_disk, now)
         for batch in batches:
-            self._decide_copies(batch, on_disk)
+            self._decide_carried(batch, on_disk)
+            self._waiting.setdefault(batch.link, deque()).append(batch)
+        for link in list(self._waiting):
+            self._settle_what_is_closed(link, now)
+        return [one.link for one in batches if one.forged and not one.link.forgeries.take(one.forged, now.mono_s)]
+
+    def _settle_what_is_closed(self, link: Link, now: Now) -> None:
+        waiting = self._waiting[link]
+        while waiting and not any(self._seen.is_open(row.id) for job in waiting[0].jobs for row in job.copies):
+            batch = waiting.popleft()
+            self._decide_copies(batch)
             self._log_turned(batch, now)
             if batch.link.standing is Standing.STRANGER:
                 batch.refusals = [_for_a_stranger(*refusal) for refusal in batch.refusals]
             batch.refusals.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
             self._desk.effects.append(Settle(batch.link.id, last, batch.refusals, size))
-        return [one.link for one in batches if one.forged and not one.link.forgeries.take(one.forged, now.mono_s)]
+        if not waiting:
+            del self._waiting[link]
 
     def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
         run = Run()
@@ -133,8 +147,8 @@ class Acceptance:
                     run.add(job.arrived.data, row)
         self._accept(batch, run, now)
 
-    def _decide_copies(self, batch: Batch, on_disk: Collection[bytes]) -> None:
-        """And what is carried, of which the carrier may have been refused: one refusal for each k."""
+    def _decide_copies(self, batch: Batch) -> None:
+        """Of which some may be carried, and the carrier refused: one refusal for each k."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
             for row in job.copies:
@@ -143,6 +157,11 @@ class Acceptance:
                     batch.known.append(row)
                 elif row.k not in refused:
                     batch.refusals.append((row.k, *verdict))
+
+    def _decide_carried(self, batch: Batch, on_disk: Collection[bytes]) -> None:
+        """What is carried goes with its carrier, if that was refused."""
+        refused = {k for k, *_ in batch.refusals}
+        for job in batch.jobs:
             for row, refusal in job.carried:
                 if row.id in on_disk and may_be_overtaken(batch.link, row, refusal):
                     batch.known.append(row)

@@ -38,7 +38,8 @@ class Link:
     owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right.
 
     `place`: the prefix of its address, if it has one. `active_s`: when a message of it was last accepted, or one was
-    taken by it. `allowance` meters its messages, `forgeries` those with a false signature.
+    taken by it. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: among whose messages
+    its own wait for verification; it stays, whatever the standing becomes, for their order must.
     """
 
     id: int
@@ -52,6 +53,7 @@ class Link:
     outcomes: bool = False
     uplink: bool = False
     dialled: bool = False
+    lane: bytes = field(init=False)
     place: str = ""
     since_s: float = 0.0
     active_s: float = 0.0
@@ -62,6 +64,9 @@ class Link:
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
+
+    def __post_init__(self) -> None:
+        self.lane = self.charged
 
     @property
     def charged(self) -> bytes:

@@ -50,8 +50,12 @@ class Seen:
             self._in_flight[message] = waiting
             self._verdicts[message] = reason, text
 
+    def is_open(self, message: bytes) -> bool:
+        """Whether the first copy has still to be decided."""
+        return message in self._in_flight and message not in self._verdicts
+
     def resolve(self, message: bytes) -> tuple[Reason, str] | None:
-        """The verdict for a copy that waited: None if the first copy was accepted."""
+        """The verdict for a copy that waited until it was open no more: None if the first was accepted."""
         verdict = self._verdicts.get(message)
         if verdict is None:
             return None

@@ -1,0 +1,115 @@
+"""Whose turn it is where many bring work for few hands: deficit round robin over lanes, the order of each lane kept.
+
+A lane gets its share of the work in each round, whatever the others bring, and saves up for what is larger than that. A
+narrow lane gets a part of a share, and only one piece of its work is under way at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, Protocol, TypeVar
+
+NARROW_PART = 4  # of a share
+
+
+class Task(Protocol):
+    """A piece of work: what it costs, and whether it is done."""
+
+    @property
+    def cost(self) -> int: ...
+
+    @property
+    def done(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Task)
+
+
+class Lane(Generic[T]):
+    """What one bringer has brought. `order`: all that is not released; `waiting`: of that, what nobody has taken."""
+
+    __slots__ = ("credit", "is_narrow", "order", "under_way", "waiting")
+
+    def __init__(self, is_narrow: bool) -> None:
+        self.is_narrow = is_narrow
+        self.order: deque[T] = deque()
+        self.waiting: deque[T] = deque()
+        self.credit = 0
+        self.under_way = 0
+
+    def __repr__(self) -> str:
+        return f"<lane with {len(self.order)} tasks, {len(self.waiting)} of them waiting>"
+
+
+class Lanes(Generic[T]):
+    """`share`: the cost that a lane may have in one round. Lanes are made and forgotten with their work."""
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._lanes: dict[Hashable, Lane[T]] = {}
+        self._turns: deque[Lane[T]] = deque()  # lanes with something waiting
+        self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<{len(self._lanes)} lanes, {self._count} tasks>"
+
+    def __len__(self) -> int:
+        """How many tasks are not released."""
+        return self._count
+
+    def add(self, bringer: Hashable, task: T, *, is_narrow: bool = False) -> Lane[T]:
+        """Behind what that bringer has brought before. A task that is done only keeps its place."""
+        lane = self._lanes.get(bringer)
+        if lane is None:
+            lane = self._lanes[bringer] = Lane(is_narrow)
+        lane.order.append(task)
+        self._count += 1
+        if not task.done:
+            lane.waiting.append(task)
+            if len(lane.waiting) == 1:
+                lane.credit = self._share_of(lane)
+                self._turns.append(lane)
+        return lane
+
+    def take(self) -> tuple[Lane[T], T] | None:
+        """The next task to be worked on."""
+        passed = 0
+        while passed < len(self._turns):
+            lane = self._turns[0]
+            if lane.is_narrow and lane.under_way:
+                passed += 1
+            elif lane.credit < lane.waiting[0].cost:
+                lane.credit += self._share_of(lane)  # for its next turn
+                passed = 0
+            else:
+                return lane, self._take_from(lane)
+            self._turns.rotate(-1)
+        return None
+
+    def _take_from(self, lane: Lane[T]) -> T:
+        task = lane.waiting.popleft()
+        lane.under_way += 1
+        lane.credit -= task.cost
+        if not lane.waiting:
+            self._turns.popleft()
+        return task
+
+    def _share_of(self, lane: Lane[T]) -> int:
+        return self._share // NARROW_PART if lane.is_narrow else self._share
+
+    def finish(self, lane: Lane[T]) -> bool:
+        """A task that was taken from the lane is done. Whether another of it may have its turn because of that."""
+        lane.under_way -= 1
+        return lane.is_narrow and bool(lane.waiting)
+
+    def release(self, bringer: Hashable) -> list[T]:
+        """What is done with nothing undone before it in its lane, in order; it is forgotten."""
+        lane = self._lanes[bringer]
+        released = []
+        while lane.order and lane.order[0].done:
+            released.append(lane.order.popleft())
+        self._count -= len(released)
+        if not lane.order:
+            del self._lanes[bringer]
+        return released
