@@ -38,7 +38,6 @@ class Asked(Protocol):
 
     def now(self) -> Now: ...
     def clear(self, recipient: bytes) -> None: ...
-    def reconfigured(self) -> None: ...
 
 
 class Inquiries:
@@ -185,7 +184,6 @@ class Inquiries:
 
     def _reloaded(self, _: str) -> dict[str, Any]:
         problem = self._reload()
-        self._actor.reconfigured()
         return {"error": problem} if problem else {"reloaded": True}
 
 

@@ -35,7 +35,7 @@ from router.core.effects import (
 from router.core.intake import Arrived
 from router.core.job import Job
 from router.core.reasons import Reason
-from router.core.rights import WHY
+from router.core.rights import WHY, Neighbour
 from router.core.router import Router
 from router.disk.logbook import Logbook
 from router.disk.store import Store
@@ -61,7 +61,9 @@ class ClearQueue:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The directory of neighbours has changed."""
+    """The configuration of neighbours was read again: all of them, as they are now."""
+
+    neighbours: tuple[Neighbour, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +167,6 @@ class MessageRouter(TrioActor):
         self._told.append(ClearQueue(recipient))
         self._work.set()
 
-    def reconfigured(self) -> None:
-        """The directory of neighbours is new."""
-        self._told.append(Reconfigured())
-        self._work.set()
-
     def between(self, act: Callable[[Now], None]) -> None:
         """Do it in the next cycle."""
         self._told.append(Between(act))
@@ -269,8 +266,8 @@ class MessageRouter(TrioActor):
                 self._examine(message)
             case ClearQueue(recipient):
                 self.router.clear_queue(recipient)
-            case Reconfigured():
-                self.router.neighbours_changed(now)
+            case Reconfigured(neighbours):
+                self.router.neighbours_changed(neighbours, now)
             case Between(act):
                 act(now)
             case _:

@@ -43,7 +43,7 @@ from router.disk.store_terms import Beginning, StoreLimits
 from router.fates import Fates
 from router.housekeeping import HousekeepingLimits
 from router.inquiries import Inquiries
-from router.message_router import CycleLimits, Drain, MessageRouter, Waiting
+from router.message_router import CycleLimits, Drain, MessageRouter, Reconfigured, Waiting
 from router.pool import Pool, PoolLimits
 from router.settings import keyring
 from router.settings.config import Config, Limits
@@ -213,7 +213,7 @@ class Node:
         config = self._config
         async with trio.open_nursery() as connections:
             pool = Pool(
-                self._key, self._directory, _pool_limits(config), connections,
+                self._key, neighbours(config), _pool_limits(config), connections,
                 self._serve_dialled, self._waiting, random.random,
             )  # fmt: skip
             self._pool = pool
@@ -230,7 +230,7 @@ class Node:
             )  # fmt: skip
             await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
-            pool.dial_uplinks()
+            pool.reconcile(neighbours(config))
             node = router.queues.node
             on_ready(
                 Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
@@ -270,8 +270,9 @@ class Node:
             config = self._load_config()
         except ConfigError as error:
             return str(error)
-        self._directory.replace_neighbours(neighbours(config))
-        self._pool.dial_uplinks()
+        found = tuple(neighbours(config))
+        self._router_ref.tell(Reconfigured(found))
+        self._pool.reconcile(found)
         return ""
 
     # -- connections ---------------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import trio
 
 from router import transport
 from router.core.crypto import PublicKey, SigningKey
-from router.core.rights import Directory, Neighbour
+from router.core.rights import Neighbour
 from router.core.text import key_text, short
 from router.transport import ConnectFailed, Stream
 
@@ -36,59 +36,94 @@ class Pool:
     """
 
     def __init__(
-        self, key: SigningKey, directory: Directory, limits: PoolLimits, nursery: trio.Nursery,
+        self, key: SigningKey, neighbours: Iterable[Neighbour], limits: PoolLimits, nursery: trio.Nursery,
         run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
     ) -> None:  # fmt: skip
         self._key = key
-        self._directory = directory
         self._limits = limits
         self._nursery = nursery
         self._run = run
         self._waiting = waiting
         self._draw = draw
-        self._dials: dict[bytes, trio.CancelScope] = {}
+        self._neighbours = {one.key: one for one in neighbours}
+        self._attempts: dict[bytes, trio.CancelScope] = {}  # of each task: around its present dial or pause
+        self._asked: set[bytes] = set()  # wanted while a task was at it, which may just have heard that nothing waits
         self._room = trio.Semaphore(limits.dials_max)
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
-        return f"<pool: {len(self._dials)} keys being dialled or connected>"
+        return f"<pool: {len(self._attempts)} keys being dialled or connected>"
 
-    def dial_uplinks(self) -> None:
-        """At the start, and when the configuration has changed."""
-        for key, scope in self._dials.items():
-            if key not in self._directory.neighbours:
-                scope.cancel()
-        for key in self._directory.uplinks:
-            self.want(key)
+    def reconcile(self, neighbours: Iterable[Neighbour]) -> None:
+        """The configuration of neighbours, at the start and whenever it is new.
+
+        A dial or pause of a neighbour of which it says something else ends now, and the task looks again whether and
+        where to dial. A connection is not touched: the message router closes those that may not stay.
+        """
+        before = self._neighbours
+        self._neighbours = {one.key: one for one in neighbours}
+        for key in before:
+            if before[key] != self._neighbours.get(key):
+                self.problems.pop(key, None)
+                if key in self._attempts:
+                    self._attempts[key].cancel()
+        for key, one in self._neighbours.items():
+            if one.uplink:
+                self.want(key)
 
     def want(self, key: bytes) -> None:
         """Something waits for this key: dial it, unless that is under way or nobody knows where."""
-        neighbour = self._directory.neighbours.get(key)
-        if neighbour is not None and neighbour.urls and not neighbour.blocked and key not in self._dials:
-            self._dials[key] = trio.CancelScope()
-            self._nursery.start_soon(self._keep, neighbour)
+        if key in self._attempts:
+            self._asked.add(key)
+        elif self._to_dial(key) is not None:
+            self._attempts[key] = trio.CancelScope()
+            self._nursery.start_soon(self._keep, key)
 
-    async def _keep(self, neighbour: Neighbour) -> None:
+    def _to_dial(self, key: bytes) -> Neighbour | None:
+        """The neighbour of that key as it is now, if it may be dialled and it is known where."""
+        found = self._neighbours.get(key)
+        return found if found is not None and found.urls and not found.blocked else None
+
+    async def _keep(self, key: bytes) -> None:
+        failures, asked = 0, True
         try:
-            with self._dials[neighbour.key]:
-                await self._dial_until_done(neighbour)
-        finally:
-            del self._dials[neighbour.key]
-
-    async def _dial_until_done(self, neighbour: Neighbour) -> None:
-        failures = 0
-        while True:
-            stream = await self._dial(neighbour)
-            if stream is not None:
-                began = trio.current_time()
-                self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
-                if trio.current_time() - began > self._limits.backoff_s_max:
+            while (asked or await self._is_wanted(key)) and (neighbour := self._to_dial(key)) is not None:
+                asked = False
+                failures = await self._connect(neighbour, failures)
+                if not await self._is_wanted(key):
+                    return
+                if self._neighbours.get(key) == neighbour:
+                    with self._attempt(key):
+                        await trio.sleep(self._pause_s(failures))
+                if self._neighbours.get(key) != neighbour:
                     failures = 0
-            failures = min(failures + 1, 32)
-            if not neighbour.uplink and not await self._waiting(neighbour.key):
-                return
-            await trio.sleep(self._pause_s(failures))
+        finally:
+            del self._attempts[key]
+            self._asked.discard(key)
+
+    async def _is_wanted(self, key: bytes) -> bool:
+        self._asked.discard(key)
+        known = self._neighbours.get(key)
+        if known is None:
+            return False
+        return known.uplink or await self._waiting(key) or key in self._asked
+
+    def _attempt(self, key: bytes) -> trio.CancelScope:
+        scope = self._attempts[key] = trio.CancelScope()
+        return scope
+
+    async def _connect(self, neighbour: Neighbour, failures: int) -> int:
+        """Dial, and serve the connection to its end. How many attempts in a row have failed."""
+        stream = None
+        with self._attempt(neighbour.key):
+            stream = await self._dial(neighbour)
+        if stream is not None:
+            began = trio.current_time()
+            self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
+            if trio.current_time() - began > self._limits.backoff_s_max:
+                failures = 0
+        return min(failures + 1, 32)
 
     def _pause_s(self, failures: int) -> float:
         """Twice as long each time, and somewhere in the upper half of that, so that a crowd does not return at once."""
@@ -107,6 +142,8 @@ class Pool:
 
     def _note(self, neighbour: Neighbour, problem: str) -> None:
         """Why the last attempt failed, said once; "" if it did not."""
+        if self._neighbours.get(neighbour.key) != neighbour:
+            return  # said of a configuration that is no more
         if problem and self.problems.get(neighbour.key) != problem:
             log.warning("%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

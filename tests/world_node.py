@@ -186,8 +186,8 @@ class Node:
     def reconfigure(self, neighbours: Iterable[Neighbour]) -> None:
         self.neighbours = {one.key: one for one in neighbours}
         if self.alive:
-            self.router.directory.replace_neighbours(self.neighbours.values())
-            self._tell(lambda: self.router.neighbours_changed(self.time.now()))
+            found = tuple(self.neighbours.values())
+            self._tell(lambda: self.router.neighbours_changed(found, self.time.now()))
 
     def clear_queue(self, recipient: bytes) -> None:
         self._tell(lambda: self.router.clear_queue(recipient))

@@ -96,7 +96,7 @@ class Admission:
         if longest is None or now.mono_s - longest.active_s < self._limits.strangers_spared_s:
             self._desk.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
             return False
-        self._close(longest, Reason.SHUTDOWN, FULL, "displaced", now)
+        self.close(longest, Reason.SHUTDOWN, FULL, "displaced", now)
         return True
 
     def end(self, forgers: Iterable[Link], now: Now) -> None:
@@ -107,19 +107,19 @@ class Admission:
             self._bar(link.key, now)
             if link.standing is Standing.STRANGER and link.place:
                 self._bar(link.place, now)
-            self._close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
+            self.close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
 
     def end_silent(self, now: Now) -> None:
         """Strangers of which nothing was accepted for too long, and that took nothing. Members of groups may wait."""
         since_s = now.mono_s - self._limits.strangers_idle_s
         for link in self._strangers():
             if link.active_s < since_s and not self._groups.joined_by(link.key):
-                self._close(link, Reason.SHUTDOWN, IDLE, "idle", now)
+                self.close(link, Reason.SHUTDOWN, IDLE, "idle", now)
 
     def _strangers(self) -> list[Link]:
         return [link for link in self._links if link.standing is Standing.STRANGER]
 
-    def _close(self, link: Link, reason: Reason, text: str, because: str, now: Now) -> None:
+    def close(self, link: Link, reason: Reason, text: str, because: str, now: Now) -> None:
         """End a link from this side: what comes over it from now on is not heard."""
         self._desk.effects.append(Close(link.id, reason, text))
         self._down(link.id, now, because=because)

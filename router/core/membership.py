@@ -20,7 +20,7 @@ from .lifetime import expiry_min
 from .links import Flight, Link, Links
 from .message import open_message, seal_unicast
 from .reasons import Reason
-from .rights import JOIN, WHY, Directory, Standing
+from .rights import WHY, Directory, Standing
 
 CONTROL_LIFE_S = 3600
 JOIN_AGAIN_S = 5
@@ -134,9 +134,7 @@ class Membership:
         self._desk.effects.append(Tell(link.id, wire))
 
     def _may_join(self, link: Link, group: bytes) -> bool:
-        allowed = (
-            link.standing is Standing.LOCAL or JOIN in self._directory.grants(link.key) or self._directory.join_open
-        )
+        allowed = link.up and self._directory.may_join(link.key, link.standing)
         joined = self._groups.joined_by(link.key)
         room = len(joined) < self._limits.groups_per_client_max
         known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
@@ -153,21 +151,33 @@ class Membership:
         self._tell_uplinks(group, wanted, now)
         return True
 
-    def _leave(self, subscriber: bytes, group: bytes, now: Now) -> None:
+    def _leave(self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None) -> None:
+        """`cause`: why it leaves, if that is not its own wish."""
         wanted = self._groups.is_wanted(group)
         if self._groups.remove(group, subscriber):
             self._desk.changes.members[group, subscriber] = None
             self._left(subscriber, group)
-            self._log("leave", subscriber, group, now)
+            self._log("leave", subscriber, group, now, **({} if cause is None else {"because": cause.word}))
         self._tell_uplinks(group, wanted, now)
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
         """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
+        cause = Reason.BLOCKED if self._directory.is_blocked(subscriber) else Reason.LEFT
         for group in sorted(self._groups.joined_by(subscriber)):
-            self._leave(subscriber, group, now)
+            self._leave(subscriber, group, now, cause)
         self._left(subscriber, None)
 
-    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now, **more: bytes) -> None:
+    def revoke(self, subscriber: bytes, now: Now) -> bool:
+        """It may be in groups no more: it leaves them all, and hears so if it is there. Whether it was in any."""
+        groups = sorted(self._groups.joined_by(subscriber))
+        link = self._links.to(subscriber)
+        for group in groups:
+            self._leave(subscriber, group, now, Reason.NOT_AUTHORISED)
+            if link is not None:
+                self.say(link, JoinAck(PublicKey(group), False), now)
+        return bool(groups)
+
+    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now, **more: bytes | str) -> None:
         fields = (("subscriber", subscriber), ("group", group), *more.items())
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
@@ -180,6 +190,13 @@ class Membership:
             for group in self._groups.wanted():
                 self._asked[link.key, group] = 0
             self.ask_again(now)
+
+    def uplink_ends(self, link: Link, now: Now) -> None:
+        """A neighbour is our uplink no more: we leave what we joined there."""
+        asked = dict.fromkeys(group for uplink, group in (*self._asked, *self._member) if uplink == link.key)
+        self._forget(link.key)
+        for group in asked:
+            self.say(link, Leave(PublicKey(group)), now)
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
         """How many groups that uplink has let us join, of how many we want."""
@@ -214,11 +231,13 @@ class Membership:
             self._asked[link.key, group] = 0
 
     def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
-        if self._asked.pop((link.key, group), None) is None:
+        place = link.key, group
+        if self._asked.pop(place, None) is None and (success or place not in self._member):
             return  # never asked, or no longer wanted
         if success:
-            self._member.add((link.key, group))
-        else:
+            self._member.add(place)
+        else:  # also later, when its operator takes the right away
+            self._member.discard(place)
             self._log("join", self._directory.me, group, now, refused_by=link.key)
 
     def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:

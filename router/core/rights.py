@@ -86,6 +86,43 @@ class Directory:
         known = self.neighbours.get(key)
         return known.grants if known is not None and not known.blocked else frozenset()
 
+    # -- what a right is good for: here, and nowhere else, it is asked ---------------------------------------
+
+    def is_known(self, key: bytes) -> bool:
+        """Whether this node keeps anything of it beyond its link: it is configured or recorded, and not blocked."""
+        return (key in self.locals or key in self.neighbours) and not self.is_blocked(key)
+
+    def may_join(self, key: bytes, standing: Standing | None) -> bool:
+        """Whether it may be in groups here; `standing`: of its open link, None while it is away."""
+        if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):
+            return not self.is_blocked(key)
+        return self.join_open and (standing is not None or self.is_known(key)) and not self.is_blocked(key)
+
+    def may_publish(self, key: bytes, standing: Standing) -> bool:
+        """Whether what it brings for a group goes on to our uplinks."""
+        return standing is Standing.LOCAL or JOIN in self.grants(key)
+
+    def may_relay(self, key: bytes) -> bool:
+        """Whether it may send to third parties through us, and be reached by them, and whoever is behind it."""
+        return RELAY in self.grants(key)
+
+    def may_store(self, key: bytes) -> bool:
+        """Whether messages wait for it while it is away, from whomever they are."""
+        return (key in self.locals and not self.is_blocked(key)) or STORE in self.grants(key)
+
+    def keeps_queue(self, key: bytes) -> bool:
+        """Whether it has a queue while it is away: by its right, or as a router that we hand messages to, which is an
+        uplink, or a neighbour without any right of a client."""
+        known = self.neighbours.get(key)
+        if self.may_store(key) or known is None or known.blocked:
+            return self.may_store(key)
+        return known.uplink or not known.grants & OF_CLIENTS
+
+    def may_be_next(self, key: bytes, standing: Standing | None) -> bool:
+        """Whether it may be the next hop: connected, or a neighbour that has a queue; and not blocked."""
+        waits = key in self.neighbours and self.keeps_queue(key)
+        return (standing is not None or waits) and not self.is_blocked(key)
+
     def hears_outcomes(self, key: bytes, standing: Standing) -> bool:
         """Whether it is told what becomes of what it publishes: local apps are, others with the right to ask why."""
         return standing is Standing.LOCAL or WHY in self.grants(key)

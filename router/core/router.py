@@ -37,7 +37,8 @@ from .parcel import Parcel
 from .queues import Queues
 from .reasons import Reason
 from .recovered import Recovered
-from .rights import Directory, Standing
+from .revocation import Revocation, end_route
+from .rights import Directory, Neighbour, Standing
 from .routes import Routes
 from .routing import Plans, Routing
 from .seen import Seen
@@ -70,6 +71,10 @@ class Router:
         self._delivery = Delivery(
             self.links, self.queues, self._desk, self.door, limits.delivery, self.clears, self._outcomes, self._report
         )
+        self._revocation = Revocation(
+            directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery, self._desk,
+            self.admission, self._gone, self._queue_ends, self._told_limits(),
+        )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
@@ -96,20 +101,18 @@ class Router:
             queue.behind, queue.again = True, queue.total.messages
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
-        fleeting = [one.subscriber for one in recovered.subscriptions if not one.durable]
-        for subscriber in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):
-            if subscriber in fleeting or not self._keeps_queue(subscriber):
-                self._membership.leave_all(subscriber, now)
+        self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)
         for key in dict.fromkeys([*(one.subscriber for one in self.groups), *recovered.locals]):
             if key not in self._away:
                 self._is_away(key, now)
         self._delivery.recovered()
 
-    def _keeps_queue(self, key: bytes) -> bool:
-        known = self.directory.neighbours.get(key)
-        if known is not None and known.blocked:
-            return False
-        return known is not None or key in self.directory.locals
+    def _gone(self, key: bytes, now: Now) -> None:
+        """Nothing is kept of this key any more."""
+        self._membership.leave_all(key, now)
+        self._outcomes.forget(key)
+        if self._away.pop(key, None) is not None:
+            self._desk.changes.away.append((key, 0))
 
     def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
         queue = self.queues.by_recipient.get(recipient)
@@ -190,22 +193,9 @@ class Router:
         both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
         return both and (self.directory.me > earlier.key if dialled else earlier.key > self.directory.me)
 
-    def neighbours_changed(self, now: Now) -> None:
-        """The configuration of neighbours is new: who is no longer let in is closed, and keeps no queue."""
-        for link in list(self.links):
-            standing = self.directory.standing(link.key, link.owner)
-            if standing is None:
-                self._desk.effects.append(Close(link.id, Reason.NOT_AUTHORISED, ""))
-                continue
-            was_uplink, was = link.uplink, link.standing
-            link.admit(standing, self.directory)
-            if link.standing is not was:
-                self.admission.measure(link)
-            if link.uplink and not was_uplink:
-                self._membership.link_up(link, now)
-        for key in dict.fromkeys([*(one.subscriber for one in self.groups), *self.queues.by_recipient]):
-            if self.links.to(key) is None and not self._keeps_queue(key):
-                self._membership.leave_all(key, now)
+    def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
+        """The configuration of neighbours is new; what rested on rights that were taken away ends."""
+        self._revocation.neighbours_changed(neighbours, now)
 
     def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
         link = self.links.get(number)
@@ -218,10 +208,13 @@ class Router:
         self.routes.neighbour_down(link.key, now.wall_s)
         if replaced:
             return
-        if not self._keeps_queue(link.key):
-            self._membership.leave_all(link.key, now)
-        elif self.groups.joined_by(link.key) or link.key in self.directory.locals:
-            self._is_away(link.key, now)
+        if not self.directory.is_known(link.key):
+            self._gone(link.key, now)
+        else:
+            if not self.directory.keeps_queue(link.key):
+                self._queue_ends(link.key, None)
+            if self.groups.joined_by(link.key) or link.key in self.directory.locals:
+                self._is_away(link.key, now)
         self._delivery.dial_if_owed(link.key)
 
     def _is_away(self, key: bytes, now: Now) -> None:
@@ -333,10 +326,7 @@ class Router:
         self._membership.ask_again(now)
         self.door.tick(now)
         for route in self.routes.aged(now.wall_s):
-            self.routes.forget(route.destination)
-            self._desk.changes.routes_gone.append(route.destination)
-            fields = (("destination", route.destination), ("neighbour", route.neighbour))
-            self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+            end_route(self.routes, self._desk, route, now)
 
     @property
     def next_arrival(self) -> int:
@@ -359,8 +349,10 @@ class Router:
     def begin(self, now: Now) -> None:
         """The first events of a run: that it began, and which limits are in force."""
         self.note("start", (("arrival", self.next_arrival),), now)
-        limits = self._limits
-        self.note("config", (*limits.queues.told(), ("ttl_s_max", limits.acceptance.ttl_s_max)), now)
+        self.note("config", self._told_limits(), now)
+
+    def _told_limits(self) -> tuple[tuple[str, int], ...]:
+        return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
 
     def clock_stepped(self, by_s: int, doubted: bool, now: Now) -> None:
         """Or, by 0, it is doubted since the start, or believed again. While it is doubted nothing expires."""
@@ -370,10 +362,7 @@ class Router:
         """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""
         for key, since_s in list(self._away.items()):
             if now.wall_s - since_s > self._limits.away_s_max:
-                del self._away[key]
-                self._desk.changes.away.append((key, 0))
-                self._membership.leave_all(key, now)
-                self._outcomes.forget(key)
+                self._gone(key, now)
                 if self.directory.forget_local(key):
                     self._desk.changes.locals_gone.append(key)
 

@@ -90,6 +90,12 @@ class Routes:
             self._down_since.pop(route.neighbour, None)
         return True
 
+    def through(self, neighbour: bytes) -> list[Route]:
+        """The routes learned from that neighbour."""
+        if neighbour not in self._of_neighbour:
+            return []
+        return [route for route in self._routes.values() if route.neighbour == neighbour]
+
     def aged(self, now_s: int) -> list[Route]:
         """The routes whose time has passed."""
         return [route for route in self._routes.values() if route.until_s <= now_s]

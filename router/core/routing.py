@@ -12,7 +12,7 @@ from .groups import Groups
 from .links import Link
 from .message import MULTICAST
 from .reasons import Reason
-from .rights import JOIN, RELAY, STORE, Directory, Standing
+from .rights import Directory, Standing
 from .routes import Routes
 
 
@@ -70,7 +70,7 @@ class Routing:
             open_to_all = standing is not Standing.STRANGER or destination in directory.public
             return (destination,) if open_to_all else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
-        may_relay = from_local or RELAY in directory.grants(neighbour)
+        may_relay = from_local or directory.may_relay(neighbour)
         if served is not None and standing is not Standing.STRANGER:  # a client of ours, or behind one (R-C11)
             return (served,) if served != neighbour else Reason.NO_ROUTE
         if not may_relay:  # 3.3: only for local sources
@@ -86,11 +86,11 @@ class Routing:
     def _served(self, destination: bytes, now_s: int) -> bytes | None:
         """The client that `destination` is, or that it was learned from, if that client has the right to relay; and
         while it is away, the right to a queue."""
-        neighbour = destination
-        if RELAY not in self._directory.grants(neighbour):
+        directory, neighbour = self._directory, destination
+        if not directory.may_relay(neighbour):
             neighbour = self._routes.neighbour_of(destination, now_s) or b""
-        grants = self._directory.grants(neighbour)
-        return neighbour if RELAY in grants and (STORE in grants or self._connected(neighbour) is not None) else None
+        has_queue = directory.may_store(neighbour) or self._connected(neighbour) is not None
+        return neighbour if directory.may_relay(neighbour) and has_queue else None
 
     def _through(self, via: bytes) -> Plan:
         """The router that a local service names."""
@@ -99,9 +99,7 @@ class Routing:
         return (via,) if self._is_neighbour(via) else Reason.NO_ROUTE
 
     def _is_neighbour(self, key: bytes) -> bool:
-        """Whether it may be the next hop: configured or connected, and not blocked."""
-        directory = self._directory
-        return (key in directory.neighbours or self._connected(key) is not None) and not directory.is_blocked(key)
+        return self._directory.may_be_next(key, self._connected(key))
 
     def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
         if self._is_neighbour(destination):
@@ -126,16 +124,16 @@ class Routing:
             one for one in self._groups.members(group)                 # 3, 8
             if one != neighbour and one not in uplinks and self._waits_for(one)
         ]  # fmt: skip
-        published_here = standing is Standing.LOCAL or JOIN in directory.grants(neighbour)
+        published_here = directory.may_publish(neighbour, standing)
         if published_here and neighbour not in uplinks and not self._groups.is_local_only(group):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
 
     def _waits_for(self, subscriber: bytes) -> bool:
-        """Whether something is owed to a subscriber now: it is connected, or may have a queue while away."""
-        directory = self._directory
-        known = subscriber in directory.locals or STORE in directory.grants(subscriber)
-        return (known or self._connected(subscriber) is not None) and not directory.is_blocked(subscriber)
+        """Whether something is owed to a subscriber now: it may be in the group, and is connected or may be away."""
+        standing = self._connected(subscriber)
+        may_wait = standing is not None or self._directory.may_store(subscriber)
+        return may_wait and self._directory.may_join(subscriber, standing)
 
 
 class Plans:

@@ -182,8 +182,7 @@ def test_no_limit_is_no_limit() -> None:
 def test_a_stranger_that_becomes_known_has_the_limits_of_a_neighbour() -> None:
     one = admitting(messages_per_s_stranger=1)
     number = one.link(strange(1).public, role="router")
-    one.router.directory.replace_neighbours([Neighbour(strange(1).public)])
-    one.router.neighbours_changed(one.now())
+    one.router.neighbours_changed([Neighbour(strange(1).public)], one.now())
     assert len(one.bring(number, *asks(strange(1), 30)).fresh) == 30
 
 

@@ -66,8 +66,7 @@ def test_only_local_apps_hear_names_and_only_who_may_ask_why_hears_numbers() -> 
 def test_who_may_no_longer_ask_why_hears_nothing_more() -> None:
     one, remote, bob = heard_by_a_remote_app(Neighbour(REMOTE.public, grants=frozenset({JOIN, WHY})))
     one.said(remote)
-    one.router.directory.replace_neighbours([Neighbour(REMOTE.public, grants=frozenset({JOIN}))])
-    one.router.neighbours_changed(one.now())
+    one.router.neighbours_changed([Neighbour(REMOTE.public, grants=frozenset({JOIN}))], one.now())
     settle(one, bob, 2)
     assert one.said(remote) == []
 

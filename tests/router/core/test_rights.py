@@ -48,6 +48,39 @@ def test_grants_names_and_uplinks() -> None:
     assert known.uplinks == (UPLINK,), "a blocked one is none"
 
 
+@pytest.mark.parametrize(
+    ("key", "known", "join", "store", "relay", "queue"),
+    [
+        (APP, True, True, True, False, True), (CLIENT, True, True, True, True, True),
+        (PEER, True, False, False, False, True), (UPLINK, True, False, False, False, True),
+        (BLOCKED, False, False, False, False, False), (NOBODY, False, False, False, False, False),
+    ],
+)  # fmt: skip
+def test_what_each_right_is_good_for(
+    key: bytes, known: bool, join: bool, store: bool, relay: bool, queue: bool
+) -> None:
+    """While it is away. A router that we hand messages to has a queue without a right to one."""
+    found = directory()
+    rights = found.is_known(key), found.may_join(key, None), found.may_store(key), found.may_relay(key)
+    assert rights == (known, join, store, relay) and found.keeps_queue(key) is queue
+    assert found.may_be_next(key, None) is (queue and key != APP)
+
+
+def test_a_client_has_a_queue_by_its_right_to_one_alone() -> None:
+    found = directory()
+    for grants, uplink, queue in ((frozenset({JOIN, RELAY}), False, False), (frozenset({STORE}), False, True),
+                                  (frozenset({JOIN}), True, True), (frozenset({WHY}), False, True)):  # fmt: skip
+        found.replace_neighbours([Neighbour(PEER, grants=grants, uplink=uplink)])
+        assert found.keeps_queue(PEER) is queue, grants
+
+
+def test_a_node_set_open_lets_everybody_join_who_is_not_blocked() -> None:
+    found = directory(strangers=True)
+    found.join_open = True
+    assert found.may_join(NOBODY, Standing.STRANGER) and found.may_join(PEER, None) and not found.may_join(NOBODY, None)
+    assert not found.may_join(BLOCKED, Standing.LOCAL) and not found.may_publish(NOBODY, Standing.STRANGER)
+
+
 def test_local_keys_are_recorded_and_lapse_but_configured_ones_stay() -> None:
     known = directory()
     revision = known.revision

@@ -177,10 +177,8 @@ def test_standings_follow_the_configuration() -> None:
         one.link(HIGHER.public, role="router"),
         one.link(ALICE.public),
     )
-    one.router.directory.replace_neighbours(
-        [Neighbour(LOWER.public, grants=frozenset({JOIN})), Neighbour(ALICE.public)]
-    )
-    one.router.neighbours_changed(one.now())
+    now_known = [Neighbour(LOWER.public, grants=frozenset({JOIN})), Neighbour(ALICE.public)]
+    one.router.neighbours_changed(now_known, one.now())
     one.cycle()
     found = {number: link.standing for number in (lower, higher, app) if (link := one.router.links.get(number))}
     assert found[lower] is Standing.CLIENT and found[app] is Standing.LOCAL, "an app of the owner stays one"

@@ -153,7 +153,7 @@ def test_a_route_that_has_aged_leads_nowhere() -> None:
 
 
 def test_3_3_a_right_serves_what_it_names_and_no_more() -> None:
-    """C11: to pass on to a client takes relay, to queue for it while it is away takes store; our own need neither."""
+    """C11: to pass on to a client takes relay, to queue for it while it is away takes store, also of our own apps."""
     house = House(connected={PEER: AS_PEER})
     relays = frozenset({RELAY})
     for grants, away, there in ((frozenset({JOIN, STORE}), None, None), (relays, None, READER)):
@@ -164,7 +164,8 @@ def test_3_3_a_right_serves_what_it_names_and_no_more() -> None:
                 house.connected[READER] = AS_CLIENT
             expected = Reason.NO_ROUTE if to is None else (to,)
             assert house.unicast(BEHIND, READER, AS_PEER, PEER) == expected
-            assert house.unicast(APP, READER, LOCAL, APP) == (READER,)
+            ours = Reason.NO_ROUTE if not connected and STORE not in grants else (READER,)
+            assert house.unicast(APP, READER, LOCAL, APP) == ours
 
 
 def test_one_that_is_blocked_is_never_the_next_hop() -> None:
@@ -179,7 +180,7 @@ def test_one_that_is_blocked_is_never_the_next_hop() -> None:
     assert house.unicast(APP, BEHIND, LOCAL, APP, via=CLIENT) is Reason.BLOCKED
     assert house.unicast(BEHIND, FAR, AS_PEER, PEER) is Reason.NO_ROUTE, "it serves nobody behind it"
     assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "round it, where there is another way"
-    assert house.multicast(LOCAL, APP) == (PEER, UP)
+    assert house.multicast(LOCAL, APP) == (UP,), "nor a subscriber; nor is one without the right to join"
     assert house.multicast(LOCAL, APP, via=CLIENT) is Reason.BLOCKED
     house.directory.replace_neighbours([Neighbour(OTHER_APP, blocked=True)])
     assert house.unicast(BEHIND, OTHER_APP, AS_PEER, PEER) is Reason.BLOCKED, "nor an app"
@@ -221,9 +222,23 @@ def test_step_8_to_every_subscriber_but_the_one_it_came_from() -> None:
 
 def test_who_has_no_queue_is_owed_something_only_while_connected() -> None:
     house = House().join(READER, BEHIND, CLIENT)
+    house.directory.join_open = True
     assert house.multicast(LOCAL, APP) == (CLIENT,), "the client that may store"
     house.connected.update({READER: AS_CLIENT, BEHIND: AS_STRANGER})
     assert house.multicast(LOCAL, APP) == (READER, BEHIND, CLIENT)
+
+
+def test_who_may_not_join_is_owed_nothing_however_it_came_to_be_a_subscriber() -> None:
+    """It asks the right to join, there or away; that messages are stored for it makes nobody a reader."""
+    house = House().join(PEER, CLIENT, BEHIND, READER)
+    client, reader = Neighbour(CLIENT, grants=frozenset({STORE, RELAY})), Neighbour(READER, grants=frozenset({JOIN}))
+    house.directory.replace_neighbours([client, Neighbour(PEER), reader])
+    house.connected.update({PEER: AS_PEER, CLIENT: AS_CLIENT, BEHIND: AS_STRANGER, READER: AS_CLIENT})
+    assert house.multicast(LOCAL, APP) == (READER,)
+    assert House(uplinks=1).join(OTHER_APP).multicast(AS_CLIENT, CLIENT) == (OTHER_APP, UP)
+    house = House(uplinks=1).join(OTHER_APP)
+    house.directory.replace_neighbours([Neighbour(CLIENT, grants=frozenset({STORE})), Neighbour(UP, uplink=True)])
+    assert house.multicast(AS_CLIENT, CLIENT) == (OTHER_APP,), "nor does it publish through us"
 
 
 def test_what_is_published_here_goes_to_every_uplink_there_or_not() -> None:
