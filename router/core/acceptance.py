@@ -195,7 +195,7 @@ class Acceptance:
         elif isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:
                 for row in rows:
-                    refusal = self._for_us(link, row, data[row.start : row.end], now)
+                    refusal = self._for_us(link, row, data, now)
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
         elif row.ttl_s == 0:

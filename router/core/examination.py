@@ -7,6 +7,7 @@ rate; then come the signature, outside, and `acceptance`.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 from .codec import Malformed
 from .effects import Now
@@ -29,12 +30,19 @@ OVERTAKEN = (
 
 
 class Examination:
-    """Begins the ids of what goes to the verifiers in `seen`: from then on copies wait for the first."""
+    """Begins the ids of what goes to the verifiers in `seen`: from then on copies wait for the first.
 
-    def __init__(self, plans: Plans, seen: Seen, index: Index) -> None:
+    `judge` says why a unicast for this router itself is refused as it stands.
+    """
+
+    def __init__(
+        self, plans: Plans, seen: Seen, index: Index,
+        judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None],
+    ) -> None:  # fmt: skip
         self._plans = plans
         self._seen = seen
         self._index = index
+        self._judge = judge
 
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
         """Refuse what needs no cryptography to refuse, and set known messages apart."""
@@ -55,7 +63,11 @@ class Examination:
             if plan.__class__ is Reason:
                 self._turn_away(job, row, (k, plan, ""))
                 continue
-            once = plan.__class__ is not ForUs and (via is None or not is_source_routed(link, row))
+            for_us = plan.__class__ is ForUs
+            if for_us and (verdict := self._judge(link, row, arrived.data)):
+                job.refusals.append((k, *verdict))
+                continue
+            once = not for_us and (via is None or not is_source_routed(link, row))
             if once and identity in seen:
                 job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
             elif once and not seen.begin(identity):
@@ -67,7 +79,7 @@ class Examination:
             else:
                 fresh.append(row)
                 positions.extend((start, end, signer_at))
-                if plan.__class__ is ForUs:
+                if for_us:
                     self._unwrap(job, row, now)
         arrived.join()
         return job

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from .codec import Malformed, frame, split_frames
+from .codec import Malformed, content_at, frame
+from .control import CARRIED
 from .crypto import digest
 from .message import MULTICAST, body_at, read_header
 from .reasons import Reason
 from .session import Messages
 
-CARRIED = b"\x82\x00"
 SIGNATURE_BYTES = 66  # with the head
 
 
@@ -95,10 +95,8 @@ def carried(arrived: Arrived, row: Row) -> Row | None:
     at = body_at(data, row.start, row.end)
     if data[at : at + 2] != CARRIED:
         return None
-    spans, rest = split_frames(data[: row.end - SIGNATURE_BYTES], at=at + 2)
-    if len(spans) != 1 or rest != row.end - SIGNATURE_BYTES:
-        raise Malformed("the body does not carry exactly one message")
-    frame_at, start, end = spans[0]
+    frame_at, end = at + 2, row.end - SIGNATURE_BYTES
+    start = content_at(data, frame_at, end)
     header = read_header(data, start, end)
     if header.kind != MULTICAST:
         raise Malformed("only a multicast message is carried")

@@ -9,16 +9,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import events as ev
+from .addressed import body_of, out_of_place
 from .codec import Malformed
-from .control import Control, Join, JoinAck, Leave, LeaveAck, Pull, UnknownControl, decode_control, encode_control
+from .control import (
+    CARRIED,
+    Control,
+    Join,
+    JoinAck,
+    Leave,
+    LeaveAck,
+    Pull,
+    UnknownControl,
+    decode_control,
+    encode_control,
+)
 from .crypto import PublicKey, SigningKey
 from .effects import Desk, Heard, Inquire, Now, Pulled, Tell
 from .groups import Groups, Subscription
 from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
-from .intake import CARRIED, Row
+from .intake import Row
 from .lifetime import expiry_min
 from .links import Flight, Link, Links
-from .message import open_message, seal_unicast
+from .message import seal_unicast
 from .reasons import Reason
 from .rights import WHY, Directory, Standing
 
@@ -53,23 +65,27 @@ class Membership:
         self._left = left
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
+        self._awaited: dict[bytes, int] = {}  # neighbours' routers: how many answers they owe on the present link
 
     # -- what a neighbour asks of us -------------------------------------------------------------------------
 
-    def hear(self, link: Link, row: Row, wire: bytes, now: Now) -> tuple[Reason, str] | None:
-        """A unicast for this router; why it is refused, if it is. Control is honoured only from the link's own key
-        (R-C4); what is asked for and not granted is a failure to those we know and silence to strangers (R-C15)."""
-        body = open_message(wire).body
-        if body[:2] == CARRIED:
+    def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
+        """Why a unicast for this router is refused before it is verified, if it is."""
+        return out_of_place(link, row, data, is_awaited=link.key in self._awaited)
+
+    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
+        """A unicast for this router that `judge` let pass; why it is refused, if it is. What is asked for and not
+        granted is a failure to those we know and silence to strangers (R-C15)."""
+        start, end = body_of(row, data)
+        if data[start : start + 2] == CARRIED:
             return None  # judged by itself, with its carrier
+        body = data[start:end]
         try:
             said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
         except UnknownControl as error:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
-        if row.signer != link.key:
-            return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
         if isinstance(said, Inquiry | Answer):
             return self._hear_inquiry(link, said)
         self._hear_control(link, said, now)
@@ -100,8 +116,8 @@ class Membership:
         elif link.standing is Standing.STRANGER:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
         elif isinstance(inquiry, Answer):
-            if link.standing is Standing.LOCAL or link.app:
-                return Reason.NOT_AUTHORISED, "only this router answers"
+            if not self._take_awaited(link.key):
+                return Reason.NOT_AUTHORISED, "it was answered already"
             self._desk.effects.append(Heard(link.key, inquiry.text))
         elif inquiry.ask != WHY:
             return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
@@ -112,6 +128,17 @@ class Membership:
         else:
             self._desk.effects.append(Inquire(link.id, inquiry, link.key))
         return None
+
+    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> None:
+        """Ask a neighbour's router; for each question it may answer once, on this link."""
+        self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
+        self.say(link, inquiry, now)
+
+    def _take_awaited(self, key: bytes) -> bool:
+        left = self._awaited.pop(key, 0) - 1
+        if left > 0:
+            self._awaited[key] = left
+        return left >= 0
 
     def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:
         if success or link.standing is not Standing.STRANGER:
@@ -204,6 +231,7 @@ class Membership:
         return sum((uplink, group) in self._member for group in wanted), len(wanted)
 
     def link_down(self, link: Link) -> None:
+        self._awaited.pop(link.key, None)
         if link.uplink:
             self._forget(link.key)
 

@@ -78,7 +78,7 @@ class Router:
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
-        self._examination = Examination(plans, self.seen, self.index)
+        self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
             self._desk, self.door, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
@@ -307,7 +307,7 @@ class Router:
         """Ask a neighbour's router; its answer comes as `Heard`. False: it is not connected."""
         link = self.links.to(key)
         if link is not None and not link.app:
-            self._membership.say(link, inquiry, now)
+            self._membership.ask(link, inquiry, now)
         return link is not None and not link.app
 
     def released(self, messages: int, size: int) -> None:

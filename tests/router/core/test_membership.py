@@ -115,20 +115,28 @@ def test_operators_words_belong_to_the_owner_s_socket() -> None:
 
 
 def test_routers_ask_and_answer_why_and_nothing_else() -> None:
-    """Whether it is granted, whoever answers judges; strangers and apps of others are not even heard."""
+    """Whether it is granted, whoever answers judges; strangers and apps of others are not even heard, and an answer
+    only from who was asked, once for each question."""
     one = house()
     links = {key: one.link(key.public, role="router") for key in (PEER, CLIENT, STRANGER)}
+    for key in (PEER, STRANGER):
+        assert one.router.ask(key.public, Inquiry("why", "cd 0"), one.now())
     for key, link in links.items():
         for said in (Inquiry("why", "ab 1"), Inquiry("log", "0"), Answer(b"{}")):
             one.bring(link, seal_unicast(key, ME.public, encode_inquiry(said), ttl_s=0, expiry_min=EXPIRY))
     one.cycle()
     refused = {link: [k for k, _, _ in refusals] for link, (_, refusals) in one.settled().items()}
-    assert refused == {links[PEER]: [2], links[CLIENT]: [2], links[STRANGER]: [1, 2, 3]}
+    assert refused == {links[PEER]: [2], links[CLIENT]: [2, 3], links[STRANGER]: [1, 2, 3]}
     known = [key.public for key in (PEER, CLIENT)]
     asked = [effect for effect in one.done if isinstance(effect, Inquire)]
     assert [(effect.neighbour, effect.inquiry) for effect in asked] == [(key, Inquiry("why", "ab 1")) for key in known]
     heard = [effect for effect in one.done if isinstance(effect, Heard)]
-    assert heard == [Heard(key, b"{}") for key in known]
+    assert heard == [Heard(PEER.public, b"{}")]
+    answer = seal_unicast(PEER, ME.public, encode_inquiry(Answer(b"{}")), ttl_s=0, expiry_min=EXPIRY)
+    one.bring(links[PEER], answer)
+    one.cycle()
+    assert [reason for _, reason, _ in one.settled()[links[PEER]][1]] == [Reason.NOT_AUTHORISED]
+    assert [effect for effect in one.done if isinstance(effect, Heard)] == heard
 
 
 def test_a_neighbour_s_router_is_asked() -> None:
