@@ -183,6 +183,33 @@ def test_a_neighbour_that_becomes_an_uplink_is_joined_at_once() -> None:
         assert core.router.groups.members(world.group("news").public) == (edge.address,)
 
 
+def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
+    """On links that are open: without it nothing is read and nothing waits; with it all that is published from then."""
+    with World(24) as world:
+        core, edge = world.node("core"), world.node("edge")
+        world.link(edge, core, uplink=True, grants=ALL)
+        reader = reader_at(world, edge)
+        writer = world.app(core)
+        world.run_until_quiet()
+        first = writer.publish(world.group("news"), 3)
+        world.run_until_quiet()
+        core.reconfigure([Neighbour(edge.address, "edge", frozenset({"why"}))])
+        world.run_until_quiet()
+        assert not list(core.router.groups) and edge.router.joined_at(core.address) == (0, 1)
+        [one] = writer.publish(world.group("news"))
+        world.run_until_quiet()
+        assert writer.diary.refused == {one: Reason.NO_SUBSCRIBERS}
+        world.crash(core)
+        world.run_until_quiet()
+        assert not list(core.router.groups), "nor after a restart"
+        core.reconfigure([Neighbour(edge.address, "edge", frozenset(ALL.split()))])
+        world.run_until_quiet()
+        assert edge.router.joined_at(core.address) == (1, 1)
+        more = writer.publish(world.group("news"), 3)
+        world.run_until_quiet()
+        assert set(reader.diary.handled) == {*first, *more}
+
+
 # -- restarts ----------------------------------------------------------------------------------------------------
 
 

@@ -32,13 +32,21 @@ def peer() -> None:
 @click.argument("address")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--name", help="What to call it here.")
-@click.option("--grant", metavar="RIGHTS", help="What it may do here: any of join,store,relay,why.")
-@click.option("--uplink", is_flag=True, help="Join our groups there and publish through it.")
+@click.option("--grant", metavar="RIGHTS", help='All that it may do here: any of join,store,relay,why; "" for nothing.')
+@click.option("--revoke", metavar="RIGHTS", help="Rights to take away; the others stay.")
+@click.option(
+    "--uplink/--no-uplink", default=None, help="Join our groups there and publish through it; or do so no more."
+)
 @json_option
-def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None, uplink: bool, as_json: bool) -> None:
+def add(
+    address: str, urls: tuple[str, ...], name: str | None, grant: str | None, revoke: str | None, uplink: bool | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Make a node a neighbour, or change what is said of one.
 
-    Without URL it is one that dials us. What is not given stays as it is; a neighbour that was blocked no longer is.
+    Without URL it is one that dials us. What is not given stays as it is; what is given takes the place of what stood
+    there. What rests on a right that is taken away ends at once. A neighbour that was blocked is let in again, unless
+    something is only taken away.
     """
     for url in urls:
         check_url(url)
@@ -46,13 +54,21 @@ def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None
     config = configuration.load(home.config_path)[0]
     key = _neighbour(home, Names(home, config), address)
     known = next((one for one in config.peers if one.address == key), None)
-    wanted = replace(known or Peer(address=key), blocked=False)
+    only_takes = (revoke is not None or uplink is False) and not (urls or name is not None or grant is not None)
+    if only_takes and known is None:
+        raise click.UsageError(
+            f"{address} is no neighbour, there is nothing to take away; `router peer list` shows them."
+        )
+    wanted = known or Peer(address=key)
+    granted = wanted.grant if grant is None else _grants(grant, "--grant")
+    taken = () if revoke is None else _grants(revoke, "--revoke")
     wanted = replace(
         wanted,
         name=wanted.name if name is None else name,
         urls=urls or wanted.urls,
-        grant=wanted.grant if grant is None else _grants(grant),
-        uplink=uplink or wanted.uplink,
+        grant=tuple(one for one in granted if one not in taken),
+        uplink=wanted.uplink if uplink is None else uplink,
+        blocked=wanted.blocked and only_takes,
     )
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
@@ -65,7 +81,10 @@ def add(address: str, urls: tuple[str, ...], name: str | None, grant: str | None
 @click.argument("address")
 @json_option
 def block(address: str, as_json: bool) -> None:
-    """Shut a key out. `router peer add ADDRESS` lets it in again."""
+    """Shut a key out, and end all that it has here.
+
+    Its entry stays, and `router peer add ADDRESS` lets it in again.
+    """
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
     running = _change(BlockPeer(key))
@@ -76,7 +95,7 @@ def block(address: str, as_json: bool) -> None:
 @click.argument("address")
 @json_option
 def remove(address: str, as_json: bool) -> None:
-    """Forget a neighbour."""
+    """Forget a neighbour, and end all that it has here."""
     home = invocation().home
     key = Names.of(home).address(address)
     known = _peer(home, key)
@@ -167,9 +186,9 @@ def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
         say(sentence)
 
 
-def _grants(text: str) -> tuple[Grant, ...]:
+def _grants(text: str, option: str) -> tuple[Grant, ...]:
     found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     for one in found:
         if one not in GRANTS:
-            raise click.BadParameter(f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint="--grant")
+            raise click.BadParameter(f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint=option)
     return cast(tuple[Grant, ...], found)

@@ -16,7 +16,7 @@ from .links import Links
 from .membership import Membership
 from .queues import Queues
 from .reasons import Reason
-from .rights import RELAY, STORE, Directory, Neighbour, Standing
+from .rights import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from .routes import Route, Routes
 
 NEW_TERMS = "its operator has changed who this node is there; sign on again"
@@ -60,7 +60,7 @@ class Revocation:
                 lost = self._grants(old) - self._grants(new)
                 if _terms(old) != _terms(new):
                     self._log(key, new, lost, now)
-                self._look_at_link(key, now)
+                self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
                 self._end(key, lost, now)
                 if self._links.to(key) is None:
                     self._delivery.dial_if_owed(key)
@@ -88,15 +88,18 @@ class Revocation:
         )  # fmt: skip
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
 
-    def _look_at_link(self, key: bytes, now: Now) -> None:
-        """An open link takes its new standing; one that would be a stranger's now has to come as one."""
+    def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
+        """An open link takes its new standing. One that would be a stranger's has to come as one; and one that may join
+        only now has to ask again, which a router does when it comes."""
         link = self._links.to(key)
         if link is None:
             return
         standing = self._directory.standing(key, link.owner)
         if standing is None:
             self._admission.close(link, Reason.NOT_AUTHORISED, "", "revoked", now)
-        elif standing is Standing.STRANGER and link.standing is not Standing.STRANGER:
+        elif (standing is Standing.STRANGER and link.standing is not standing) or (
+            may_join_now and standing is not Standing.LOCAL
+        ):
             self._admission.close(link, Reason.SHUTDOWN, NEW_TERMS, "revoked", now)
         else:
             was_uplink, was = link.uplink, link.standing

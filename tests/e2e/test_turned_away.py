@@ -42,14 +42,43 @@ async def test_an_uplink_that_grants_nothing_and_one_that_blocks_us(tmp_path: Pa
             await until_seen(edge, core, "connected", REFUSES_US)
             granting = await core.run("peer", "add", edge.address.hex(), "--name", "edge", "--grant", "join,store")
             assert granting.code == 0
-            await core.stop()
-            await core.start()
             await until_seen(edge, core, "connected", None)
+            async with linked(edge, new_key()) as speaker:
+                await speaker.publish(multicast(group, b"hello"))
+            taking = await core.run("peer", "add", "edge", "--revoke", "join")
+            assert taking.code == 0
+            await until_seen(edge, core, "connected", JOINED)
+            assert await core.ask("groups") == []
+            assert (await core.run("peer", "add", "edge", "--grant", "join,store")).code == 0
+            await core.until_joined(group.public, edge.address)
         assert (await core.run("peer", "block", "edge")).code == 0
         await until_seen(edge, core, "away", TURNED_AWAY)
         assert TURNED_AWAY in (await edge.run("peer", "list")).stdout
         said = edge.stderr.read_text()
         assert said.count(f"core: {TURNED_AWAY}") == 1, said
+
+
+async def test_a_new_address_and_a_block_are_heard_by_the_dialler(tmp_path: Path) -> None:
+    """With pauses of an hour between dials: only what is told can bring it about."""
+    async with rig(tmp_path) as found:
+        core = found.node("core", "core")
+        edge = found.node("edge", settings={"link.dial_backoff_s_min": 3600, "link.dial_backoff_s_max": 3600})
+        core.knows(edge.address, "edge", grants=("join",))
+        edge.knows(core.address, "core", url="tls://127.0.0.1:1", uplink=True)
+        await core.start()
+        await edge.start()
+
+        async def has_failed() -> bool:
+            return any(row["problem"] for row in await edge.ask("peers"))
+
+        await until("the first dial has failed", has_failed)
+        assert (await edge.run("peer", "add", "core", core.url)).code == 0
+        await edge.until_connected(core.address)
+        assert (await edge.run("peer", "block", "core")).code == 0
+        await edge.until_connected(core.address, up=False)
+        await core.until_connected(edge.address, up=False)
+        assert (await edge.run("peer", "add", "core")).code == 0
+        await edge.until_connected(core.address)
 
 
 async def test_two_nodes_with_one_key_are_told_so(tmp_path: Path) -> None:

@@ -31,6 +31,30 @@ def test_a_neighbour_is_written_changed_and_removed(router: Run, home: Path) -> 
     assert config.load(home / "router.toml")[0].peers == ()
 
 
+def test_rights_and_the_uplink_are_taken_away_one_by_one(router: Run, home: Path) -> None:
+    """The comments in the file stay; a neighbour that is blocked does not come back by having less."""
+    router("peer", "add", BOB_TEXT, "tls://127.0.0.1:4101", "--name", "bob", "--grant", "join,store,why", "--uplink")
+    path = home / "router.toml"
+    path.write_text(path.read_text().replace("uplink = true", "uplink = true  # for now"))
+
+    def after(*args: str) -> tuple[tuple[str, ...], bool, bool]:
+        result = router("peer", *args)
+        assert result.exit_code == 0, result.stderr
+        [bob] = config.load(path)[0].peers
+        assert (bob.name, bob.urls) == ("bob", ("tls://127.0.0.1:4101",)) and "# for now" in path.read_text()
+        return bob.grant, bob.uplink, bob.blocked
+
+    assert after("add", "bob", "--revoke", "join") == (("store", "why"), True, False)
+    assert after("add", "bob", "--no-uplink") == (("store", "why"), False, False)
+    assert after("block", "bob") == (("store", "why"), False, True)
+    assert after("add", "bob", "--revoke", "why,join", "--no-uplink") == (("store",), False, True)
+    assert after("add", "bob", "--grant", "join,relay", "--revoke", "relay") == (("join",), False, False)
+    assert after("add", "bob", "--grant", "") == ((), False, False)
+    nobody = router("peer", "add", SigningKey(b"n" * 32).public.hex(), "--revoke", "join")
+    assert nobody.exit_code == 2 and "there is nothing to take away" in nobody.stderr
+    assert '"rule" is no right' in router("peer", "add", "bob", "--revoke", "rule").stderr
+
+
 def test_block_and_let_in_again(router: Run, home: Path) -> None:
     assert router("peer", "block", BOB_TEXT).exit_code == 0
     assert config.load(home / "router.toml")[0].peers[0].blocked

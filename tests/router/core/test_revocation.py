@@ -204,6 +204,15 @@ def test_one_who_would_be_a_stranger_now_comes_as_one() -> None:
     assert again is not None and again.standing is Standing.STRANGER
 
 
+def test_who_may_join_only_now_has_to_ask_again() -> None:
+    """A router asks at each link-up for what it wants; one that was refused asks no more until then."""
+    one, number = house()
+    configure(one, client(STORE))
+    assert one.closed() == []
+    configure(one, client(STORE, JOIN))
+    assert one.closed() == [(number, "shutdown")] and one.router.links.get(number) is None
+
+
 def test_a_neighbour_that_is_our_uplink_no_more_is_left() -> None:
     one, _ = house()
     up = one.link(UP.public, role="router", dialled=True)

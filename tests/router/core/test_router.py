@@ -177,7 +177,7 @@ def test_standings_follow_the_configuration() -> None:
         one.link(HIGHER.public, role="router"),
         one.link(ALICE.public),
     )
-    now_known = [Neighbour(LOWER.public, grants=frozenset({JOIN})), Neighbour(ALICE.public)]
+    now_known = [Neighbour(LOWER.public, grants=frozenset({RELAY})), Neighbour(ALICE.public)]
     one.router.neighbours_changed(now_known, one.now())
     one.cycle()
     found = {number: link.standing for number in (lower, higher, app) if (link := one.router.links.get(number))}
