@@ -94,20 +94,38 @@ Told = Opened | Closed | Settled | RefusedOne | Measured | Arrived
 
 
 class InFlight:
-    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken."""
+    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken; those of strangers
+    also while all strangers together have `strangers_bytes_max`."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, strangers_bytes_max: int) -> None:
         self.bytes_max = bytes_max
+        self.strangers_bytes_max = strangers_bytes_max
         self.bytes = 0
+        self.strangers_bytes = 0
+        self._strangers: dict[int, int] = {}  # link: bytes
         self._lot = trio.lowlevel.ParkingLot()
 
-    async def take(self, size: int) -> None:
-        while self.bytes and self.bytes + size > self.bytes_max:
+    async def take(self, link: int, size: int, *, is_stranger: bool = False) -> None:
+        while not self._has_room(size, is_stranger):
             await self._lot.park()
         self.bytes += size
+        if is_stranger:
+            self.strangers_bytes += size
+            self._strangers[link] = self._strangers.get(link, 0) + size
 
-    def give_back(self, size: int) -> None:
+    def _has_room(self, size: int, is_stranger: bool) -> bool:
+        """One message alone always has."""
+        if is_stranger and self.strangers_bytes and self.strangers_bytes + size > self.strangers_bytes_max:
+            return False
+        return not self.bytes or self.bytes + size <= self.bytes_max
+
+    def give_back(self, link: int, size: int) -> None:
         self.bytes -= size
+        if link in self._strangers:
+            self.strangers_bytes -= size
+            self._strangers[link] -= size
+            if not self._strangers[link]:
+                del self._strangers[link]
         self._lot.unpark_all()
 
 
@@ -222,7 +240,7 @@ class Connection:
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
         tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
-        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
+        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool], is_stranger: bool = False,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(
@@ -235,6 +253,7 @@ class Connection:
         self._limits = limits
         self._log_head = log_head
         self._is_busy = is_busy
+        self._is_stranger = is_stranger
         self.is_up = False
         self.turned_away = ""  # a sentence, where the other end does not let us in
         self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s, stream.place)
@@ -288,7 +307,7 @@ class Connection:
                 case Messages():
                     self.outlet.is_idle = False
                     arrived = read_messages(number, event)
-                    await self._in_flight.take(arrived.size)
+                    await self._in_flight.take(number, arrived.size, is_stranger=self._is_stranger)
                     self._tell(arrived)
                 case SettledUpTo(n):
                     settled = n  # cumulative: the last of a read says it all

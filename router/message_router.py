@@ -184,7 +184,7 @@ class MessageRouter(TrioActor):
             return
         job = self.router.examine(arrived, self.now())
         if job is None:
-            self._in_flight.give_back(arrived.size)
+            self._in_flight.give_back(arrived.link, arrived.size)
         else:
             self._verifiers.submit(job)
 
@@ -324,7 +324,7 @@ class MessageRouter(TrioActor):
                 if outlet is not None:
                     outlet.hand(effect.parcel, effect.start, effect.stop, effect.local)
             elif isinstance(effect, Settle):
-                self._in_flight.give_back(effect.size)
+                self._in_flight.give_back(effect.link, effect.size)
                 outlet = outlets.get(effect.link)
                 if outlet is not None:
                     outlet.settle(effect.n, effect.refusals)

@@ -19,7 +19,7 @@ from router import descriptors, memory, service, transport, wall_clock
 from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
-from router.connection import Connection, ConnectionLimits, InFlight, Told
+from router.connection import Connection, InFlight, Told
 from router.core.acceptance import AcceptanceLimits
 from router.core.admission import AdmissionLimits
 from router.core.crypto import PublicKey, SigningKey
@@ -32,19 +32,30 @@ from router.core.link import LogHead
 from router.core.membership import MembershipLimits
 from router.core.outcomes import OutcomeLimits
 from router.core.queues import QueueLimits
+from router.core.reasons import Reason
 from router.core.rights import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.session import Offer
-from router.disk.eventlog import Limits as LogLimits
 from router.disk.eventlog import Segments
 from router.disk.logbook import Logbook
 from router.disk.store import Store
-from router.disk.store_terms import Beginning, StoreLimits
+from router.disk.store_terms import Beginning
 from router.fates import Fates
-from router.housekeeping import HousekeepingLimits
 from router.inquiries import Inquiries
-from router.message_router import CycleLimits, Drain, MessageRouter, Reconfigured, Waiting
-from router.pool import Pool, PoolLimits
+from router.limits import (
+    connection_limits,
+    cycle_limits,
+    housekeeping_limits,
+    in_flight_bytes,
+    log_limits,
+    pool_limits,
+    store_limits,
+    strangers_max,
+    unknown_max,
+    verifiers,
+)
+from router.message_router import Drain, MessageRouter, Reconfigured, Waiting
+from router.pool import Pool
 from router.settings import keyring
 from router.settings.config import Config, Limits
 from router.settings.config_services import service_name
@@ -121,7 +132,7 @@ def core_limits(config: Config) -> CoreLimits:
             messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
             strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
             bad_signatures_barred_s=limits.bad_signatures_barred_s,
-            strangers_connections_max=limits.strangers_connections_max, strangers_idle_s=limits.strangers_idle_s,
+            strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
             strangers_spared_s=limits.strangers_spared_s,
         ),
         delivery=DeliveryLimits(
@@ -160,6 +171,7 @@ class Node:
         self._stopping = trio.Event()
         self._began_s = time.monotonic()
         self._listeners: list[str] = []
+        self._unknown = 0  # accepted connections of keys that this node does not know
 
     def stop(self) -> None:
         """Drain and end: what is in custody stays safe on disk."""
@@ -175,10 +187,9 @@ class Node:
             descriptors.make_room(config.limits.connections_max)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             boot = secrets.token_bytes(16)
-            store = Store(self._home.store_path, _store_limits(config), boot)
+            store = Store(self._home.store_path, store_limits(config), boot)
             held.callback(store.close)
-            log_limits = LogLimits(config.log.segment_bytes, config.log.segment_s)
-            segments = Segments(self._home.log_path, self._key, log_limits)
+            segments = Segments(self._home.log_path, self._key, log_limits(config))
             sealed = segments.last_sealed()  # without its store a log goes on behind a gap, which it records
             beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
             recovered = store.recover(bytes(self._key.public), beginning)
@@ -195,7 +206,7 @@ class Node:
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
             )  # fmt: skip
-            self._in_flight = InFlight(config.limits.in_flight_bytes_max)
+            self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
             async with actor_system():
                 await self._run_actors(router, store, on_ready)
@@ -213,18 +224,13 @@ class Node:
         config = self._config
         async with trio.open_nursery() as connections:
             pool = Pool(
-                self._key, neighbours(config), _pool_limits(config), connections,
+                self._key, neighbours(config), pool_limits(config), connections,
                 self._serve_dialled, self._waiting, random.random,
             )  # fmt: skip
             self._pool = pool
             self._router_ref = MessageRouter.start(
-                router, store, self._logbook, self._in_flight, self._clock, _verifiers(config),
-                CycleLimits(config.store.commit_messages_max, _commit_bytes_max(config), config.link.goodbye_s),
-                HousekeepingLimits(
-                    config.store.disk_free_bytes_min, config.link.idle_close_s, config.limits.clock_step_s_max,
-                    max(config.limits.clock_step_s_max, config.limits.lifetime_s_max), config.link.ping_s,
-                ),
-                pool.want,
+                router, store, self._logbook, self._in_flight, self._clock, verifiers(config),
+                cycle_limits(config), housekeeping_limits(config), pool.want,
                 Inquiries(self._facts, self.reload, lambda: pool.problems, self._logbook.sealed_seq),
                 Fates(self._logbook, lambda: pool.problems, config.limits.ttl_s_max),
             )  # fmt: skip
@@ -261,7 +267,7 @@ class Node:
             "address": self._key.public.hex(), "role": self._config.node.role, "name": self._config.node.name,
             "uptime_s": round(time.monotonic() - self._began_s, 3), "listeners": self._listeners,
             "durability": self._config.store.durability, "home": str(self._home.path), "pid": os.getpid(),
-            "verifiers": _verifiers(self._config),
+            "verifiers": verifiers(self._config),
         }  # fmt: skip
 
     def reload(self) -> str:
@@ -285,7 +291,16 @@ class Node:
         )  # fmt: skip
 
     async def _serve_accepted(self, stream: Stream) -> None:
-        await self._serve(stream, None)
+        """Of the keys that this node does not know only a number may be connected, let in or not."""
+        is_known = stream.peer is None or self._standing(stream) not in (None, Standing.STRANGER)
+        self._unknown += not is_known
+        try:
+            await self._serve(stream, None, is_known=is_known)
+        finally:
+            self._unknown -= not is_known
+
+    def _standing(self, stream: Stream) -> Standing | None:
+        return self._directory.standing(bytes(stream.peer or b""), stream.owner)
 
     async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> str:
         try:
@@ -295,11 +310,12 @@ class Node:
                 scope.shield = True
                 await stream.aclose()
 
-    async def _serve(self, stream: Stream, expect: PublicKey | None) -> str:
+    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
         """Until it ends; why the other end would not have us, if that was so."""
         config = self._config
         offer = replace(self._offer, nonce=os.urandom(16))
-        if stream.peer is not None and self._directory.standing(bytes(stream.peer), False) is Standing.STRANGER:
+        is_stranger = stream.peer is not None and self._standing(stream) is Standing.STRANGER
+        if is_stranger:
             narrow = config.limits
             offer = replace(
                 offer, window_messages=narrow.strangers_window_messages, window_bytes=narrow.strangers_window_bytes
@@ -307,11 +323,11 @@ class Node:
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
-            limits=ConnectionLimits(
-                config.limits.hello_s, config.limits.link_items_per_s, config.link.goodbye_s
-            ),
-            log_head=self._log_head, is_busy=self._is_busy,
+            limits=connection_limits(config, is_known=is_known),
+            log_head=self._log_head, is_busy=self._is_busy, is_stranger=is_stranger,
         )  # fmt: skip
+        if not is_known and self._unknown > unknown_max(config.limits):
+            connection.outlet.close(Reason.NOT_AUTHORISED, "")
         try:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # what one neighbour brings must not end the node
@@ -345,39 +361,13 @@ async def _listening(
     if url.startswith("tls:"):
         more["handshakes_max_per_prefix"] = limits.handshakes_max_per_prefix
         more["handshake_timeout_s"] = limits.hello_s
+        more["handshake_spared_s"] = limits.handshake_spared_s
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )
-
-
-def _store_limits(config: Config) -> StoreLimits:
-    store, queues = config.store, config.queues
-    return StoreLimits(
-        synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
-        map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
-    )  # fmt: skip
 
 
 def _first_unsealed(store: Store, sealed: int) -> int:
     """The sequence number at which the store's own events begin, behind those in segments."""
     values = store.log_values(sealed, 1)
     return values[0][0] if values else store.next_seq
-
-
-def _commit_bytes_max(config: Config) -> int:
-    """A small store is filled in small steps, so that what fits is not refused with what does not."""
-    store = config.store
-    return min(store.commit_bytes_max, store.map_bytes_max // 16 or store.commit_bytes_max)
-
-
-def _pool_limits(config: Config) -> PoolLimits:
-    link = config.link
-    return PoolLimits(link.dial_timeout_s, link.dial_backoff_s_min, link.dial_backoff_s_max, link.dials_max)
-
-
-def _verifiers(config: Config) -> int:
-    """One process per core where there is more than one; the loop itself takes what they leave."""
-    if config.verify.verifiers >= 0:
-        return config.verify.verifiers
-    cores = len(os.sched_getaffinity(0))
-    return cores if cores > 1 else 0

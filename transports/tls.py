@@ -50,6 +50,7 @@ CONTROL_BYTES_MAX = 1 << 14  # answers that TLS itself owes the peer (key update
 HANDSHAKE_READ_BYTES = 1 << 12
 HANDSHAKE_BYTES_MAX = 1 << 16  # of the peer, until the handshake is done
 HANDSHAKE_TIMEOUT_S = 10.0
+HANDSHAKE_SPARED_S = 2.0  # while others of its prefix wait
 HANDSHAKES_MAX_PER_PREFIX = 64  # at once per /24 or /56; four times as many may wait
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
 QUIET_S = 0.1  # a connection silent for so long gives its buffers back
@@ -93,9 +94,10 @@ async def listen(
     connections_max: int = CONNECTIONS_MAX,
     handshakes_max_per_prefix: int = HANDSHAKES_MAX_PER_PREFIX,
     handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+    handshake_spared_s: float = HANDSHAKE_SPARED_S,
 ) -> None:
     """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`."""
-    places = Places(handshakes_max_per_prefix)
+    places = Places(handshakes_max_per_prefix, handshake_spared_s)
 
     async def admit(sock: SocketType, where: str) -> TlsStream:
         try:

@@ -163,7 +163,8 @@ def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
 def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
     """Open links and say nothing: KiB of the node's memory for each, after a hundred others have warmed it up."""
     most = str(links + WARM_LINKS + 1)
-    rig = bench.rig(transport, [], **{"node.accept": "anyone", "limits.strangers_connections_max": most})
+    settings = {"node.accept": "anyone", "limits.strangers_connections_max": most, "limits.strangers_idle_s": "86400"}
+    rig = bench.rig(transport, [], **settings)
     with rig.running() as running:
         for count in (WARM_LINKS, links):
             before = rig.memory_mib()

@@ -76,9 +76,12 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "The same in bytes; one message of any allowed size always fits.")] = 8 * MIB
     in_flight_bytes_max: Annotated[int, span(MIB, 64 * GIB,
         "Bytes received and not yet settled, on all links; reading pauses while it is taken.")] = 64 * MIB
-    connections_max: Annotated[int, span(1, 1_000_000, "Open connections; a further one is closed.")] = 10_000
+    connections_max: Annotated[int, span(1, 1_000_000,
+        "Open connections; a further one is closed. Half of them are for keys that this node knows.")] = 10_000
     handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
-        "Handshakes under way from one address prefix; a further one is closed.")] = 64
+        "Handshakes under way from one address prefix; a further one waits, or is closed.")] = 64
+    handshake_spared_s: Annotated[float, span(0.1, 600,
+        "A handshake for which another one waits is cut after this long.")] = 2.0
     groups_per_client_max: Annotated[int, span(1, 1_000_000,
         "Groups one subscriber may join; a further JOIN fails.")] = 1000
     groups_max: Annotated[int, span(1, 10_000_000,
@@ -129,6 +132,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "A stranger without messages for so long is closed; pings do not count.")] = 60.0
     strangers_spared_s: Annotated[float, span(0, DAY_S,
         "One that was silent for less gives way to no other; the further one is closed.")] = 10.0
+    strangers_hello_s: Annotated[float, span(0.1, 600,
+        "The hello of a key that this node does not know must come so soon after its handshake.")] = 3.0
+    strangers_in_flight_percent: Annotated[int, span(1, 100,
+        "Share of in_flight_bytes_max that all strangers together may take.")] = 25
     strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
     strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,

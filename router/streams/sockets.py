@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import math
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -91,7 +92,8 @@ Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raise
 class Acceptor:
     """Accepts connections for ever, each in a task of its own; at most `connections_max` are open at once.
 
-    One too many is closed at once and reported. Out of file descriptors it waits and goes on.
+    Of these at most half have not proven a key. For one more the oldest of these gives way; where there is none, the
+    new one is closed at once. Both are reported. Out of file descriptors it waits and goes on.
     """
 
     def __init__(self, admit: Admit, handler: Handler, on_refused: OnRefused, connections_max: int) -> None:
@@ -100,6 +102,7 @@ class Acceptor:
         self._on_refused = on_refused
         self._connections_max = connections_max
         self._open = 0
+        self._unproven: dict[trio.CancelScope, None] = {}  # in the order in which they came
         self._exhausted = False
 
     def __repr__(self) -> str:
@@ -113,12 +116,24 @@ class Acceptor:
                 if accepted is None:
                     continue
                 sock, where = accepted[0], name(accepted[1])
-                if self._open >= self._connections_max:
+                if not self._has_place():
                     sock.close()
                     self._on_refused(where, f"{self._open} connections are open, and no more are allowed")
                     continue
                 self._open += 1
                 nursery.start_soon(self._serve, sock, where)
+
+    def _has_place(self) -> bool:
+        """For one more; the oldest that has not proven a key gives way, if need be."""
+        most = self._connections_max
+        if self._open < most and len(self._unproven) < max(1, most // 2):
+            return True
+        if not self._unproven:
+            return False
+        oldest = next(iter(self._unproven))
+        del self._unproven[oldest]
+        oldest.cancel()
+        return True
 
     async def _accept(self, listener: SocketType) -> tuple[SocketType, Any] | None:
         try:
@@ -141,7 +156,7 @@ class Acceptor:
 
     async def _serve(self, sock: SocketType, where: str) -> None:
         try:
-            stream = await self._admit(sock, where)
+            stream = await self._prove(sock, where)
             try:
                 await self._handler(stream)
             finally:
@@ -154,6 +169,15 @@ class Acceptor:
             sock.close()
             self._open -= 1
 
+    async def _prove(self, sock: SocketType, where: str) -> Stream:
+        with trio.CancelScope() as scope:
+            self._unproven[scope] = None
+            try:
+                return await self._admit(sock, where)
+            finally:
+                self._unproven.pop(scope, None)
+        raise Refused("it had not proven a key when another connection needed its place")
+
 
 def prefix_of(address: str) -> str:
     """The /24 (IPv4) or /56 (IPv6) of an address, so that one neighbour with many addresses counts once."""
@@ -162,14 +186,29 @@ def prefix_of(address: str) -> str:
     return str(ipaddress.ip_network((ip, PREFIX_BITS[ip.version]), strict=False))
 
 
+class _Prefix:
+    """The handshakes of one prefix: how many there are with those that wait, and when those under way began."""
+
+    __slots__ = ("began_s", "count", "room")
+
+    def __init__(self, most: int) -> None:
+        self.room = trio.Semaphore(most)
+        self.count = 0
+        self.began_s: dict[trio.CancelScope, float] = {}
+
+
 class Places:
-    """At most `max_per_prefix` handshakes at once per address prefix; `WAITING` times as many may wait."""
+    """At most `max_per_prefix` handshakes at once per address prefix; `WAITING` times as many may wait.
+
+    While others wait, a handshake has only `spared_s`: who says nothing keeps nobody out for long.
+    """
 
     WAITING = 4
 
-    def __init__(self, max_per_prefix: int) -> None:
+    def __init__(self, max_per_prefix: int, spared_s: float = math.inf) -> None:
         self._max = max_per_prefix
-        self._prefixes: dict[str, tuple[trio.Semaphore, list[int]]] = {}
+        self._spared_s = spared_s
+        self._prefixes: dict[str, _Prefix] = {}
 
     def __repr__(self) -> str:
         return f"<Places with handshakes from {len(self._prefixes)} prefixes>"
@@ -177,15 +216,29 @@ class Places:
     @asynccontextmanager
     async def place(self, address: str) -> AsyncIterator[None]:
         """Hold a place for one handshake, waiting for it if need be. Raises `Refused`."""
-        prefix = prefix_of(address)
-        semaphore, count = self._prefixes.setdefault(prefix, (trio.Semaphore(self._max), [0]))
-        if count[0] >= self._max * (1 + self.WAITING):
-            raise Refused(f"{count[0]} handshakes from {prefix} are already under way or waiting")
-        count[0] += 1
+        name = prefix_of(address)
+        prefix = self._prefixes.setdefault(name, _Prefix(self._max))
+        if prefix.count >= self._max * (1 + self.WAITING):
+            raise Refused(f"{prefix.count} handshakes from {name} are already under way or waiting")
+        prefix.count += 1
+        scope = trio.CancelScope()
         try:
-            async with semaphore:
-                yield
+            self._hurry(prefix)
+            async with prefix.room:
+                prefix.began_s[scope] = trio.current_time()
+                self._hurry(prefix)
+                with scope:
+                    yield
         finally:
-            count[0] -= 1
-            if not count[0]:
-                del self._prefixes[prefix]
+            prefix.began_s.pop(scope, None)
+            prefix.count -= 1
+            if not prefix.count:
+                del self._prefixes[name]
+        if scope.cancelled_caught:
+            raise Refused(f"the handshake was not done after {self._spared_s:g} s, and others from {name} waited")
+
+    def _hurry(self, prefix: _Prefix) -> None:
+        """Where somebody waits, those under way have little time."""
+        if prefix.count > self._max:
+            for scope, began_s in prefix.began_s.items():
+                scope.deadline = began_s + self._spared_s

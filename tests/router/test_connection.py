@@ -1,0 +1,179 @@
+"""One connection in this process: what it waits for, how long, and what it takes of the node's memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from core_samples import ALICE, BOB
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router.connection import Connection, ConnectionLimits, InFlight, Opened, Told
+from router.core import link
+from router.core.codec import frame
+from router.core.crypto import SigningKey
+from router.core.intake import Arrived
+from router.core.message import seal_unicast
+from router.core.reasons import Reason
+from router.core.session import Ended, Offer, Session
+from router.transport import Stream
+from transports.memory import stream_pair
+
+NODE = SigningKey(b"n" * 32)
+UNLIMITED = 1 << 40
+
+
+class Clock:
+    def wall_ns(self) -> int:
+        return int(trio.current_time() * 1e9)
+
+    mono_ns = wall_ns
+
+
+def offer(role: str = "router") -> Offer:
+    return Offer(role, bytes(8), True, 4096, 8 << 20, os.urandom(16))
+
+
+class Ends:
+    """A connection of a node, and its other end by hand."""
+
+    def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, *, is_stranger: bool) -> None:
+        ours, self.stream = stream_pair()
+        self.told: list[Told] = []
+        self.said = ""
+        self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
+        self.connection = Connection(
+            number, ours, offer(), NODE, dialled=False, expect=None, tell=self.told.append, in_flight=in_flight,
+            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False, is_stranger=is_stranger,
+        )  # fmt: skip
+        self._ours: Stream = ours
+
+    async def run(self) -> None:
+        self.said = await self.connection.run()
+        await self._ours.aclose()
+
+    async def shake_hands(self) -> None:
+        while not any(isinstance(one, Opened) for one in self.told):
+            await self.flush()
+            self.session.receive(await self.stream.receive_some(1 << 16), 0)
+            await self.flush()
+            await wait_all_tasks_blocked()
+
+    async def flush(self) -> None:
+        await self.say(b"".join(self.session.output()))
+
+    async def say(self, data: bytes) -> None:
+        if data:
+            await self.stream.send_all(data)
+            await wait_all_tasks_blocked()
+
+    async def goodbye(self) -> Ended:
+        """What the node says at the end."""
+        with trio.fail_after(60):
+            while data := await self.stream.receive_some(1 << 16):
+                for event in self.session.receive(data, 0):
+                    if isinstance(event, Ended):
+                        return event
+        raise AssertionError("it closed without a word")
+
+    @property
+    def arrived(self) -> int:
+        """How many bytes of messages the node was told of."""
+        return sum(one.size for one in self.told if isinstance(one, Arrived))
+
+
+@asynccontextmanager
+async def connected(
+    in_flight: InFlight | None = None, limits: ConnectionLimits | None = None, number: int = 1, *,
+    is_stranger: bool = False, shakes_hands: bool = True,
+) -> AsyncIterator[Ends]:  # fmt: skip
+    ends = Ends(
+        in_flight or InFlight(UNLIMITED, UNLIMITED), limits or ConnectionLimits(), number, is_stranger=is_stranger
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.run)
+        if shakes_hands:
+            await ends.shake_hands()
+        yield ends
+        nursery.cancel_scope.cancel()
+
+
+def letter(size: int) -> bytes:
+    return frame(seal_unicast(ALICE, BOB.public, bytes(size), ttl_s=60, expiry_min=1))
+
+
+# -- what is read and not settled --------------------------------------------------------------------------------
+
+
+async def test_reading_pauses_while_too_much_is_not_settled(autojump_clock: MockClock) -> None:
+    one = letter(1000)
+    in_flight = InFlight(3 * len(one), UNLIMITED)
+    async with connected(in_flight) as ends:
+        for _ in range(5):
+            await ends.say(one)
+        assert ends.arrived == 3 * len(one) == in_flight.bytes, "the fourth waits in the stream"
+        in_flight.give_back(1, len(one))
+        await wait_all_tasks_blocked()
+        assert ends.arrived == 4 * len(one)
+        in_flight.give_back(1, 3 * len(one))
+        await wait_all_tasks_blocked()
+        assert ends.arrived == 5 * len(one)
+
+
+async def test_one_message_alone_is_read_whatever_its_size(autojump_clock: MockClock) -> None:
+    one = letter(5000)
+    async with connected(InFlight(100, 100), is_stranger=True) as ends:
+        await ends.say(one)
+        assert ends.arrived == len(one)
+
+
+async def test_strangers_take_their_share_of_it_and_leave_the_rest_to_others(autojump_clock: MockClock) -> None:
+    one = letter(1000)
+    in_flight = InFlight(8 * len(one), 2 * len(one))
+    async with (
+        connected(in_flight, number=1, is_stranger=True) as first,
+        connected(in_flight, number=2, is_stranger=True) as second,
+        connected(in_flight, number=3) as known,
+    ):
+        for ends in (first, first, second, second, *[known] * 6):
+            await ends.say(one)
+        assert (first.arrived, second.arrived, known.arrived) == (2 * len(one), 0, 6 * len(one))
+        in_flight.give_back(3, 6 * len(one))
+        await wait_all_tasks_blocked()
+        assert second.arrived == 0, "it is the strangers' share that is taken"
+        in_flight.give_back(1, 2 * len(one))
+        await wait_all_tasks_blocked()
+        assert second.arrived == 2 * len(one) == in_flight.strangers_bytes
+        in_flight.give_back(2, 2 * len(one))
+        assert (in_flight.bytes, in_flight.strangers_bytes, in_flight._strangers) == (0, 0, {})
+
+
+# -- time and items ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hello_s", [0.5, 30.0])
+async def test_a_hello_is_due(hello_s: float, autojump_clock: MockClock) -> None:
+    limits = ConnectionLimits(hello_s=hello_s, goodbye_s=1)
+    async with connected(limits=limits, shakes_hands=False) as ends:
+        began = trio.current_time()
+        assert (await ends.goodbye()).reason is Reason.CONNECT_TIMEOUT
+        assert trio.current_time() - began == pytest.approx(hello_s, abs=0.1)
+
+
+@pytest.mark.parametrize("per_s", [2.0, 20.0])
+async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float, autojump_clock: MockClock) -> None:
+    """Five seconds' worth may come at once."""
+    limits = ConnectionLimits(link_items_per_s=per_s, goodbye_s=1)
+    ping = frame(link.encode_item(link.Ping(1)))
+    async with connected(limits=limits) as ends:
+        for _ in range(int(per_s) * 5):
+            await ends.say(ping)
+        await trio.sleep(1)
+        for _ in range(int(per_s)):
+            await ends.say(ping)
+        assert not ends.said and ends.connection.outlet.closing is None
+        await ends.say(ping)
+        assert (await ends.goodbye()).reason is Reason.RATE_LIMITED
