@@ -25,8 +25,10 @@ from router.core.crypto import PublicKey, SigningKey
 from router.core.custody import Outgoing
 from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.lifetime import expiry_min
+from router.core.link import Ping, Pong
 from router.core.message import open_message, seal_unicast, without_via
-from router.core.session import Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.session import Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.transport import Stream
 
 READ_BYTES = 256 * 1024
 
@@ -41,6 +43,8 @@ class Wire:
         self.settled = 0
         self.refused: list[str] = []
         self.sent = 0
+        self._stream: Stream | None = None
+        self._writing = trio.Lock()
 
     async def connect(self, url: str, router: PublicKey) -> None:
         self._stream = await transport.dial(url, self._key, router, timeout_s=10)
@@ -52,11 +56,17 @@ class Wire:
     async def flush(self) -> None:
         out = self.session.output()
         if out:
-            await self._stream.send_parts(out)
+            async with self._writing:
+                await self._connected.send_parts(out)
+
+    @property
+    def _connected(self) -> Stream:
+        assert self._stream is not None
+        return self._stream
 
     async def receive(self) -> list[Messages]:
         """What the next read brings; b"" from the stream ends the client."""
-        data = await self._stream.receive_some(READ_BYTES)
+        data = await self._connected.receive_some(READ_BYTES)
         if not data:
             raise SystemExit("the node closed the link")
         found = []
@@ -69,6 +79,8 @@ class Wire:
                     self.settled = n
                 case RefusedAt(_, reason, _):
                     self.refused.append(reason.word)
+                case Heard(Ping(t0)):
+                    self.session.send(Pong(t0, time.time_ns(), time.time_ns()))
                 case Up(peer, hello):
                     self.router = peer
                     self.outgoing = Outgoing(hello.window_messages, hello.window_bytes)
@@ -82,7 +94,16 @@ class Wire:
     async def send(self, frames: memoryview | bytes, count: int) -> None:
         self.outgoing.send(count, len(frames))
         self.sent += count
-        await self._stream.send_all(frames)
+        await self.write(frames)
+
+    async def write(self, data: memoryview | bytes) -> None:
+        """Bytes of any kind, after those that are being written."""
+        async with self._writing:
+            await self._connected.send_all(data)
+
+    async def close(self) -> None:
+        if self._stream is not None:
+            await self._stream.aclose()
 
     async def join(self, group: PublicKey) -> None:
         """JOIN and wait for its acknowledgement."""
@@ -135,7 +156,7 @@ class Order:
 
 
 async def publish(order: Order) -> dict[str, Any]:
-    """Send the messages first..first+count-1, each `repeat` times; with a rate, one by one at even times."""
+    """Send the messages first..first+count-1, each `repeat` times; with a rate, a chunk at a time at even times."""
     wire = await _connected(order, order.seeds[0])
     with Path(order.path).open("rb") as file:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -162,13 +183,13 @@ async def _connected(order: Order, seed: str) -> Wire:
 
 async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float]) -> None:
     size = order.frame_bytes
-    step = order.chunk if not order.rate_per_s else 1
+    step = order.chunk
     began = time.monotonic()
     for at in range(0, order.count, step):
         count = min(step, order.count - at)
         if order.rate_per_s:
             await trio.sleep(max(0.0, began + at / order.rate_per_s - time.monotonic()))
-            times.append(time.monotonic())
+            times.extend([time.monotonic()] * count)
         for _ in range(order.repeat):
             while wire.outgoing.room()[0] < count or wire.outgoing.room()[1] < count * size:
                 await trio.sleep(0.0002)

@@ -11,10 +11,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from router.bench import hostile as siege
 from router.bench import scenarios, traffic, yardstick
-from router.bench.goals import measured_goals, write_report
+from router.bench.goals import measured_goals
+from router.bench.report import write_attacks, write_goals
 from router.bench.rig import BenchFailed, workbench
 from router.bench.scenarios import Bench, Shape
+from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
@@ -42,12 +45,18 @@ AT_LEAST_1 = click.IntRange(1)
 @click.option(
     "--goals", is_flag=True, help="Instead: every scenario that has a goal, with the goal beside it. Minutes."
 )
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="With --goals: write Markdown there.")
+@click.option("--hostile", is_flag=True, help="Instead: an honest pair beside 64 strangers who do harm. Minutes.")
+@click.option(
+    "--attack", "attacks", multiple=True, type=click.Choice(list(ATTACKS)), help="With --hostile: only these."
+)
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="With --goals or --hostile: write Markdown there."
+)
 @json_option
 def bench(
     transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
     stalled: int, verifiers: int | None, unsynced: bool, drain: int | None, idle: int | None, goals: bool,
-    report: Path | None, as_json: bool,
+    hostile: bool, attacks: tuple[str, ...], report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
@@ -55,8 +64,10 @@ def bench(
     """
     if messages < publishers:
         raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")
-    if report and not goals:
-        raise click.UsageError("--report goes with --goals")
+    if report and not (goals or hostile):
+        raise click.UsageError("--report goes with --goals or --hostile")
+    if attacks and not hostile:
+        raise click.UsageError("--attack goes with --hostile")
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
         with workbench() as base, console.status("") as status:
@@ -67,7 +78,11 @@ def bench(
             if goals:
                 rows: Any = measured_goals(made, status.update)
                 if report:
-                    write_report(report, rows)
+                    write_goals(report, rows)
+            elif hostile:
+                rows = siege.hostile(made, status.update, attacks)
+                if report:
+                    write_attacks(report, rows, siege.LINKS, siege.BYTES_PER_S * 8e-6)
             elif drain:
                 rows = [scenarios.drain(made, one, drain) for one in transports or ("unix",)]
             elif idle:
@@ -84,6 +99,8 @@ def bench(
         return
     if goals:
         _print_goals(rows)
+    elif hostile:
+        _print_attacks(rows)
     else:
         _print(rows, made.yardstick)
     say(HINT)
@@ -113,9 +130,21 @@ def _print(rows: Iterable[dict[str, Any]], yard: Yardstick) -> None:
 def _print_goals(rows: Iterable[dict[str, Any]]) -> None:
     columns(
         ("FIGURE", "MEASURED", "GOAL", "MET"),
-        [(row["title"], f"{row['value']:.3f}", row["goal"], "yes" if row["met"] else "no") for row in rows],
+        [(row["title"], row["told"], row["goal"], row["verdict"]) for row in rows],
         "",
     )
+
+
+def _print_attacks(rows: Iterable[dict[str, Any]]) -> None:
+    columns(
+        ("ATTACK", "RATE >= 0.9", "P50 <= 2", "LOST", "MET", "FLAT OUT", "ATTACKERS' CORES"),
+        [
+            (row["attack"], f"{row['rate']:.3f}", f"{row['p50']:.2f}", str(row["lost_or_refused"]), row["verdict"],
+             f"{row['flat_out']:.2f}", f"{row['attackers_cores']:.2f}")
+            for row in rows
+        ],
+        "",
+    )  # fmt: skip
 
 
 def _value(value: object) -> str:

@@ -86,6 +86,7 @@ class Rig:
     program: str = "router"
     address: str = ""
     url: str = ""
+    tls_url: str = ""
     process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -105,7 +106,9 @@ class Rig:
             raise
         ready = json.loads(line)
         self.address = ready["address"]
-        self.url = next(url for url in ready["listeners"] if url.startswith(self.transport))
+        self.url, self.tls_url = (
+            next(url for url in ready["listeners"] if url.startswith(one)) for one in (self.transport, "tls")
+        )
 
     def _prepare(self) -> None:
         """Clients on TLS are other machines: they need the right to join and to have messages stored."""

@@ -118,17 +118,17 @@ def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) 
     count = int(seconds * per_s)
     with rig.running() as running:
         reader = running("subscribe", [subscriber], bench.traffic, count=count, rate_per_s=per_s)
-        writer = running("publish", [publisher], bench.traffic, count=count, rate_per_s=per_s)
+        writer = running("publish", [publisher], bench.traffic, count=count, rate_per_s=per_s, chunk=1)
         for client in running.clients:
             client.ready()
         for client in running.clients:
             client.go()
         sent, got = writer.result()["times"], reader.result()["times"]
     took = sorted((arrived - left) * 1000 for left, arrived in zip(sent, got, strict=True))
-    return {"p50_ms": _rank(took, 0.5), "p99_ms": _rank(took, 0.99), "p999_ms": _rank(took, 0.999)}
+    return {"p50_ms": rank(took, 0.5), "p99_ms": rank(took, 0.99), "p999_ms": rank(took, 0.999)}
 
 
-def _rank(ordered: list[float], share: float) -> float:
+def rank(ordered: list[float], share: float) -> float:
     """The nearest rank."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from router.bench import scenarios, traffic
-from router.bench.goals import Goal, write_report
+from router.bench.hostile import OPEN, SETTINGS, Pair, besieged
+from router.bench.noise import machine
+from router.bench.report import write_attacks, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
+from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
@@ -67,7 +70,8 @@ def test_idle_links_and_latency_have_figures(bench: Bench) -> None:
     [
         (["--publishers", "0"], "--publishers"),
         (["--messages", "3", "--publishers", "4"], "3 messages are too few for 4 publishers"),
-        (["--report", "x.md"], "--report goes with --goals"),
+        (["--report", "x.md"], "--report goes with --goals or --hostile"),
+        (["--attack", "junk"], "--attack goes with --hostile"),
         (["--drain", "1"], "--drain"),
     ],
 )
@@ -77,15 +81,40 @@ def test_what_cannot_be_measured_is_refused(words: list[str], said: str) -> None
     assert said in ran.stderr
 
 
-def test_the_report_stands_beside_the_goals(tmp_path: Path) -> None:
-    fast, small = Goal("Fast", "rate", 2.0), Goal("Small", "size", 60.0, more=False)
-    row = {"rate": 1.5, "size": 53.0}
-    rows = [
-        {"title": one.title, "value": row[one.figure], "goal": one.bound, "met": one.met(row[one.figure]), "row": row}
-        for one in (fast, small)
-    ]
-    write_report(tmp_path / "measured.md", rows)
-    text = (tmp_path / "measured.md").read_text()
-    assert "| Fast | 1.500 | at least 2 | no |" in text
-    assert "| Small | 53.000 | at most 60 | yes |" in text
-    assert "- Fast: rate 1.500, size 53.000" in text
+GOAL = {"title": "Fast", "told": "1.500", "goal": "at least 2", "verdict": "no", "row": {"rate": 1.5}}
+ATTACK = {
+    "attack": "junk", "rate": 0.95, "p50": 1.25, "lost_or_refused": 0, "verdict": "yes", "flat_out": 0.8,
+    "attackers_cores": 0.3,
+}  # fmt: skip
+
+
+def test_the_report_stands_beside_the_goals_and_keeps_its_other_part(tmp_path: Path) -> None:
+    path = tmp_path / "measured.md"
+    path.write_text("# Measured\n\nof an older form\n")
+    write_attacks(path, [ATTACK], 64, 20.0)
+    write_goals(path, [GOAL])
+    write_goals(path, [GOAL])
+    text = path.read_text()
+    assert text.count("| Fast | 1.500 | at least 2 | no |") == text.count("- Fast: rate 1.500") == 1
+    assert text.count("| junk | 0.950 | 1.25 | 0 | yes | 0.80 | 0.30 |") == 1
+    assert text.index("## Goals") < text.index("## Under attack")
+    assert text.count(f"on {machine()}.") == 2 and "older" not in text
+
+
+QUICK = ("wide items", "forgeries")
+
+
+@pytest.mark.parametrize(
+    "attack", [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in ATTACKS if one not in QUICK)]
+)
+def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: Bench, attack: str) -> None:
+    """Whether it is slowed down is measured by the bench, on a quiet machine."""
+    rig = bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    with rig.running() as running:
+        publisher, subscriber = scenarios.keys(2)
+        pair = Pair(bench, running, publisher, subscriber)
+        with besieged(rig, attack, links=4, bytes_per_s=250_000) as end:
+            row = pair.run(200, 400.0)
+            harm = end()
+    assert (row["lost"], row["refused"]) == (0, 0)
+    assert harm["links"] >= 1 and harm["mbit_per_s"] > 0

@@ -1,0 +1,155 @@
+"""An honest pair beside 64 strangers who do harm: what its rate and its latency become, attack by attack.
+
+The pair are two local apps of a core that lets everybody in. Each attack has a fresh node, on which the pair is
+measured before the attack, under it, and after it. The attackers take CPU of the same machine, which is told as a share
+of a core; so the rate that has a goal is that of a pair which offers half of what the quiet node takes, and the rate of
+one that sends as fast as it goes stands beside it without a goal.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from router.bench import traffic, yardstick
+from router.bench.noise import Watch
+from router.bench.rig import Client, Clients, Rig, apart
+from router.bench.scenarios import Bench, keys, rank
+from router.bench.strangers import ATTACKS, Siege
+from router.core.crypto import SigningKey
+from router.program import program
+from router.settings import keyring
+from router.settings.home import Home
+
+LINKS = 64
+BYTES_PER_S = 20e6 / 8
+PHASE_S = 3.0
+SLOW_PER_S = 200.0
+CHUNK = 48
+RATE_GOAL, LATENCY_GOAL = 0.9, 2.0
+SMALL_LOG = str(1 << 20)
+
+TRIES = 3
+PHASES = 6
+"""More than the runs of a pair take together: a half, three as fast as it goes, one at half the rate, three slow."""
+
+Row = dict[str, Any]
+Say = Callable[[str], None]
+End = Callable[[], Row]
+OPEN = {"node.services": '["services.echo"]', "node.services_public": '["echo"]', "node.accept": "anyone"}
+SETTINGS: dict[str, dict[str, str]] = {
+    "far ids": {"limits.seen_index_max": "400000"},
+    "throw-away sources": {"limits.routes_max": "1000"},
+    "junk": {"log.keep_bytes": SMALL_LOG, "log.segment_bytes": str(1 << 17)},
+}
+"""What makes an attack bite within seconds that else takes hours."""
+
+
+@dataclass
+class Pair:
+    """A publisher and a subscriber of one node, local apps both; each run takes messages that no other took."""
+
+    bench: Bench
+    running: Clients
+    publisher: SigningKey
+    subscriber: SigningKey
+    taken: int = 0
+
+    def run(self, number: int, rate_per_s: float = 0.0, chunk: int = CHUNK) -> Row:
+        """Messages a second, the median latency where there is a rate, and what was refused or lost."""
+        first, self.taken = self.taken, self.taken + number
+        order = {"first": first, "count": number, "rate_per_s": rate_per_s, "chunk": chunk}
+        reader = self.running("subscribe", [self.subscriber], self.bench.traffic, **order)
+        writer = self.running("publish", [self.publisher], self.bench.traffic, **order)
+        for client in (reader, writer):
+            client.ready()
+        for client in (reader, writer):
+            client.go()
+        wrote, read = writer.result(), reader.result()
+        pairs = zip(wrote["times"], read["times"], strict=True)
+        took = sorted((got - sent) * 1000 for sent, got in pairs)
+        return {
+            "per_s": number / (read["ended"] - wrote["began"]), "p50_ms": rank(took, 0.5) if took else 0.0,
+            "p99_ms": rank(took, 0.99) if took else 0.0, "refused": len(wrote["refused"]), "lost": read["lost"],
+        }  # fmt: skip
+
+
+def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float = PHASE_S) -> list[Row]:
+    """A row for each attack, with what has a goal and whether it is met (None: the machine was too noisy to tell)."""
+    quick = int(bench.yardstick.one_core_per_s * phase_s) // 2
+    say(f"signing {quick * PHASES} messages in advance")
+    signed = traffic.make(bench.base / "hostile", quick * PHASES, bench.body_bytes)
+    return [_quietly(replace(bench, traffic=signed), one, say, phase_s, quick) for one in attacks or tuple(ATTACKS)]
+
+
+def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
+    """Measure again where the machine was noisy."""
+    for _ in range(TRIES):
+        watch = Watch(yardstick.run(bench.traffic, 1.0))
+        row = _attacked(bench, attack, say, phase_s, quick)
+        noise = watch.noise(yardstick.run(bench.traffic, 1.0))
+        if not noise.is_too_much:
+            break
+    met = None if noise.is_too_much else row["met"]
+    verdict = f"the machine was too noisy: {noise}" if met is None else "yes" if met else "no"
+    return {**row, "met": met, "verdict": verdict, "noise": str(noise)}
+
+
+def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
+    say(f"{attack}: the pair alone")
+    publisher, subscriber = keys(2)
+    rig = bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    with rig.running() as running:
+        pair = Pair(bench, running, publisher, subscriber)
+        pair.run(quick // 2)  # warms up
+        quiet = _phase(pair, phase_s, quick)
+        say(f"{attack}: {LINKS} strangers")
+        with besieged(rig, attack) as siege:
+            half = quiet["flat"]["per_s"] / 2
+            under = _phase(pair, phase_s, quick)
+            under["half"] = pair.run(min(int(half * phase_s), quick), half)
+            harm = siege()
+        say(f"{attack}: the pair alone again")
+        after = _phase(pair, phase_s, quick)
+    p50 = under["slow"]["p50_ms"] / min(quiet["slow"]["p50_ms"], after["slow"]["p50_ms"])
+    rate = under["half"]["per_s"] / half
+    runs = [one for phase in (quiet, under, after) for one in phase.values()]
+    lost = sum(one["lost"] + one["refused"] for one in runs)
+    return {
+        "attack": attack, "rate": rate, "p50": p50, "met": rate >= RATE_GOAL and p50 <= LATENCY_GOAL and not lost,
+        "lost_or_refused": lost, "flat_out": under["flat"]["per_s"] / quiet["flat"]["per_s"],
+        "flat_out_after": after["flat"]["per_s"] / quiet["flat"]["per_s"], "quiet_p50_ms": quiet["slow"]["p50_ms"],
+        "attacked_p50_ms": under["slow"]["p50_ms"], "attacked_p99_ms": under["slow"]["p99_ms"],
+        "after_p50_ms": after["slow"]["p50_ms"], "quiet_per_s": quiet["flat"]["per_s"], **harm,
+    }  # fmt: skip
+
+
+def _phase(pair: Pair, phase_s: float, quick: int) -> dict[str, Row]:
+    slow = pair.run(int(SLOW_PER_S * phase_s), SLOW_PER_S, 1)
+    return {"slow": slow, "flat": pair.run(quick)}
+
+
+@contextmanager
+def besieged(
+    rig: Rig, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
+) -> Iterator[Callable[[], Row]]:
+    """Strangers at work; the yielded function ends them and returns what they did."""
+    public = keyring.load(Home(rig.home), "service-echo").public.hex()
+    order = Siege(attack, rig.tls_url, rig.address, public, links, bytes_per_s)
+    command = program("router.bench.strangers", json.dumps(asdict(order)))
+    client = Client(apart(command, stdin=subprocess.PIPE, text=True))
+
+    def end() -> Row:
+        client.go()
+        return client.result()
+
+    try:
+        client.ready()
+        client.go()
+        yield end
+    finally:
+        client.end()

@@ -1,0 +1,67 @@
+"""`docs/measured.md`: one part for each kind of run; writing one part leaves the others as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from router.bench.noise import machine
+
+Row = dict[str, Any]
+TITLE = "# Measured"
+GOALS, ATTACKS = "Goals", "Under attack"
+
+
+def write_goals(path: Path, goals: list[Row]) -> None:
+    """What was measured, its goal beside it, and the rows behind."""
+    lines = [
+        "Ratios are taken in one run beside bare PyNaCl verification of the same messages; throughput is the middle of "
+        "three runs; differences of nearly equal rates are told with the range that their median lies in (90 %).", "",
+        "| figure | measured | goal | met |", "|---|---|---|---|",
+        *(f"| {one['title']} | {one['told']} | {one['goal']} | {one['verdict']} |" for one in goals),
+        "", "The rows behind them:", "",
+        *(f"- {one['title']}: {', '.join(_details(one['row']))}" for one in goals),
+    ]  # fmt: skip
+    _write(path, GOALS, "router bench --goals --report", lines)
+
+
+def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) -> None:
+    """What an honest pair has left beside each attack."""
+    lines = [
+        f"Two local apps of a core beside {links} links of strangers, who write {mbit_per_s:g} Mbit/s at most in all. "
+        "`rate`: what arrives of half the quiet rate; `p50`: the latency at 200/s as a multiple of the quiet one; "
+        "`flat out`: the rate as fast as it goes, as a share of the quiet one, while the attackers take as many cores "
+        "of the same machine as stands in the last column.", "",
+        "| attack | rate (at least 0.9) | p50 (at most 2) | lost or refused | met | flat out | attackers' cores |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {one['attack']} | {one['rate']:.3f} | {one['p50']:.2f} | {one['lost_or_refused']} | "
+            f"{one['verdict']} | {one['flat_out']:.2f} | {one['attackers_cores']:.2f} |"
+            for one in rows
+        ),
+        "", "The rows behind them:", "", *(f"- {', '.join(_details(one))}" for one in rows),
+    ]  # fmt: skip
+    _write(path, ATTACKS, "router bench --hostile --report", lines)
+
+
+def _write(path: Path, part: str, command: str, lines: Iterable[str]) -> None:
+    parts = _parts(path)
+    when = f"Written by `{command}` on {time.strftime('%Y-%m-%d')}, on {machine()}."
+    parts[part] = "\n".join([f"## {part}", "", when, *lines])
+    order = [one for one in (GOALS, ATTACKS) if one in parts]
+    path.write_text("\n\n".join([TITLE, *(parts[one] for one in order)]) + "\n", "utf-8")
+
+
+def _parts(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    found = {one.partition("\n")[0]: f"## {one}".rstrip() for one in text.split("\n## ")[1:]}
+    return {name: part for name, part in found.items() if name in (GOALS, ATTACKS)}
+
+
+def _details(row: Row) -> list[str]:
+    return [f"{name} {value:,.3f}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()]

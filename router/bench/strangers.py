@@ -1,0 +1,211 @@
+"""The bench's attackers: one process with many links of keys that the node does not know, each doing the same harm.
+
+All links together write at most `bytes_per_s`, records and handshakes counted. A link that the node closes is dialled
+again with another key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import trio
+
+from router.bench.clients import Wire
+from router.core.codec import FRAME_BYTES_MAX, frame
+from router.core.crypto import PublicKey, SigningKey
+from router.core.lifetime import expiry_min
+from router.core.machine import RemoteProtocolError
+from router.core.message import seal_unicast
+from router.transport import ConnectFailed, StreamBroken
+
+HANDSHAKE_BYTES = 4_000  # of a TLS connection with two certificates, and both hellos
+RECORD_BYTES = 22 + 40  # what TLS and TCP add to one small write
+AGAIN_S = 0.05
+LIFE_S = 6 * 86_400
+BODY_BYTES = 1_000
+MAKE_AHEAD = 200
+
+
+@dataclass
+class Siege:
+    """What the process is to do; travels as JSON. `public`: the service that strangers may send to."""
+
+    attack: str
+    url: str
+    router: str
+    public: str
+    links: int = 64
+    bytes_per_s: float = 2_500_000.0
+
+
+class Pace:
+    """Shares a number of bytes a second among all links."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self._per_s = bytes_per_s
+        self._free_at = 0.0
+        self.spent = 0
+
+    async def take(self, size: int) -> None:
+        self.spent += size
+        now = time.monotonic()
+        self._free_at = max(now, self._free_at) + size / self._per_s
+        await trio.sleep(max(0.0, self._free_at - now))
+
+
+class Stranger:
+    """One link of a key that nobody knows."""
+
+    def __init__(self, siege: Siege, pace: Pace, counts: Counter[str]) -> None:
+        self.router, self.public = (PublicKey(bytes.fromhex(one)) for one in (siege.router, siege.public))
+        self._url = siege.url
+        self._pace = pace
+        self._counts = counts
+        self.key = SigningKey(os.urandom(32))
+        self.wire = Wire(self.key, 64, 1 << 20, False)
+
+    async def connect(self) -> None:
+        await self._pace.take(HANDSHAKE_BYTES)
+        await self.wire.connect(self._url, self.router)
+        self._counts["links"] += 1
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The longest frame that the node takes of this link."""
+        hello = self.wire.session.hello
+        return min(FRAME_BYTES_MAX, hello.frame_bytes_max if hello else FRAME_BYTES_MAX)
+
+    async def raw(self, data: bytes) -> None:
+        """Write bytes of any kind."""
+        await self._pace.take(len(data) + RECORD_BYTES)
+        await self.wire.write(data)
+        self._counts["writes"] += 1
+
+    async def messages(self, wires: list[bytes]) -> None:
+        """Hand in messages as the window allows."""
+        data = b"".join(map(frame, wires))
+        while self.wire.outgoing.room()[0] < len(wires) or self.wire.outgoing.room()[1] < len(data):
+            await trio.sleep(0.005)
+        await self._pace.take(len(data) + RECORD_BYTES)
+        await self.wire.send(data, len(wires))
+        self._counts["messages"] += len(wires)
+
+    async def hear(self) -> None:
+        """Read, answer pings, settle; until the node closes."""
+        while True:
+            await self.wire.receive()
+            await self.wire.settle_all()
+
+    def unicast(self, to: PublicKey, body: bytes, key: SigningKey | None = None, ttl_s: int = 0) -> bytes:
+        return seal_unicast(key or self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + LIFE_S))
+
+
+def _wide(count: int) -> bytes:
+    """An array of `count` empty maps."""
+    return b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
+
+
+async def wide_item(stranger: Stranger) -> None:
+    """A link item that holds tens of thousands of others."""
+    while True:
+        size = min(126_000, stranger.frame_bytes_max - 16)
+        await stranger.raw(frame(b"\x82\x09" + _wide(size)))
+
+
+async def wide_body(stranger: Stranger) -> None:
+    """A signed unicast to the router, as long as it may be, whose body is such an array."""
+    wire = stranger.unicast(stranger.router, b"\x82\x08" + _wide(stranger.frame_bytes_max - 300))
+    while True:
+        await stranger.raw(frame(wire))
+
+
+async def single_bytes(stranger: Stranger) -> None:
+    """The head of a long frame, and then one byte at a time."""
+    await stranger.raw(b"\x5a" + (stranger.frame_bytes_max - 5).to_bytes(4, "big"))
+    while True:
+        await stranger.raw(b"\x84")
+
+
+async def forgeries(stranger: Stranger) -> None:
+    """Messages whose signature is not by the key they name."""
+    head = stranger.unicast(stranger.public, os.urandom(BODY_BYTES))[:-64]
+    while True:
+        await stranger.messages([head + os.urandom(64) for _ in range(16)])
+
+
+async def idle(stranger: Stranger) -> None:
+    """Nothing but answers to pings."""
+    await trio.sleep_forever()
+
+
+async def ids(stranger: Stranger) -> None:
+    """Good messages to a public service, of ttl 0 and expiring days ahead: each is an id to remember."""
+    while True:
+        await stranger.messages([stranger.unicast(stranger.public, os.urandom(16)) for _ in range(16)])
+
+
+async def sources(stranger: Stranger) -> None:
+    """Good messages, each signed by another key, as if it had come from far away."""
+    while True:
+        await stranger.messages(
+            [stranger.unicast(stranger.public, b"", SigningKey(os.urandom(32)), ttl_s=3600) for _ in range(16)]
+        )
+
+
+async def junk(stranger: Stranger) -> None:
+    """Small messages that are refused before their signature: nobody knows where they should go."""
+    while True:
+        nowhere = [stranger.unicast(PublicKey(os.urandom(32)), b"") for _ in range(MAKE_AHEAD)]
+        for at in range(0, MAKE_AHEAD, 32):
+            await stranger.messages(nowhere[at : at + 32])
+
+
+ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
+    "wide items": wide_item, "wide bodies": wide_body, "single bytes": single_bytes, "forgeries": forgeries,
+    "idle links": idle, "far ids": ids, "throw-away sources": sources, "junk": junk,
+}  # fmt: skip
+
+
+async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
+    """One place among the links: as often as the node closes it, another key comes."""
+    while True:
+        stranger = Stranger(siege, pace, counts)
+        try:
+            await stranger.connect()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stranger.hear)
+                await ATTACKS[siege.attack](stranger)
+        except* (StreamBroken, RemoteProtocolError, ConnectFailed, SystemExit, trio.ClosedResourceError):
+            counts["closed"] += 1
+        finally:
+            with trio.CancelScope(shield=True), trio.move_on_after(1):
+                await stranger.wire.close()
+        await trio.sleep(AGAIN_S)
+
+
+async def besiege(siege: Siege) -> dict[str, Any]:
+    """From the first line of standard input to the second."""
+    pace, counts = Pace(siege.bytes_per_s), Counter[str]()
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    began, cpu_s = time.monotonic(), time.process_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(siege.links):
+            nursery.start_soon(_besiege, siege, pace, counts)
+        await trio.to_thread.run_sync(partial(sys.stdin.readline))
+        nursery.cancel_scope.cancel()
+    took = time.monotonic() - began
+    cpu = (time.process_time() - cpu_s) / took
+    return {"seconds": took, "mbit_per_s": pace.spent * 8e-6 / took, "attackers_cores": cpu, **counts}
+
+
+if __name__ == "__main__":
+    print(json.dumps(trio.run(besiege, Siege(**json.loads(sys.argv[1])))), flush=True)
