@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from router.cli.exits import Exit, Failure
+from router.cli.few_of_a_kind import FewOfAKind
 
 if TYPE_CHECKING:
     from router.settings.home import Home
@@ -93,7 +94,9 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         level = logging.INFO if invocation().verbose else logging.WARNING
-        logging.basicConfig(level=level, format=LOG_FORMAT, stream=sys.stderr)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.addFilter(FewOfAKind())
+        logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[handler])
         return super().invoke(ctx)
 
 

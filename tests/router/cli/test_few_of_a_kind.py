@@ -1,0 +1,29 @@
+"""What is repeated on standard error is counted, not written."""
+
+from __future__ import annotations
+
+import logging
+
+from router.cli.few_of_a_kind import FewOfAKind
+
+
+def record(at_s: float, line: int = 1) -> logging.LogRecord:
+    found = logging.LogRecord("router", logging.WARNING, "router/service.py", line, "%s was refused", ("it",), None)
+    found.created = at_s
+    return found
+
+
+def test_a_flood_of_one_kind_is_cut_off_and_counted_and_others_are_not() -> None:
+    few = FewOfAKind(lines_max=3, span_s=10)
+    assert [few.filter(record(at)) for at in range(8)] == [True] * 3 + [False] * 5
+    assert few.filter(record(8, line=2)), "another place has its own count"
+    later = record(10)
+    assert few.filter(later)
+    assert later.getMessage() == "it was refused (and 5 more lines like this since the last one)"
+    again = record(11)
+    assert few.filter(again) and again.getMessage() == "it was refused"
+
+
+def test_what_is_rare_is_always_written() -> None:
+    few = FewOfAKind(lines_max=1, span_s=10)
+    assert all(few.filter(record(at)) for at in range(0, 100, 10))
