@@ -35,6 +35,7 @@ from router.core.queues import QueueLimits
 from router.core.reasons import Reason
 from router.core.rights import Directory, Neighbour, Standing
 from router.core.router import Router
+from router.core.routes import RouteLimits
 from router.core.session import Offer
 from router.disk.eventlog import Segments
 from router.disk.logbook import Logbook
@@ -152,10 +153,11 @@ def core_limits(config: Config) -> CoreLimits:
             queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
             queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
         ),
-        seen_recent_max=limits.seen_recent_max, routes_max=limits.routes_max,
-        routes_per_neighbour_max=limits.routes_per_neighbour_max, route_hold_s=limits.route_hold_s,
-        locals_max=limits.local_services_max,
-        away_s_max=queues.away_s_max, pulls_per_s=limits.pulls_per_s,
+        routes=RouteLimits(
+            limits.routes_max, limits.routes_per_neighbour_max, limits.routes_neighbour_percent, limits.route_hold_s
+        ),
+        seen_recent_max=limits.seen_recent_max, locals_max=limits.local_services_max, away_s_max=queues.away_s_max,
+        pulls_per_s=limits.pulls_per_s,
     )  # fmt: skip
 
 

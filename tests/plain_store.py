@@ -129,10 +129,10 @@ class PlainStore:
                 disk.groups.pop(member, None)
             else:
                 disk.groups[member] = subscription
-        for destination in changes.routes_gone:
+        for destination, route in changes.routes.items():
             disk.routes.pop(destination, None)
-        for route in changes.routes:
-            disk.routes[route.destination] = route
+            if route is not None:
+                disk.routes[destination] = route
         for key in changes.locals:
             disk.locals[key] = None
         for key in changes.locals_gone:

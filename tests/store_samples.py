@@ -96,8 +96,9 @@ def _small(random: Random, changes: Changes, plain: PlainStore) -> None:
         one = Subscription(group, key, random.random() < 0.5, random.random() < 0.5)
         changes.members[group, key] = one if random.random() < 0.7 else None
     for _ in range(random.randrange(2)):
-        changes.routes_gone.append(random.choice(KEYS))
-        changes.routes.append(Route(random.choice(KEYS), random.choice(KEYS), random.randrange(1 << 40)))
+        destination = random.choice(KEYS)
+        route = Route(destination, random.choice(KEYS), random.randrange(1 << 40))
+        changes.routes[destination] = random.choice([None, route])
         changes.locals.append(random.choice(KEYS))
         changes.locals_gone.append(random.choice(KEYS))
         changes.away.append((random.choice(KEYS), random.choice((0, WALL_S))))

@@ -27,6 +27,7 @@ from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .queues import UNLIMITED, Queues
 from .reasons import Reason
+from .revocation import end_route
 from .rights import Standing
 from .routes import Route, Routes
 from .routing import ForUs, Plans
@@ -306,15 +307,19 @@ class Acceptance:
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:
         """Step 2 of the unicast algorithm, from fresh, verified messages only (R-C2)."""
-        if row.kind != UNICAST or link.standing is Standing.LOCAL or row.signer == link.key:
+        if row.kind != UNICAST or link.standing in (Standing.LOCAL, Standing.STRANGER) or row.signer == link.key:
             return
         if self._links.to(row.signer) is not None:
             return
         route = Route(row.signer, link.key, expiry_s(row.expiry_min))
-        if self._routes.learn(route, now.wall_s):
-            self._desk.changes.routes.append(route)
-            fields = (("destination", row.signer), ("neighbour", link.key), ("until_s", route.until_s))
-            self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
+        gone = self._routes.learn(route, now.wall_s)
+        if gone is None:
+            return
+        for one in gone:
+            end_route(self._routes, self._desk, one, now)
+        self._desk.changes.routes[row.signer] = route
+        fields = (("destination", row.signer), ("neighbour", link.key), ("until_s", route.until_s))
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
 
     def _log_turned(self, batch: Batch, now: Now) -> None:
         known = batch.known + [row for job in batch.jobs for row in job.known]

@@ -47,8 +47,7 @@ class Changes:
     parcels: list[Parcel] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     members: dict[tuple[bytes, bytes], Subscription | None] = field(default_factory=dict)  # (group, subscriber)
-    routes_gone: list[bytes] = field(default_factory=list)  # before what is learned
-    routes: list[Route] = field(default_factory=list)
+    routes: dict[bytes, Route | None] = field(default_factory=dict)  # by destination; None: forgotten
     locals: list[bytes] = field(default_factory=list)
     locals_gone: list[bytes] = field(default_factory=list)
     away: list[tuple[bytes, int]] = field(default_factory=list)  # (key, since Unix second; 0: back)

@@ -12,6 +12,7 @@ from .index import IndexLimits
 from .membership import MembershipLimits
 from .outcomes import OutcomeLimits
 from .queues import QueueLimits
+from .routes import RouteLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,8 @@ class Limits:
     membership: MembershipLimits = field(default_factory=MembershipLimits)
     outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)
     queues: QueueLimits = field(default_factory=QueueLimits)
+    routes: RouteLimits = field(default_factory=RouteLimits)
     seen_recent_max: int = 200_000
-    routes_max: int = 100_000
-    routes_per_neighbour_max: int = 10_000
-    route_hold_s: int = 60
     locals_max: int = 1000
     away_s_max: int = 30 * 86_400
     pulls_per_s: float = 10.0

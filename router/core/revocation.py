@@ -72,9 +72,6 @@ class Revocation:
                 self._gone(key, now)
             else:
                 self._end(key, frozenset(), now)
-        for neighbour in {route.neighbour for route in self._routes}:
-            if self._directory.is_blocked(neighbour):
-                self._routes_end(neighbour, now)
 
     @staticmethod
     def _grants(one: Neighbour | None) -> frozenset[str]:
@@ -132,9 +129,9 @@ class Revocation:
 
 
 def end_route(routes: Routes, desk: Desk, route: Route, now: Now) -> None:
-    """It leads nowhere any more: its time has passed, or its neighbour may not be the way."""
+    """It leads nowhere any more: its time has passed, its neighbour may not be the way, or another needs the room."""
     routes.forget(route.destination)
-    desk.changes.routes_gone.append(route.destination)
+    desk.changes.routes[route.destination] = None
     fields = (("destination", route.destination), ("neighbour", route.neighbour))
     desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
 

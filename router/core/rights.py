@@ -77,6 +77,11 @@ class Directory:
             return Standing.CLIENT if known.grants & OF_CLIENTS else Standing.PEER
         return Standing.STRANGER if self.accept_strangers else None
 
+    def rank(self, key: bytes) -> int:
+        """How much the routes count that a neighbour teaches: a client's more than a peer's, and of others none."""
+        standing = self.standing(key, owner=False)
+        return 2 if standing is Standing.CLIENT else 1 if standing is Standing.PEER else 0
+
     def is_blocked(self, key: bytes) -> bool:
         known = self.neighbours.get(key)
         return known is not None and known.blocked

@@ -56,7 +56,7 @@ class Router:
         self.links = Links()
         self.groups = Groups()
         self.queues = Queues(limits.queues)
-        self.routes = Routes(limits.routes_max, limits.routes_per_neighbour_max, limits.route_hold_s)
+        self.routes = Routes(limits.routes, directory.rank)
         self.seen = Seen(limits.seen_recent_max)
         self._limits = limits
         self._desk = Desk()
@@ -94,8 +94,10 @@ class Router:
         self.queues.node.add(recovered.held_messages, recovered.held_bytes)
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
-            self.routes.learn(route, now.wall_s)
+            learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.wall_s) is not None
             self.routes.neighbour_down(route.neighbour, now.wall_s)
+            if not learned:
+                end_route(self.routes, self._desk, route, now)
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.behind, queue.again = True, queue.total.messages

@@ -101,11 +101,15 @@ class Routing:
     def _is_neighbour(self, key: bytes) -> bool:
         return self._directory.may_be_next(key, self._connected(key))
 
+    def _leads_on(self, key: bytes) -> bool:
+        """Whether a route through it may be taken: not if it is a stranger by now."""
+        return self._directory.rank(key) > 0 and self._is_neighbour(key)
+
     def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
         if self._is_neighbour(destination):
             return destination
         learned = self._routes.neighbour_of(destination, now_s)
-        if learned is not None and learned != neighbour and self._is_neighbour(learned):
+        if learned is not None and learned != neighbour and self._leads_on(learned):
             return learned
         uplinks = [one for one in self._directory.uplinks if one != neighbour]
         up = [one for one in uplinks if self._connected(one) is not None]

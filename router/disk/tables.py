@@ -42,7 +42,7 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
 
 
 def put(txn: Any, databases: Mapping[str, Any], changes: Changes) -> None:
-    """Part of a transaction. What is gone goes before what is new."""
+    """Part of a transaction. Of keys, what is gone goes after what is new."""
 
     def write(name: str, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -52,10 +52,8 @@ def put(txn: Any, databases: Mapping[str, Any], changes: Changes) -> None:
 
     for (group, subscriber), one in changes.members.items():
         write("groups", group + subscriber, bytes((one.local | one.durable << 1,)) if one else None)
-    for destination in changes.routes_gone:
-        write("routes", destination, None)
-    for route in changes.routes:
-        write("routes", route.destination, cbor2.dumps([route.neighbour, route.until_s]))
+    for destination, route in changes.routes.items():
+        write("routes", destination, cbor2.dumps([route.neighbour, route.until_s]) if route else None)
     for key in changes.locals:
         write("locals", key, b"")
     for key in changes.locals_gone:

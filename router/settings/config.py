@@ -106,8 +106,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Of these the newest are in memory too; beyond it the disk is asked.")] = 200_000
     route_hold_s: Annotated[int, span(0, DAY_S,
         "A learned route yields to another once its neighbour has been down so long.")] = 60
-    routes_max: Annotated[int, span(1, 10**8, "Learned routes; a further one is not learned.")] = 100_000
+    routes_max: Annotated[int, span(1, 10**8,
+        "Learned routes; a further one is not learned, but for a client's a peer's is forgotten.")] = 100_000
     routes_per_neighbour_max: Annotated[int, span(1, 10**8, "The same through one neighbour.")] = 10_000
+    routes_neighbour_percent: Annotated[int, span(1, 100,
+        "Share of all routes that may lead through one neighbour; of several, each as much as is still free.")] = 50
     pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = 10.0
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings and other link items taken from a neighbour; more closes the link.")] = 10.0

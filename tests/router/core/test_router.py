@@ -19,7 +19,7 @@ from router.core.queues import QueueLimits
 from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.router import TOGETHER_S
-from router.core.routes import Route
+from router.core.routes import Route, RouteLimits
 
 LOWER, HIGHER = sorted((SigningKey(bytes((n,)) * 32) for n in (71, 72, 73)), key=lambda key: key.public)[::2]
 EXPIRY = expiry_min(WALL_S + 600)
@@ -137,7 +137,11 @@ def test_what_is_on_disk_comes_back() -> None:
 def test_a_neighbour_that_does_not_come_back_holds_its_routes_no_longer_than_another() -> None:
     disk = Disk(routes={HIGHER.public: Route(HIGHER.public, LOWER.public, WALL_S + 600)})
     one = OneRouter(
-        Neighbour(LOWER.public), Neighbour(BOB.public), disk=disk, locals={ALICE.public}, limits=Limits(route_hold_s=30)
+        Neighbour(LOWER.public),
+        Neighbour(BOB.public),
+        disk=disk,
+        locals={ALICE.public},
+        limits=Limits(routes=RouteLimits(hold_s=30)),
     )
     bob = one.link(BOB.public, role="router", owner=False)
     letters = [seal_unicast(HIGHER, ALICE.public, bytes((n,)), ttl_s=300, expiry_min=EXPIRY - 5) for n in range(2)]

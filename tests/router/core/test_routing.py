@@ -8,7 +8,7 @@ from router.core.groups import Groups, Subscription
 from router.core.message import MULTICAST, UNICAST
 from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, Directory, Neighbour, Standing
-from router.core.routes import Route, Routes
+from router.core.routes import Route, RouteLimits, Routes
 from router.core.routing import FOR_US, Plan, Routing
 
 ME, APP, OTHER_APP, CLIENT, READER, PEER, STRANGER, UP, UP2, FAR, BEHIND, NEWS, PUBLIC = (
@@ -30,7 +30,7 @@ class House:
         ]  # fmt: skip
         self.directory.replace_neighbours([*known, *(Neighbour(key, uplink=True) for key in (UP, UP2)[:uplinks])])
         self.groups = Groups()
-        self.routes = Routes(10, 10, 60)
+        self.routes = Routes(RouteLimits(10, 10), self.directory.rank)
         self.connected = connected or {}
         self.routing = Routing(self.directory, self.groups, self.routes, self.connected.get)
 
@@ -190,7 +190,8 @@ def test_a_learned_route_through_one_who_is_no_neighbour_any_more_is_not_taken()
     house = House(uplinks=1).learn(FAR, STRANGER)
     assert house.unicast(APP, FAR, LOCAL, APP) == (UP,)
     house.connected[STRANGER] = AS_STRANGER
-    assert house.unicast(APP, FAR, LOCAL, APP) == (STRANGER,)
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "a stranger leads to itself alone"
+    assert house.unicast(APP, STRANGER, LOCAL, APP) == (STRANGER,)
 
 
 # -- multicast ---------------------------------------------------------------------------------------------------
