@@ -178,12 +178,15 @@ class Membership:
         self._tell_uplinks(group, wanted, now)
         return True
 
-    def _leave(self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None) -> None:
-        """`cause`: why it leaves, if that is not its own wish."""
+    def _leave(
+        self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None, *, of_all: bool = False
+    ) -> None:
+        """`cause`: why it leaves, if that is not its own wish; `of_all`: its whole queue ends, not the group's part."""
         wanted = self._groups.is_wanted(group)
         if self._groups.remove(group, subscriber):
             self._desk.changes.members[group, subscriber] = None
-            self._left(subscriber, group)
+            if not of_all:
+                self._left(subscriber, group)
             self._log("leave", subscriber, group, now, **({} if cause is None else {"because": cause.word}))
         self._tell_uplinks(group, wanted, now)
 
@@ -191,7 +194,7 @@ class Membership:
         """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
         cause = Reason.BLOCKED if self._directory.is_blocked(subscriber) else Reason.LEFT
         for group in sorted(self._groups.joined_by(subscriber)):
-            self._leave(subscriber, group, now, cause)
+            self._leave(subscriber, group, now, cause, of_all=True)
         self._left(subscriber, None)
 
     def revoke(self, subscriber: bytes, now: Now) -> bool:

@@ -118,7 +118,7 @@ class Router:
 
     def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
         queue = self.queues.by_recipient.get(recipient)
-        if queue is not None and queue.total.messages:
+        if queue is not None and queue.total.messages and (group is None or queue.owes(group)):
             self.clears.begin(Clear(recipient, group, self._acceptance.next_arrival))
         self.queues.forget_if_empty(recipient)
 

@@ -6,6 +6,7 @@ import pytest
 from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 
+from router.core.clears import Clear
 from router.core.control import (
     Carried,
     Control,
@@ -297,6 +298,41 @@ def test_reports_and_carried_messages_need_no_answer() -> None:
     say(one, alice, ALICE, Report(MessageId(b"i" * 32), BOB.public, "expired", 3, 0))
     say(one, alice, ALICE, Carried(seal_multicast(GROUP, b"", ttl_s=60, expiry_min=EXPIRY)))
     assert told(one, alice) == []
+
+
+def test_what_ends_is_looked_for_once() -> None:
+    """A queue is read through for each clearing: once for one who is gone, and for no group of which nothing waits."""
+    one = house(locals={ALICE.public, BOB.public})
+    alice, bob = one.link(ALICE.public), one.link(BOB.public, messages=1)
+    groups = [SigningKey(bytes((n,)) * 32) for n in range(100, 110)]
+    for key, link in ((ALICE, alice), (BOB, bob)):
+        for group in groups:
+            say(one, link, key, Join(group.public, False))
+    one.bring(alice, *(seal_multicast(group, b"", ttl_s=60, expiry_min=EXPIRY) for group in groups[:3]))
+    one.cycle()
+    for group in groups[2:]:
+        say(one, bob, BOB, Leave(group.public))
+    assert [(clear.recipient, clear.group) for clear in waiting(one)] == [(BOB.public, groups[2].public)]
+    one.clear()
+    known = one.router.directory.neighbours.values()
+    one.router.neighbours_changed([*known, Neighbour(BOB.public, blocked=True)], one.now())
+    assert [(clear.recipient, clear.group) for clear in waiting(one)] == [(BOB.public, None)]
+
+
+def waiting(one: OneRouter) -> list[Clear]:
+    return [Clear(*key, before) for key, before in one.router.clears._before.items()]
+
+
+def test_a_join_that_is_decided_after_its_link_has_gone_joins_nothing() -> None:
+    """It was verified meanwhile; of a throwaway key nobody would ever end the subscription."""
+    one = house()
+    alice = one.link(ALICE.public, durable=False)
+    one.bring(
+        alice, seal_unicast(ALICE, ME.public, encode_control(Join(GROUP.public, False)), ttl_s=0, expiry_min=EXPIRY)
+    )
+    one.router.link_down(alice, one.now())
+    one.cycle()
+    assert not list(one.router.groups) and not one.disk.groups
 
 
 def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
