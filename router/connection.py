@@ -144,7 +144,7 @@ class Outlet:
         self.is_idle = False  # no message since the message router last looked
         self.problem = ""  # that it refuses what we send, for the operator
         self.silences = 0  # so often it looked in vain for any sign of life
-        self._pinged_ns = 0
+        self.pinged_ns = 0  # the last ping names this time, and so does its pong
         self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
         self._session = session
@@ -199,10 +199,13 @@ class Outlet:
         if self.silences >= SILENCES_MAX:
             self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
             self.scope.cancel()
-        elif self.silences or mono_ns - self._pinged_ns >= PING_NS:
-            self._pinged_ns = mono_ns
-            self.say(link.Ping(mono_ns))
+        elif self.silences or mono_ns - self.pinged_ns >= PING_NS:
+            self.ping(mono_ns)
         self.silences += 1
+
+    def ping(self, mono_ns: int) -> None:
+        self.pinged_ns = mono_ns
+        self.say(link.Ping(mono_ns))
 
     async def write_to(self, stream: Stream) -> None:
         """Write until closed and everything is out."""
@@ -317,6 +320,8 @@ class Connection:
                     patience.deadline = float("inf")
                     self.is_up = True
                     self._tell(Opened(self.outlet, peer, self._stream.owner, self._dialled, hello))
+                    if hello.role == "router":  # both ends should know at once how far apart their clocks are
+                        self.outlet.ping(mono_ns)
                 case Heard(item):
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
@@ -348,7 +353,7 @@ class Connection:
         wall_ns = self._clock.wall_ns()
         if isinstance(item, link.Ping):
             self.outlet.say(link.Pong(item.t0, wall_ns, self._clock.wall_ns(), self._log_head()))
-        elif isinstance(item, link.Pong) and item.t0 <= mono_ns:
+        elif isinstance(item, link.Pong) and item.t0 == self.outlet.pinged_ns:
             rtt_ns = mono_ns - item.t0
             offset_ns = (item.t1 + item.t2) // 2 - (wall_ns - rtt_ns // 2)
             self._tell(Measured(self.outlet.number, rtt_ns, offset_ns, item.head))

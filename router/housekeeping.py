@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 from router.connection import Measured, Outlet
 from router.core.effects import Now
+from router.core.lifetime import SECOND_NS
 from router.core.owed import Damaged
 from router.core.reasons import Reason
 from router.core.rights import Standing
 from router.core.router import Router
 from router.disk.logbook import Logbook
 from router.disk.store import Store
-from router.wall_clock import SECOND_NS, WallClock
+from router.wall_clock import State, Vote, WallClock
 
 log = logging.getLogger(__name__)
 
-DAY_NS = 86_400 * SECOND_NS
 LAPSE_S = 60.0
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
@@ -34,14 +34,11 @@ large messages need pages side by side, and the log has none of these."""
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingLimits:
-    """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a clock
-    that jumps further ahead, or starts so far ahead of the newest event, expires nothing for now; a quiet link is
-    pinged so often."""
+    """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a quiet
+    link is pinged so often."""
 
     disk_free_bytes_min: int = 256 << 20
     idle_close_s: float = 300.0
-    clock_step_s_max: float = 3600.0
-    clock_ahead_s_max: float = 604_800.0
     ping_s: float = 30.0
 
 
@@ -53,7 +50,8 @@ class Housekeeping:
 
     def __init__(
         self, router: Router, store: Store, logbook: Logbook, outlets: Mapping[int, Outlet],
-        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, tidy: Callable[[Now], None],
+        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, wall: WallClock,
+        tidy: Callable[[Now], None],
     ) -> None:  # fmt: skip
         self._router = router
         self._store = store
@@ -62,23 +60,14 @@ class Housekeeping:
         self._measured = measured
         self._limits = limits
         self._tidy = tidy
-        self.wall = self._first_look(now)
-        self._is_doubt_logged = False
+        self._wall = wall
+        self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
+        if wall.is_doubted:
+            log.warning("%s", wall.problem(now))
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False
         self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
-
-    def _first_look(self, now: Now) -> WallClock:
-        newest_ns, most_s = self._logbook.newest_ns(), self._limits.clock_ahead_s_max
-        wall = WallClock(now, self._limits.clock_step_s_max, newest_ns, most_s)
-        if wall.is_doubted:
-            log.warning(
-                "the clock is %.1f days ahead of the newest event here, more than a message lives (%.1f days); nothing "
-                "expires until a neighbour's clock agrees, or the node is started again: if it is wrong, set it first",
-                (now.wall_ns - newest_ns) / DAY_NS, most_s * SECOND_NS / DAY_NS,
-            )  # fmt: skip
-        return wall
 
     def begin_cycle(self, now: Now) -> None:
         """The first of these duties that there is cause for."""
@@ -123,14 +112,14 @@ class Housekeeping:
 
     def _tick(self, now: Now) -> None:
         self.is_due = False
-        self._look_at_clock(now)
-        if not self.wall.is_doubted:
-            self._router.expire(self._store.due(now.wall_s), now)
+        now = self._look_at_clock(now)
+        if not self._wall.is_doubted:
+            self._router.expire(self._store.due(now.judged_s), now)
             self._lose(self._store.take_damaged(), now)
         self._router.tick(now)
-        if now.mono_s - self._lapsed_at_s > LAPSE_S:
+        if now.mono_s - self._lapsed_at_s > LAPSE_S and not self._wall.is_doubted:
             self._lapsed_at_s = now.mono_s
-            self._router.lapse(self.wall.believed(now))
+            self._router.lapse(now)
         self._look_at_links(now)
         self._look_at_disk(now)
 
@@ -151,23 +140,61 @@ class Housekeeping:
         sealed = self._logbook.sealed(now)
         if sealed:
             self._store.log_is_sealed(sealed)
-        self._has_dead_rows = self._store.has_dead_rows(self.wall.seconds(now))
+        self._has_dead_rows = self._store.has_dead_rows(now.earliest_ns // SECOND_NS)
         if self._logbook.is_due(now):
-            self._tidy(self.wall.believed(now))
+            self._tidy(Now(now.earliest_ns, now.mono_ns))
 
-    def _look_at_clock(self, now: Now) -> None:
-        step_s = self.wall.look(now, [one.offset_ns for one in self._measured.values() if self._is_far(one.link)])
+    # -- the clock -------------------------------------------------------------------------------------------
+
+    def is_news(self, measured: Measured) -> bool:
+        """Whether a measurement is worth a cycle of its own: what hangs on the clock may hang on it."""
+        return measured.link not in self._measured or self._may_decide(measured)
+
+    def heard_clock(self, measured: Measured, now: Now) -> None:
+        if self._may_decide(measured) and self._is_asked(measured.link):
+            self._look_at_clock(now)
+
+    def confirm_clock(self, now: Now) -> None:
+        """The operator says that it is right."""
+        self._wall.confirm(now)
+        self._judge_clock(0.0, now)
+
+    def _may_decide(self, measured: Measured) -> bool:
+        return self._wall.is_doubted or abs(measured.offset_ns) > self._wall.near_ns
+
+    def _look_at_clock(self, now: Now) -> Now:
+        """The same reading, with what is thought of it now."""
+        asked = (one for one in self._measured.values() if one.rtt_ns <= self._wall.near_ns)
+        votes = [Vote(one.offset_ns, self._is_uplink(one.link)) for one in asked if self._is_asked(one.link)]
+        step_s = self._wall.look(now, votes)
         if step_s:
-            log.warning("the clock jumped by %.0f s; nothing expires until a neighbour's clock agrees", step_s)
+            log.warning("the clock jumped by %.0f s", step_s)
             self._measured.clear()
-        if step_s or self.wall.is_doubted != self._is_doubt_logged:
-            self._is_doubt_logged = self.wall.is_doubted
-            self._router.clock_stepped(round(step_s), self.wall.is_doubted, now)
+            for number, outlet in self._outlets.items():
+                if self._is_asked(number):
+                    outlet.ping(now.mono_ns)
+        return self._judge_clock(step_s, now)
 
-    def _is_far(self, number: int) -> bool:
-        """Whether a neighbour that we know is at the other end: an app of ours has our own clock."""
+    def _judge_clock(self, step_s: float, now: Now) -> Now:
+        now = self._wall.now(Now(now.shown_ns, now.mono_ns))
+        if step_s or self._wall.state is not self._told:
+            self._told = self._wall.state
+            if self._wall.is_doubted:
+                log.warning("%s", self._wall.problem(now))
+            else:
+                log.warning("the clock is %s: what has had its time by it expires", self._told.value)
+            self._router.clock_judged(round(step_s), self._wall.is_doubted, now)
+        self._store.clock = self._wall.belief(now)
+        return now
+
+    def _is_asked(self, number: int) -> bool:
+        """Whether a neighbour that the operator knows is at the other end: an app of ours has our own clock."""
         link = self._router.links.get(number)
-        return link is not None and link.standing in (Standing.PEER, Standing.CLIENT)
+        return link is not None and not link.app and link.standing in (Standing.PEER, Standing.CLIENT)
+
+    def _is_uplink(self, number: int) -> bool:
+        link = self._router.links.get(number)
+        return link is not None and link.uplink
 
     def _close_idle(self) -> None:
         """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""

@@ -13,10 +13,12 @@ from router.core.crypto import PublicKey
 from router.core.effects import Now
 from router.core.events import Counts
 from router.core.inquiry import Inquiry
+from router.core.lifetime import SECOND_NS, apart_words
 from router.core.line import Line, encode_line, gap, rows
 from router.core.rights import OF_CLIENTS
 from router.core.router import Router
 from router.disk.store import Store
+from router.wall_clock import State, WallClock
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ ANSWER_BYTES_MAX = 900_000
 ROWS_MAX = 4_000
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
+CONFIRM = "confirm"
 
 
 class Asked(Protocol):
@@ -35,7 +38,9 @@ class Asked(Protocol):
     commits: int
     outlets: dict[int, Outlet]
     measured: dict[int, Measured]
+    wall: WallClock
 
+    def confirm_clock(self) -> None: ...
     def now(self) -> Now: ...
     def clear(self, recipient: bytes) -> None: ...
 
@@ -60,7 +65,7 @@ class Inquiries:
         """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
         words: dict[str, Callable[[str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
-            "drop": self._drop, "reload": self._reloaded, "log": self._log,
+            "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -90,7 +95,21 @@ class Inquiries:
             "counters": {name: counts.get(name, 0) for name in names} | {"commits": actor.commits},
             "reasons": counted.reasons(),
             "log_seq": actor.store.next_seq - 1,
+            "clock": self._clock(""),
         }
+
+    def _clock(self, argument: str) -> dict[str, Any]:
+        """What is thought of this machine's clock; with `confirm`, that the operator has looked and it is right."""
+        actor = self._actor
+        if argument not in ("", CONFIRM):
+            return {"error": f"of the clock nothing but {CONFIRM!r} can be said, not {argument[:40]!r}"}
+        if argument == CONFIRM:
+            actor.confirm_clock()
+        now, state = actor.now(), State.CONFIRMED if argument else actor.wall.state
+        return {
+            "state": state.value, "shown_ns": now.shown_ns, "ahead_s": 0.0 if argument else now.ahead_ns / SECOND_NS,
+            "problem": "" if argument else actor.wall.problem(now),
+        }  # fmt: skip
 
     def _peers(self, _: str) -> list[dict[str, Any]]:
         actor, directory = self._actor, self._actor.router.directory
@@ -105,7 +124,7 @@ class Inquiries:
                 "standing": link.standing.value, "where": outlet.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
-                "problem": outlet.problem or self._unjoined(link.key, link.uplink),
+                "problem": outlet.problem or self._unjoined(link.key, link.uplink) or self._apart(measured),
             }  # fmt: skip
         problems = self._problems()
         for key, known in directory.neighbours.items():
@@ -125,6 +144,12 @@ class Inquiries:
         if joined == wanted:
             return None
         return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
+
+    def _apart(self, measured: Measured | None) -> str | None:
+        """That a neighbour's clock is not ours."""
+        if measured is None or abs(measured.offset_ns) <= self._actor.wall.near_ns:
+            return None
+        return f"its clock is {apart_words(measured.offset_ns)} ours"
 
     def _queue(self, _: str) -> list[dict[str, Any]]:
         actor = self._actor

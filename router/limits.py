@@ -11,6 +11,7 @@ from router.housekeeping import HousekeepingLimits
 from router.message_router import CycleLimits
 from router.pool import PoolLimits
 from router.settings.config import Config, Limits
+from router.wall_clock import ClockLimits
 
 UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those of strangers
 
@@ -55,11 +56,13 @@ def cycle_limits(config: Config) -> CycleLimits:
 
 
 def housekeeping_limits(config: Config) -> HousekeepingLimits:
+    return HousekeepingLimits(config.store.disk_free_bytes_min, config.link.idle_close_s, config.link.ping_s)
+
+
+def clock_limits(config: Config) -> ClockLimits:
     limits = config.limits
-    return HousekeepingLimits(
-        config.store.disk_free_bytes_min, config.link.idle_close_s, limits.clock_step_s_max,
-        max(limits.clock_step_s_max, limits.lifetime_s_max), config.link.ping_s,
-    )  # fmt: skip
+    ahead_s_max = max(limits.clock_step_s_max, limits.lifetime_s_max)
+    return ClockLimits(limits.clock_step_s_max, ahead_s_max, limits.clock_offset_s_max)
 
 
 def log_limits(config: Config) -> LogLimits:

@@ -34,6 +34,7 @@ from router.core.effects import (
 )
 from router.core.intake import Arrived
 from router.core.job import Job
+from router.core.lifetime import SECOND_NS
 from router.core.reasons import Reason
 from router.core.rights import WHY, Neighbour
 from router.core.router import Router
@@ -44,6 +45,7 @@ from router.fates import Fates
 from router.housekeeping import Housekeeping, HousekeepingLimits
 from router.inquiries import Inquiries
 from router.verify import Verifiers
+from router.wall_clock import WallClock
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +105,8 @@ class MessageRouter(TrioActor):
 
     def __init__(
         self, router: Router, store: Store, logbook: Logbook, in_flight: InFlight, clock: Clock, verifiers: int,
-        limits: CycleLimits, housekeeping: HousekeepingLimits, dial: Callable[[bytes], None], inquiries: Inquiries,
-        fates: Fates,
+        wall: WallClock, limits: CycleLimits, housekeeping: HousekeepingLimits, dial: Callable[[bytes], None],
+        inquiries: Inquiries, fates: Fates,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(router.directory.me)
@@ -113,6 +115,7 @@ class MessageRouter(TrioActor):
         self._logbook = logbook
         self._in_flight = in_flight
         self._clock = clock
+        self.wall = wall
         self._limits = limits
         self._dial = dial
         self._inquiries = inquiries
@@ -131,7 +134,7 @@ class MessageRouter(TrioActor):
         self._is_draining = False
         self._cycled = trio.Event()
         self._housekeeping = Housekeeping(
-            router, store, logbook, self.outlets, self.measured, housekeeping, self.now(), self._tidy
+            router, store, logbook, self.outlets, self.measured, housekeeping, self.now(), wall, self._tidy
         )
 
     def on_start(self) -> None:
@@ -151,10 +154,9 @@ class MessageRouter(TrioActor):
                 queue = self.router.queues.by_recipient.get(key)
                 return queue is not None and queue.total.messages > 0
             case Measured():
-                self.measured[message.link] = message
-                self.router.witness.heard(
-                    message.link, message.rtt_ns, message.offset_ns, message.head, self.now()
-                )  # commits with whatever comes next
+                self._told.append(message)  # commits with whatever comes next
+                if self._housekeeping.is_news(message):
+                    self._work.set()
             case _:
                 self._told.append(message)
                 self._work.set()
@@ -173,8 +175,12 @@ class MessageRouter(TrioActor):
         self._work.set()
         self._urgent.set()
 
+    def confirm_clock(self) -> None:
+        """The operator says that it is right; holds from the next cycle on."""
+        self.between(self._housekeeping.confirm_clock)
+
     def now(self) -> Now:
-        return Now(self._clock.wall_ns(), self._clock.mono_ns())
+        return self.wall.now(Now(self._clock.wall_ns(), self._clock.mono_ns()))
 
     # -- before the cycle ----------------------------------------------------------------------------------
 
@@ -262,6 +268,10 @@ class MessageRouter(TrioActor):
                 self.router.refused(number, k, reason, text)
                 if reason is Reason.NOT_AUTHORISED:
                     self._warn_once(number)
+            case Measured(number, rtt_ns, offset_ns, head):
+                self.measured[number] = message
+                self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
+                self._housekeeping.heard_clock(message, now)
             case Arrived():
                 self._examine(message)
             case ClearQueue(recipient):
@@ -303,7 +313,7 @@ class MessageRouter(TrioActor):
     async def _commit(self, decision: Decision, now: Now) -> None:
         while True:
             try:
-                applied = self.store.apply(decision.changes, self._housekeeping.wall.seconds(now))
+                applied = self.store.apply(decision.changes, now.earliest_ns // SECOND_NS)
                 await trio.to_thread.run_sync(self.store.commit)
             except MapFull:
                 continue
@@ -367,5 +377,5 @@ class MessageRouter(TrioActor):
 
     def _fetch(self, effect: Fetch, now: Now) -> None:
         owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-        self.router.fetched(effect.recipient, owed, more, now, self._housekeeping.wall.seconds(now))
+        self.router.fetched(effect.recipient, owed, more, now)
         self._carry_out(self.router.take_effects(), now)

@@ -33,6 +33,7 @@ from router.core.membership import MembershipLimits
 from router.core.outcomes import OutcomeLimits
 from router.core.queues import QueueLimits
 from router.core.reasons import Reason
+from router.core.recovered import Belief
 from router.core.rights import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routes import RouteLimits
@@ -44,6 +45,7 @@ from router.disk.store_terms import Beginning
 from router.fates import Fates
 from router.inquiries import Inquiries
 from router.limits import (
+    clock_limits,
     connection_limits,
     cycle_limits,
     housekeeping_limits,
@@ -201,6 +203,10 @@ class Node:
                 log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
+            newest_ns = self._logbook.newest_ns()
+            first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
+            self._wall = wall_clock.WallClock(now, clock_limits(config), recovered.clock or first)
+            now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), recovered, now)
@@ -231,7 +237,7 @@ class Node:
             )  # fmt: skip
             self._pool = pool
             self._router_ref = MessageRouter.start(
-                router, store, self._logbook, self._in_flight, self._clock, verifiers(config),
+                router, store, self._logbook, self._in_flight, self._clock, verifiers(config), self._wall,
                 cycle_limits(config), housekeeping_limits(config), pool.want,
                 Inquiries(self._facts, self.reload, lambda: pool.problems, self._logbook.sealed_seq),
                 Fates(self._logbook, lambda: pool.problems, config.limits.ttl_s_max),

@@ -221,7 +221,9 @@ class Node:
 
     def _opened(self, port: Port, peer: PublicKey, hello: object) -> None:
         self._opening.discard(port.number)
-        self.router.link_up(port.number, peer, port.owner, hello, self.time.now(), dialled=port.dialled)  # type: ignore[arg-type]
+        link = self.router.link_up(port.number, peer, port.owner, hello, self.time.now(), dialled=port.dialled)  # type: ignore[arg-type]
+        if link is not None:
+            link.offset_ns = 0  # all nodes of the world have one clock
 
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:
@@ -326,7 +328,7 @@ class Node:
             match effect:
                 case Fetch(recipient, position, messages, size):
                     owed, more = self.store.fetch(recipient, position, messages, size)
-                    self.router.fetched(recipient, owed, more, now, now.wall_s)
+                    self.router.fetched(recipient, owed, more, now)
                     self._carry_out(self.router.take_effects())
                 case Dial(key):
                     self.dial(key)

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "peers": Entry("router.cli.views:peers", "Who is connected."),
     "queue": Entry("router.cli.views:queue", "What waits for whom; drop it."),
     "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
+    "clock": Entry("router.cli.clock:clock", "Whether the node believes its clock; confirm that it is right."),
     "why": Entry("router.cli.why:why", "What became of a message."),
     "config": Entry("router.cli.settings:config", "Check and show the configuration."),
     "audit": Entry("router.cli.audit:audit", "Say what became of every message in event logs, and prove it."),

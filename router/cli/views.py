@@ -36,6 +36,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("up", span_text(found["uptime_s"])),
         *(("listening", url) for url in found["listeners"]),
         ("durability", found["durability"]),
+        *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),

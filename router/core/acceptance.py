@@ -189,7 +189,7 @@ class Acceptance:
             return
         link, row = batch.link, run.first
         which = (row.kind, row.signer, row.destination, row.via, link.id)
-        plan = self._plans.of(which, link, now.wall_s)
+        plan = self._plans.of(which, link, now.judged_s)
         if isinstance(plan, Reason):
             for row in run.rows():
                 self._refuse(batch, row, plan)
@@ -312,7 +312,7 @@ class Acceptance:
         if self._links.to(row.signer) is not None:
             return
         route = Route(row.signer, link.key, expiry_s(row.expiry_min))
-        gone = self._routes.learn(route, now.wall_s)
+        gone = self._routes.learn(route, now.judged_s)
         if gone is None:
             return
         for one in gone:

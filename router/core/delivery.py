@@ -15,6 +15,7 @@ from .clears import Clears
 from .door_log import DoorLog
 from .effects import Desk, Dial, Fetch, Finished, Hand, Now, Say
 from .held import OF_THE_NODE, longer
+from .lifetime import SECOND_NS
 from .links import Flight, Link, Links
 from .message import UNICAST
 from .outcomes import Outcomes
@@ -97,7 +98,7 @@ class Delivery:
         self._desk.effects.append(Hand(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
         self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
 
-    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now, wall_s: int) -> None:
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
         """What the store read for a `Fetch`: hand over what fits; not `more`: that was all.
 
         What is past its deadline or is being cleared is passed over: `expire` and `drop` will end it. So is what is
@@ -109,6 +110,7 @@ class Delivery:
             return
         queue.again = 0
         sent = link.outgoing.sent
+        wall_s = now.earliest_ns // SECOND_NS if link.standing is Standing.LOCAL else now.judged_s
         flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
         for parcel, start, stop in owed:
             for at, end in self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s):

@@ -16,14 +16,34 @@ from .routes import Route
 
 
 class Now(NamedTuple):
-    """One reading of both clocks, in nanoseconds."""
+    """One reading of both clocks, in nanoseconds.
+
+    While the wall clock is not believed there are two times: what it shows, and what verdicts go by. `ahead_ns` is by
+    how much the first is ahead of the second, and `wall_ns` the later of both: nothing accepted ends the sooner for it.
+    """
 
     wall_ns: int
     mono_ns: int
+    ahead_ns: int = 0
 
     @property
     def wall_s(self) -> int:
         return self.wall_ns // 1_000_000_000
+
+    @property
+    def judged_s(self) -> int:
+        """The Unix second that verdicts go by."""
+        return (self.wall_ns - max(0, self.ahead_ns)) // 1_000_000_000
+
+    @property
+    def shown_ns(self) -> int:
+        """What the wall clock shows."""
+        return self.wall_ns + min(0, self.ahead_ns)
+
+    @property
+    def earliest_ns(self) -> int:
+        """The earlier of both times: what has had its time by this one, has had it by either."""
+        return self.wall_ns - abs(self.ahead_ns)
 
     @property
     def mono_s(self) -> float:

@@ -14,7 +14,7 @@ from .effects import Now
 from .index import Index
 from .intake import Arrived, Refusal, Row, carried
 from .job import Job
-from .lifetime import expiry_min
+from .lifetime import SECOND_NS, apart_words, clock_text, expiry_min
 from .links import Link
 from .message import MULTICAST
 from .parcel import U32
@@ -24,7 +24,7 @@ from .routing import ForUs, Plans
 from .seen import Seen
 
 OVERTAKEN = (
-    Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.INDEX_FULL,
+    Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED, Reason.INDEX_FULL,
     Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE, Reason.BLOCKED,
 )  # fmt: skip
 
@@ -47,13 +47,13 @@ class Examination:
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
         """Refuse what needs no cryptography to refuse, and set known messages apart."""
         job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
-        wall_s, holder = now.wall_s, link.holder
+        wall_s, holder = now.judged_s, link.holder
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
         seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
         number = link.id
         for row in arrived.rows:
             k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
-            if not earliest <= expiry <= latest and (refusal := self._index.out_of_time(holder, expiry, wall_s)):
+            if not earliest <= expiry <= latest and (refusal := self._out_of_time(link, row, now)):
                 self._turn_away(job, row, (k, *refusal))
                 continue
             which = (kind, signer, destination, via, number)
@@ -84,6 +84,32 @@ class Examination:
         arrived.join()
         return job
 
+    def _out_of_time(self, link: Link, row: Row, now: Now) -> tuple[Reason, str] | None:
+        """Why a message of that expiry is refused. For good only if the clocks that are concerned agree: both times of
+        ours while our clock is not believed, and the clock of the router that brought it. What stays on this machine
+        goes by this machine's clock."""
+        expiry = row.expiry_min
+        verdict = self._index.out_of_time(link.holder, expiry, now.judged_s)
+        if verdict is None or verdict[0].later:
+            return verdict
+        shown_s = now.shown_ns // SECOND_NS
+        if now.ahead_ns and not self._is_verdict_at(verdict[0], link, expiry, shown_s):
+            which = (row.kind, row.signer, row.destination, row.via, link.id)
+            if link.standing is Standing.LOCAL and self._plans.stays_here(self._plans.of(which, link, now.judged_s)):
+                return self._index.out_of_time(link.holder, expiry, shown_s)
+            return Reason.CLOCK_DOUBTED, clock_text(now.ahead_ns)
+        if link.app or link.standing not in (Standing.PEER, Standing.CLIENT):
+            return verdict
+        if link.offset_ns is None:
+            return Reason.CLOCK_DOUBTED, "the clocks of both routers have not been compared yet"
+        if not self._is_verdict_at(verdict[0], link, expiry, shown_s + link.offset_ns // SECOND_NS):
+            return Reason.CLOCK_DOUBTED, f"the clock that you send by is {apart_words(link.offset_ns)} this router's"
+        return verdict
+
+    def _is_verdict_at(self, reason: Reason, link: Link, expiry: int, wall_s: int) -> bool:
+        verdict = self._index.out_of_time(link.holder, expiry, wall_s)
+        return verdict is not None and verdict[0] is reason
+
     def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
         """Refused; but a duplicate is settled, though its time has passed since or its readers have gone. What is not
         in memory is looked up on disk."""
@@ -107,8 +133,8 @@ class Examination:
             return
         if row is None:
             return
-        verdict = self._index.out_of_time(job.link.holder, row.expiry_min, now.wall_s)
-        plan = self._plans.of((row.kind, row.signer, None, None, job.link.id), job.link, now.wall_s)
+        verdict = self._out_of_time(job.link, row, now)
+        plan = self._plans.of((row.kind, row.signer, None, None, job.link.id), job.link, now.judged_s)
         if verdict is None and isinstance(plan, Reason):
             verdict = plan, ""
         refusal = (row.k, *verdict) if verdict is not None else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 EPOCH_S = 1_577_836_800  # 2020-01-01T00:00Z
 UINT32_MAX = (1 << 32) - 1
+SECOND_NS = 1_000_000_000
+_UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 
 def expiry_s(expiry_min: int) -> int:
@@ -19,3 +21,16 @@ def expiry_min(unix_s: float) -> int:
 def deadline_s(arrival_s: int, ttl_s: int, expiry: int, ttl_s_max: int) -> int:
     """When this router gives up: min(arrival + ttl, exp), the ttl clamped to the local maximum (R-A3)."""
     return min(arrival_s + min(ttl_s, ttl_s_max), expiry_s(expiry))
+
+
+def apart_words(ahead_ns: int) -> str:
+    """How far a clock is ahead of another or behind it, for people."""
+    apart_s = abs(ahead_ns) / SECOND_NS
+    unit, size_s = next((one for one in _UNITS_S if apart_s >= one[1]), _UNITS_S[-1])
+    return f"{apart_s / size_s:.1f} {unit} {'ahead of' if ahead_ns > 0 else 'behind'}"
+
+
+def clock_text(ahead_ns: int) -> str:
+    """What an app hears whose message only one of this node's two times allows, and what mends it."""
+    whose = "its neighbours' clocks, or what it was" if ahead_ns > 0 else "its neighbours' clocks"
+    return f"this node's clock is {apart_words(ahead_ns)} {whose}: set it, or, if it is right, `router clock confirm`"

@@ -57,6 +57,7 @@ class Link:
     place: str = ""
     since_s: float = 0.0
     active_s: float = 0.0
+    offset_ns: int | None = None  # the clock at the other end minus what ours shows; None: not compared
     up: bool = True
     is_named: bool = False  # in the log: see core/door_log.py
     flights: deque[Flight] = field(default_factory=deque)

@@ -150,7 +150,7 @@ class Membership:
         A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
         repeated by whoever misses the answer.
         """
-        expiry = expiry_min(now.wall_s + CONTROL_LIFE_S)
+        expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
         body = encode_inquiry(control) if isinstance(control, Answer | Inquiry) else encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)

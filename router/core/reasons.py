@@ -52,6 +52,7 @@ class Reason(IntEnum):
     SHUTDOWN = 27, "shutdown", "The node is stopping.", True
     INTERNAL = 28, "internal", "Something is wrong inside this node.", True
     STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
+    CLOCK_DOUBTED = 30, "clock-doubted", "Clocks disagree about whether the message is valid now.", True
 
 
 def reason_from(number: int) -> Reason:

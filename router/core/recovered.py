@@ -21,6 +21,15 @@ class Backlog(NamedTuple):
     bytes: int
 
 
+class Belief(NamedTuple):
+    """What was thought of the wall clock when the store was last written: the time that verdicts went by, what the
+    clock showed, both Unix nanoseconds, and a word of `router.wall_clock.State`."""
+
+    judged_ns: int
+    shown_ns: int
+    state: str
+
+
 @dataclass(slots=True)
 class Recovered:
     """What the store holds when the node starts."""
@@ -29,6 +38,7 @@ class Recovered:
     next_arrival: int = 1
     index_entries: int = 0
     index_shares: dict[bytes, int] = field(default_factory=dict)
+    clock: Belief | None = None
     held_messages: int = 0
     held_bytes: int = 0
     subscriptions: list[Subscription] = field(default_factory=list)

@@ -12,6 +12,7 @@ from . import events as ev
 from . import link as words
 from .acceptance import Acceptance
 from .admission import Admission
+from .away import Away
 from .clears import Clear, Clears
 from .control import Carried, Report
 from .crypto import MessageId, PublicKey, SigningKey
@@ -63,7 +64,7 @@ class Router:
         self.door = DoorLog(self._desk, limits.door)
         self.clears = Clears(self._desk, recovered.clears)
         self.admission = Admission(self.links, self.groups, self._desk, limits.admission, self.link_down)
-        self._away: dict[bytes, int] = dict(recovered.away)
+        self._away = Away(self._desk, recovered.away, limits.away_s_max)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
         )
@@ -94,8 +95,8 @@ class Router:
         self.queues.node.add(recovered.held_messages, recovered.held_bytes)
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
-            learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.wall_s) is not None
-            self.routes.neighbour_down(route.neighbour, now.wall_s)
+            learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
+            self.routes.neighbour_down(route.neighbour, now.judged_s)
             if not learned:
                 end_route(self.routes, self._desk, route, now)
         for recipient, signer, neighbour, messages, size in recovered.backlog:
@@ -106,15 +107,14 @@ class Router:
         self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)
         for key in dict.fromkeys([*(one.subscriber for one in self.groups), *recovered.locals]):
             if key not in self._away:
-                self._is_away(key, now)
+                self._away.went(key, now)
         self._delivery.recovered()
 
     def _gone(self, key: bytes, now: Now) -> None:
         """Nothing is kept of this key any more."""
         self._membership.leave_all(key, now)
         self._outcomes.forget(key)
-        if self._away.pop(key, None) is not None:
-            self._desk.changes.away.append((key, 0))
+        self._away.came(key)
 
     def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
         queue = self.queues.by_recipient.get(recipient)
@@ -181,8 +181,7 @@ class Router:
         self.links.add(link)
         if recorded and self.directory.record_local(key):
             self._desk.changes.locals.append(key)
-        if self._away.pop(key, None) is not None:
-            self._desk.changes.away.append((key, 0))
+        self._away.came(key)
         self.door.link_up(link, now)
         self.routes.neighbour_up(key)
         self._membership.link_up(link, now)
@@ -207,7 +206,7 @@ class Router:
         self.door.link_down(link, now, because)
         self._delivery.link_down(link)
         self._membership.link_down(link)
-        self.routes.neighbour_down(link.key, now.wall_s)
+        self.routes.neighbour_down(link.key, now.judged_s)
         if replaced:
             return
         if not self.directory.is_known(link.key):
@@ -216,12 +215,8 @@ class Router:
             if not self.directory.keeps_queue(link.key):
                 self._queue_ends(link.key, None)
             if self.groups.joined_by(link.key) or link.key in self.directory.locals:
-                self._is_away(link.key, now)
+                self._away.went(link.key, now)
         self._delivery.dial_if_owed(link.key)
-
-    def _is_away(self, key: bytes, now: Now) -> None:
-        self._away[key] = now.wall_s
-        self._desk.changes.away.append((key, now.wall_s))
 
     # -- messages in -----------------------------------------------------------------------------------------
 
@@ -267,8 +262,8 @@ class Router:
         else:
             link.refused[k] = reason, text
 
-    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now, wall_s: int) -> None:
-        self._delivery.fetched(recipient, owed, more, now, wall_s)
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
+        self._delivery.fetched(recipient, owed, more, now)
 
     def expire(self, due: Iterable[Due], now: Now) -> None:
         self._delivery.expire(due, now)
@@ -287,7 +282,7 @@ class Router:
         """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17)."""
         link = self.links.get(number)
         valid = parcel.kind == MULTICAST and parcel.signer == group
-        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.wall_s:
+        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return
         self._membership.say(link, Carried(parcel.wire(index)), now)
         whole = ((parcel.first + index, 1),)
@@ -327,7 +322,7 @@ class Router:
         self._delivery.retry(now)
         self._membership.ask_again(now)
         self.door.tick(now)
-        for route in self.routes.aged(now.wall_s):
+        for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._desk, route, now)
 
     @property
@@ -356,17 +351,19 @@ class Router:
     def _told_limits(self) -> tuple[tuple[str, int], ...]:
         return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
 
-    def clock_stepped(self, by_s: int, doubted: bool, now: Now) -> None:
-        """Or, by 0, it is doubted since the start, or believed again. While it is doubted nothing expires."""
-        self.note("clock_step", (("by_s", by_s), ("doubted", doubted)), now)
+    def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
+        """It stepped; or, by 0, it is doubted since the start or by its neighbours, or believed again. While it is
+        doubted nothing expires. Whoever is away has been away since now: the times before are another clock's."""
+        self.witness.clock_judged(by_s, doubted, now)
+        if not doubted:
+            self._away.count_anew(now)
 
     def lapse(self, now: Now) -> None:
         """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""
-        for key, since_s in list(self._away.items()):
-            if now.wall_s - since_s > self._limits.away_s_max:
-                self._gone(key, now)
-                if self.directory.forget_local(key):
-                    self._desk.changes.locals_gone.append(key)
+        for key in self._away.too_long(now):
+            self._gone(key, now)
+            if self.directory.forget_local(key):
+                self._desk.changes.locals_gone.append(key)
 
     # -- the end of a cycle ----------------------------------------------------------------------------------
 

@@ -60,13 +60,13 @@ class Routing:
         from_local = standing is Standing.LOCAL
         if from_local and source != neighbour:
             return Reason.NOT_LOCAL_SOURCE
-        if not from_local and (source == directory.me or self._is_local(source)):
+        if not from_local and (source == directory.me or self.is_local(source)):
             return Reason.NOT_LOCAL_SOURCE  # a replay (R-C3)
         if destination == directory.me:  # 3.1
             return FOR_US
         if directory.is_blocked(destination):
             return Reason.BLOCKED if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
-        if self._is_local(destination):  # 3.2
+        if self.is_local(destination):  # 3.2
             open_to_all = standing is not Standing.STRANGER or destination in directory.public
             return (destination,) if open_to_all else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
@@ -80,7 +80,7 @@ class Routing:
         onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
         return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
 
-    def _is_local(self, key: bytes) -> bool:
+    def is_local(self, key: bytes) -> bool:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL
 
     def _served(self, destination: bytes, now_s: int) -> bytes | None:
@@ -154,6 +154,10 @@ class Plans:
         if (revision := self._revision()) != self._made_at:
             self._plans, self._made_at = {}, revision
         return self._plans
+
+    def stays_here(self, plan: Plan) -> bool:
+        """Whether no other router has a part in it."""
+        return isinstance(plan, ForUs) or (isinstance(plan, tuple) and all(map(self._routing.is_local, plan)))
 
     def of(self, which: Which, link: Link, wall_s: int) -> Plan:
         plan = self._plans.get(which)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import events as ev
 from .effects import Desk, Now
+from .lifetime import SECOND_NS
 from .link import LogHead
 from .links import Links
 from .rights import Directory
@@ -28,6 +29,8 @@ class Witness:
         """A pong came. The offset is the neighbour's clock minus ours, known to half a round trip; without a `head`
         nothing of the neighbour's log is sealed yet."""
         link = self._links.get(number)
+        if link is not None:
+            link.offset_ns = offset_ns
         if link is None or link.app or link.key not in self._directory.neighbours:
             return
         written_s = self._written_s.get(link.key)
@@ -41,3 +44,13 @@ class Witness:
         if head is not None:
             fields += (("head_seq", head.seq), ("head_digest", head.digest))
         self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "link", fields))
+
+    def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
+        """Our own clock stepped by so much, or what is thought of it has changed. After a step nothing is known of how
+        far the others are from it."""
+        fields: tuple[tuple[str, ev.Plain], ...] = (("by_s", by_s), ("doubted", doubted))
+        if now.ahead_ns:
+            fields += (("ahead_s", round(now.ahead_ns / SECOND_NS)),)
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "clock_step", fields))
+        for link in self._links if by_s else ():
+            link.offset_ns = None

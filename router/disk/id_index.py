@@ -24,7 +24,7 @@ from router.core.index import APPS
 from router.core.lifetime import EPOCH_S
 from router.core.parcel import Parcel
 from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.disk.store_rows import NUMBER, WORD
+from router.disk.store_rows import NUMBER, WORD, ascending
 
 LATE_MAX = 32_768  # ids in memory, some 230 bytes each
 FLOORS = 256
@@ -226,9 +226,10 @@ class IdIndex:
             for key, value in floor.items():
                 if key.startswith(prefix, 4):
                     yield key[4:], NUMBER.unpack_from(value)[0]
-        cursor = txn.cursor(self._db)
+        cursor, minute = txn.cursor(self._db), b""
         found = cursor.first()
         while found:
+            ascending(minute, cursor.key()[:4])
             minute = cursor.key()[:4]
             found = cursor.set_range(minute + prefix)
             while found and cursor.key().startswith(minute + prefix):

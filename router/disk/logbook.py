@@ -44,8 +44,11 @@ class Logbook:
         return LogHead(seq, digest) if seq else None
 
     def newest_ns(self) -> int:
-        """The wall time of the newest event there is, sealed or not; 0: there is none."""
-        return max(self._segments.newest_ns(), self._store.newest_ns())
+        """The wall time of the newest event there is, sealed or not; 0: there is none that can be read."""
+        try:
+            return max(self._segments.newest_ns(), self._store.newest_ns())
+        except Malformed:  # it will be a gap
+            return self._segments.newest_ns()
 
     def committed(self, value: bytes, now: Now) -> None:
         """A transaction with this value has been committed."""

@@ -40,7 +40,7 @@ from router.core.events import decode_events, encode_events, span
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.recovered import Recovered
+from router.core.recovered import Belief, Recovered
 from router.disk import tables
 from router.disk.damage import Damage
 from router.disk.id_index import IdIndex
@@ -48,7 +48,7 @@ from router.disk.kept import Kept
 from router.disk.parcels import Parcels
 from router.disk.store_file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
 from router.disk.store_records import Records
-from router.disk.store_rows import NUMBER, TIMED, VERSION, WORD, QueueRow, backlog, owing, rows_from
+from router.disk.store_rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
 from router.disk.store_terms import Applied, Beginning, MapFull, StoreLimits
 
 LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
@@ -73,6 +73,7 @@ class Store:
         self._due_keys: dict[int, bytes] = {}
         self._kept = Kept(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
         self._sealed_seq = 0
+        self.clock: Belief | None = None  # what transactions write down of it, for the next start
         self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
@@ -123,7 +124,7 @@ class Store:
                 self._put_parcel(txn, parcel)
             self._ids.put(txn, changes.parcels)
             released = self._finish(txn, changes.finished, wall_s)
-            tables.put(txn, self._db, changes)
+            tables.put(txn, self._db, changes, self.clock)
             self._put_due(txn, changes.defer)
             rows = self._limits.sweep_rows_max
             forgotten = self._ids.sweep(txn, wall_s, rows - self._kept.sweep(txn, wall_s, rows))
@@ -360,14 +361,15 @@ class Store:
         earlier, whose events may reach beyond `after_seq`."""
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["log"])
-            found = []
+            found, last = list[tuple[int, bytes]](), -1 if within else after_seq
             at = cursor.set_range(NUMBER.pack(after_seq + 1))
             if within and not (at and NUMBER.unpack(cursor.key())[0] == after_seq + 1):
                 at = cursor.prev() if at else cursor.last()
                 at = at or cursor.first()
             if at:
                 for key, value in cursor:
-                    found.append((NUMBER.unpack(key)[0], bytes(value)))
+                    ascending(last, last := NUMBER.unpack(key)[0])
+                    found.append((last, bytes(value)))
                     if len(found) >= most:
                         break
         return found
@@ -386,8 +388,6 @@ class Store:
     @property
     def next_seq(self) -> int:
         return self._state[1]
-
-    # -- damage ----------------------------------------------------------------------------------------------
 
     def take_damaged(self) -> list[Damaged]:
         """What reads found damaged since the last call; it is still in the queues."""

@@ -20,7 +20,7 @@ from router.disk.store_rows import READABLE, VERSION
 from router.disk.store_terms import StoreError, StoreLimits
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
-UNREADABLE = cbor2.CBORError, struct.error  # what becomes of reading a row that is none of ours
+UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a row that is none of ours; of a page, by the binding
 DATA = "data.mdb"
 BLOCK_BYTES = 512  # what st_blocks counts in
 FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import cbor2
+import lmdb
 
 from router.core.groups import Subscription
 from router.core.parcel import Parcel, column_of, words
@@ -108,15 +109,24 @@ def read_subscription(key: bytes, flags: bytes) -> Subscription:
     return Subscription(bytes(key[:32]), bytes(key[32:]), bool(flags[0] & 1), bool(flags[0] & 2))
 
 
+def ascending(before: Any, after: Any) -> None:
+    """A walk that seeks its way from key to key would never end where the disk has brought them out of order."""
+    if after <= before:
+        raise lmdb.CorruptedError("keys are out of order")
+
+
 def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[int, QueueRow]]:
     """The recipient's rows from the one that may hold `position` on."""
     later = cursor.set_range(recipient + NUMBER.pack(position + 1))
     found = cursor.prev() if later else cursor.last()
     if not found or cursor.key()[:32] != recipient:
         found = cursor.set_range(recipient)
+    last = -1
     while found and cursor.key()[:32] == recipient:
-        yield NUMBER.unpack(cursor.key()[32:])[0], QueueRow.decode(cursor.value())
-        found = cursor.next()
+        [first] = NUMBER.unpack(cursor.key()[32:])
+        ascending(last, first)
+        yield first, QueueRow.decode(cursor.value())
+        last, found = first, cursor.next()
 
 
 def backlog(queues: Iterable[tuple[bytes, bytes]]) -> list[Backlog]:
@@ -132,9 +142,11 @@ def backlog(queues: Iterable[tuple[bytes, bytes]]) -> list[Backlog]:
 
 def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:
     """Whoever is owed something of that parcel, and its row: one look for every recipient there is."""
-    found = cursor.first()
+    found, last = cursor.first(), b""
     while found:
         recipient, wanted = bytes(cursor.key()[:32]), NUMBER.pack(first)
+        ascending(last, recipient)
+        last = recipient
         if cursor.set_range(recipient + wanted) and cursor.key() == recipient + wanted:
             yield recipient, QueueRow.decode(cursor.value())
         found = cursor.set_range(recipient + b"\xff" * 9)

@@ -1,5 +1,5 @@
 """The small tables of the store: subscriptions, routes, recorded keys, who is away, queues to clear,
-and what recipients have missed."""
+what recipients have missed, and what was thought of the clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from router.core.clears import Clear
 from router.core.effects import Changes
 from router.core.groups import Subscription
 from router.core.link import Missed, decode_item, encode_item
+from router.core.recovered import Belief
 from router.core.routes import Route
 from router.disk.store_rows import NUMBER, WORD, read_subscription
 
@@ -27,9 +28,11 @@ class Tables(NamedTuple):
     away: dict[bytes, int]
     clears: list[Clear]
     missed: list[tuple[bytes, Missed]]
+    clock: Belief | None
 
 
 def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
+    clock = txn.get(b"clock", db=databases["meta"])
     groups, routes, known, away, clears, missed = (txn.cursor(databases[name]) for name in NAMES)
     return Tables(
         [read_subscription(key, flags) for key, flags in groups],
@@ -38,10 +41,11 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
         {bytes(key): WORD.unpack(value)[0] for key, value in away},
         [Clear(bytes(key[:32]), bytes(key[32:]) or None, NUMBER.unpack(before)[0]) for key, before in clears],
         [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
+        Belief(*cbor2.loads(clock)) if clock else None,
     )
 
 
-def put(txn: Any, databases: Mapping[str, Any], changes: Changes) -> None:
+def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief | None = None) -> None:
     """Part of a transaction. Of keys, what is gone goes after what is new."""
 
     def write(name: str, key: bytes, value: bytes | None) -> None:
@@ -50,6 +54,8 @@ def put(txn: Any, databases: Mapping[str, Any], changes: Changes) -> None:
         else:
             txn.put(key, value, db=databases[name])
 
+    if clock is not None:
+        txn.put(b"clock", cbor2.dumps(list(clock)), db=databases["meta"])
     for (group, subscriber), one in changes.members.items():
         write("groups", group + subscriber, bytes((one.local | one.durable << 1,)) if one else None)
     for destination, route in changes.routes.items():

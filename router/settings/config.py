@@ -144,6 +144,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A clock that jumps further ahead expires nothing until a neighbour or the operator confirms it.",
         )] = HOUR_S
+    clock_offset_s_max: Annotated[int, span(1, 366 * DAY_S,
+        "A clock that is further from those of most neighbours expires nothing, until it is set or confirmed.",
+        )] = 600
 
 
 class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

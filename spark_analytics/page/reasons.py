@@ -32,4 +32,5 @@ SENTENCES = {
     "shutdown": "The node is stopping.",
     "internal": "Something is wrong inside this node.",
     "store-damaged": "The message's bytes were damaged on the disk of this node.",
+    "clock-doubted": "Clocks disagree about whether the message is valid now.",
 }

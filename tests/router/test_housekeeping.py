@@ -16,9 +16,10 @@ from store_samples import WALL_S, parcel
 from router.connection import Measured
 from router.core.effects import Changes, Finished, Now
 from router.core.events import State
+from router.core.lifetime import SECOND_NS
 from router.core.limits import Limits as CoreLimits
 from router.core.link import Hello
-from router.core.recovered import Recovered
+from router.core.recovered import Belief, Recovered
 from router.core.rights import Directory, Neighbour
 from router.core.router import Router
 from router.disk.eventlog import Limits, Segments
@@ -26,7 +27,7 @@ from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 from router.housekeeping import Housekeeping, HousekeepingLimits
-from router.wall_clock import SECOND_NS
+from router.wall_clock import ClockLimits, WallClock
 
 MIB = 1 << 20
 DAY_S = 86_400
@@ -38,7 +39,9 @@ class House:
 
     def __init__(self, path: Path, store: Store) -> None:
         self.store = store
-        self.seconds = 0
+        self.seconds = self.ahead_s = 0
+        self.wall: WallClock | None = None
+        self.outlets: dict[int, Any] = {}
         directory = Directory(KEY.public)
         directory.replace_neighbours([Neighbour(FAR, "far")])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
@@ -47,13 +50,20 @@ class House:
         self.limits = HousekeepingLimits(disk_free_bytes_min=64 * MIB)
 
     def begin(self) -> Housekeeping:
-        nobody: dict[int, Any] = {}
+        """Of a run that begins now, as `Node` begins one."""
+        newest_ns = self.logbook.newest_ns()
+        first = Belief(newest_ns, newest_ns, "believed") if newest_ns else None
+        self.wall = WallClock(self.shown(), ClockLimits(), self.store.recover(KEY.public).clock or first)
         return Housekeeping(
-            self.router, self.store, self.logbook, nobody, self.measured, self.limits, self.now(), print
-        )
+            self.router, self.store, self.logbook, self.outlets, self.measured, self.limits, self.now(), self.wall,
+            print,
+        )  # fmt: skip
+
+    def shown(self) -> Now:
+        return Now((WALL_S + self.seconds + self.ahead_s) * SECOND_NS, (1 + self.seconds) * SECOND_NS)
 
     def now(self) -> Now:
-        return Now((WALL_S + self.seconds) * SECOND_NS, (1 + self.seconds) * SECOND_NS)
+        return self.wall.now(self.shown()) if self.wall else self.shown()
 
     def tick(self, housekeeping: Housekeeping) -> None:
         self.seconds += 1
@@ -105,6 +115,16 @@ def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
     return [one.fields for one in changes.events if isinstance(one, State) and one.event == "clock_step"]
 
 
+class Pinged:
+    """An outlet of which nothing is wanted but pings."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def ping(self, _: int) -> None:
+        self.count += 1
+
+
 def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,28 +133,73 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         found.apply(Changes(parcels=[one], events=[outward(WALL_S - 8 * DAY_S)]))
         housekeeping = found.begin()
         [said] = [record.getMessage() for record in caplog.records]
-        assert "8.0 days ahead of the newest event" in said and "or the node is started again" in said
+        assert "8.0 days ahead of the last time that was believed here" in said and "`router clock confirm`" in said
         app, far = 1, 2
         found.link(app, bytes((9,)) * 32, "app")
         found.link(far, FAR, "core")
         found.measured[app] = Measured(app, 1, 0, None)
         for _ in range(2):
             found.tick(housekeeping)
-        assert housekeeping.wall.is_doubted, "an app here has the same clock"
+        assert found.wall and found.wall.is_doubted, "an app here has the same clock"
         changes = found.router.take(found.now()).changes
         assert not changes.finished
-        assert clock_steps(changes) == [(("by_s", 0), ("doubted", True))], "told once"
+        [told] = clock_steps(changes)
+        assert told[:2] == (("by_s", 0), ("doubted", True)), "told once"
         found.measured[far] = Measured(far, 1, SECOND_NS, None)
         for _ in range(2):
             found.tick(housekeeping)
-        assert not housekeeping.wall.is_doubted
+        assert not found.wall.is_doubted
         changes = found.router.take(found.now()).changes
         assert changes.defer, "what is due is looked at"
         assert clock_steps(changes) == [(("by_s", 0), ("doubted", False))]
+
+
+@pytest.mark.parametrize("off_s", [-365 * DAY_S, 365 * DAY_S])
+def test_a_clock_a_year_off_over_two_restarts_expires_nothing_of_itself(off_s: int, tmp_path: Path) -> None:
+    """Each run on the disk that the one before left, the clock off in the first and, or, in the second."""
+    with house(tmp_path) as found:
+        one = parcel(Random(1), 1, WALL_S, count=1, recipients=1)
+        found.apply(Changes(parcels=[one], events=[outward(WALL_S)]))
+        for ahead_s in (0, off_s, off_s, 0):
+            found.ahead_s, found.wall = ahead_s, None
+            housekeeping = found.begin()
+            for _ in range(3):
+                found.tick(housekeeping)
+            changes = found.router.take(found.now()).changes
+            assert not changes.finished and not changes.defer
+            changes.events.append(outward(found.now().wall_s))
+            found.apply(changes, found.now().earliest_ns // SECOND_NS)
+            assert found.wall
+        housekeeping.confirm_clock(found.now())
+        found.seconds += 8 * DAY_S
+        found.tick(housekeeping)
+        assert found.router.take(found.now()).changes.defer, "what is past its deadline by a clock that is believed"
+
+
+def test_neighbours_that_agree_with_each_other_stop_a_clock_and_one_that_steps_is_measured_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with house(tmp_path) as found:
+        housekeeping = found.begin()
+        found.link(1, FAR, "core")
+        found.link(2, bytes((7,)) * 32, "core")
+        assert len(found.router.links) == 1, "strangers are not let in here"
+        pings = found.outlets[1] = Pinged()
+        behind = Measured(1, 1, 2 * DAY_S * SECOND_NS, None)
+        assert housekeeping.is_news(behind)
+        found.measured[1] = behind
+        housekeeping.heard_clock(behind, found.now())
+        [said] = [record.getMessage() for record in caplog.records]
+        assert "2.0 days behind its neighbours' clocks" in said
+        assert found.store.clock and found.store.clock.state == "disputed", "the next start should know"
+        found.ahead_s = 2 * DAY_S
+        found.tick(housekeeping)
+        assert found.wall and not found.wall.is_doubted and pings.count == 1 and not found.measured
 
 
 def test_a_start_soon_after_the_newest_event_is_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with house(tmp_path) as found:
         found.apply(Changes(events=[outward(WALL_S - 6 * DAY_S)]))
         assert found.logbook.newest_ns() == (WALL_S - 6 * DAY_S) * SECOND_NS
-        assert not found.begin().wall.is_doubted and not caplog.records
+        found.begin()
+        assert found.wall and not found.wall.is_doubted and not caplog.records

@@ -35,6 +35,7 @@ class OneRouter:
         directory.replace_neighbours(neighbours)
         self.disk = disk or Disk()
         self.seconds = seconds
+        self.ahead_s = 0.0
         self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
         self.router = Router(ME, directory, limits or Limits(), self.store.recover(ME.public), self.now())
         self.jobs: list[Job] = []
@@ -43,19 +44,24 @@ class OneRouter:
         self._numbers: dict[int, int] = {}
 
     def now(self) -> Now:
-        ns = int(self.seconds * 1e9)
-        return Now(WALL_S * 1_000_000_000 + ns, 1_000_000_000 + ns)
+        """`ahead_s`: by so much a clock that is not believed is ahead of the time that verdicts go by."""
+        ns, ahead_ns = int(self.seconds * 1e9), int(self.ahead_s * 1e9)
+        return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
 
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
-        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "",
+        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
     ) -> int:  # fmt: skip
-        """A link comes up; its number."""
+        """A link comes up; its number. `offset_s`: how far the clock at its other end is ahead; None: not compared."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
         hello = words.Hello((1,), role, bytes(8), durable, 1 << 20, messages, size, features, bytes(16))
-        self.router.link_up(number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place)
+        link = self.router.link_up(
+            number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
+        )
+        if link is not None and offset_s is not None:
+            link.offset_ns = int(offset_s * 1e9)
         self.cycle()
         return number
 
@@ -97,7 +103,7 @@ class OneRouter:
             self.done.append(effect)
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-                self.router.fetched(effect.recipient, owed, more, self.now(), self.now().wall_s)
+                self.router.fetched(effect.recipient, owed, more, self.now())
                 self._carry_out(self.router.take_effects())
 
     def pass_time(self, seconds: float) -> None:

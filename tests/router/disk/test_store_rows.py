@@ -20,6 +20,7 @@ from test_store import BOOT, LIMITS, apply, opened
 from router.core.acceptance import PARCEL_MESSAGES_MAX
 from router.core.groups import Subscription
 from router.core.parcel import U32, column_of, words
+from router.core.recovered import Belief
 from router.disk.store_rows import QueueRow, decode_parcel, encode_parcel, read_subscription, totals
 
 CDDL = Path(__file__).parents[3] / "cddl"
@@ -54,11 +55,13 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("router.disk.id_index.LATE_MAX", 8)
     random, store, plain = Random(8), opened(tmp_path), PlainStore(Disk(), LIMITS, BOOT)
     plain.recover(KEYS[0])
+    store.clock = Belief(WALL_S * 10**9, (WALL_S + 7) * 10**9, "disputed")
     for number in range(15):
         changes = batch(random, plain, WALL_S + number).changes
         plain.apply(changes, WALL_S + number)
         plain.commit()
         apply(store, changes, WALL_S + number)
+    assert store.recover(KEYS[0]).clock == store.clock
     store.close()
     seen = dict.fromkeys(KEY_BYTES, 0)
     with lmdb.open(str(tmp_path), max_dbs=20, lock=False, readonly=True) as env:
@@ -72,8 +75,10 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
                         check(value, *CBOR[name])
                     elif name in BYTES:
                         check(cbor2.dumps(value), "store", BYTES[name])
-            for rule, value in txn.cursor(databases["meta"]):
-                check(value, "store", rule.decode())
+            rules = {bytes(rule).decode(): bytes(value) for rule, value in txn.cursor(databases["meta"])}
+            assert rules.keys() == {"store", "state", "clock"}
+            for rule, value in rules.items():
+                check(value, "store", rule)
     assert all(seen.values()), f"nothing was checked of {[name for name, count in seen.items() if not count]}"
 
 

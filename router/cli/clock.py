@@ -1,0 +1,42 @@
+"""`router clock`: what the running node thinks of its machine's clock, and the operator's word that it is right."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from router.cli.ask import ask
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.output import facts, say, say_json
+from router.core.lifetime import SECOND_NS
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@json_option
+@click.pass_context
+def clock(ctx: click.Context, as_json: bool) -> None:
+    """Whether the node believes its clock. `router clock confirm` says that it is right."""
+    if ctx.invoked_subcommand is None:
+        _tell(ask(invocation().home, "clock"), as_json)
+
+
+@clock.command(cls=Command)
+@json_option
+def confirm(as_json: bool) -> None:
+    """Look at the clock first: what has had its time by it expires at once.
+
+    Neighbours that differ are not heard again until it steps.
+    """
+    _tell(ask(invocation().home, "clock", "confirm"), as_json)
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+        return
+    shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found["shown_ns"] // SECOND_NS))
+    facts([("clock", shown), ("state", found["state"])])
+    if found["problem"]:
+        say(found["problem"])
