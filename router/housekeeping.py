@@ -62,8 +62,6 @@ class Housekeeping:
         self._tidy = tidy
         self._wall = wall
         self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
-        if wall.is_doubted:
-            log.warning("%s", wall.problem(now))
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False

@@ -132,6 +132,7 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         one = parcel(Random(1), 1, WALL_S - 8 * DAY_S, count=1, recipients=1)
         found.apply(Changes(parcels=[one], events=[outward(WALL_S - 8 * DAY_S)]))
         housekeeping = found.begin()
+        found.tick(housekeeping)
         [said] = [record.getMessage() for record in caplog.records]
         assert "8.0 days ahead of the last time that was believed here" in said and "`router clock confirm`" in said
         app, far = 1, 2

@@ -17,6 +17,12 @@ from router.settings import keyring, private_file
 from router.settings.home import Home, HomeError
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """But for that of the clock, which is far ahead of the events in `log_samples`."""
+    said = [one.getMessage() for one in caplog.records]
+    return [one for one in said if "the clock of this machine" not in one]
+
+
 @pytest.mark.parametrize("has_file", [False, True])
 async def test_an_empty_store_beside_a_log_cannot_be_missed(
     has_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -33,10 +39,10 @@ async def test_an_empty_store_beside_a_log_cannot_be_missed(
         assert "move log/ away as well" in said
     caplog.clear()
     async with serving(home.path, {}):
-        assert not caplog.records, "the store goes on where the log was"
+        assert not warnings(caplog), "the store goes on where the log was"
     shutil.rmtree(home.log_path)
     async with serving(home.path, {}):
-        [said] = [one.getMessage() for one in caplog.records]
+        [said] = warnings(caplog)
         assert f"the log in {home.log_path} lacks 4 events after the first 0" in said and "restore the segments" in said
 
 
