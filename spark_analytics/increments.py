@@ -276,7 +276,7 @@ class _Batch:
         self.route_changes = route_change.route_change(self.others, self.numbers, self.span)
         changes = self.route_changes.groupBy("router", "minute", "event", "subject")
         new = {
-            "changes": changes.agg(F.count("*").alias("changes")),
+            "changes": changes.agg(F.sum("changes").alias("changes")),
             "abuse": abuse_hour.abuse_hour(self.others, self.numbers, self.span),
         }
         for name, table in new.items():

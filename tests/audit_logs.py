@@ -88,7 +88,7 @@ class Log:
             **columns,
         )
 
-    def turned(self, event: str, count: int, reason: str, at: float = 1, peer: str = APP) -> Line:
+    def turned(self, event: str, count: int, reason: str, at: float = 1, peer: str | None = APP) -> Line:
         return self._add(event, at, count=count, peer=peer, link=2, reason=reason)
 
     def state(self, event: str, at: float = 1, n: int = 1, **fields: Any) -> Line:

@@ -219,7 +219,9 @@ class Ledger:
         for row in self.lines.values():
             if row["event"] in ("refused", "duplicate") and not row.get("recipient"):
                 hour = min(row["t"], self.as_of_ns) // HOUR_NS
-                counts[row["router"], hour, row["peer"], row.get("signer"), row["reason"], row["event"]] += row["count"]
+                counts[row["router"], hour, row.get("peer"), row.get("signer"), row["reason"], row["event"]] += row[
+                    "count"
+                ]
         return table(("router", "hour", "peer", "signer", "reason", "event", "count"), counts)
 
     def _custody(self) -> list[Row]:

@@ -139,12 +139,15 @@ def span(event: Event) -> int:
 
 
 def stands_for(event: Event) -> int:
-    """How many messages the event is about; of an `Outward`, how many deliveries. A `State` counts itself."""
+    """How many messages the event is about; of an `Outward`, how many deliveries. A `State` counts itself, or, with the
+    field `times`, that many of its kind."""
     match event:
         case Outward():
             return sum([count for _, count in event.ranges])
         case Turned():
             return event.count
+        case State():
+            return next((value for name, value in event.fields if name == "times" and type(value) is int), 1)
     return span(event)
 
 
@@ -257,7 +260,7 @@ class Counts:
                 case Accepted():
                     self._counts["accepted", None] += span(event)
                 case State():
-                    self._counts[event.event, None] += 1
+                    self._counts[event.event, None] += stands_for(event)
                 case _:
                     self._counts[event.event, event.reason] += stands_for(event)
 

@@ -141,7 +141,8 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
                 duration_ns=event.duration_ns or None, bytes=event.size or None,
             )  # fmt: skip
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
-    return Line(VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=1, fields=fields)
+    count = stands_for(event)
+    return Line(VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=count, fields=fields)
 
 
 def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:

@@ -1,4 +1,7 @@
-"""`route_change`, key (router, seq): routes learned and lost, groups joined and left, links up and down, adverts."""
+"""`route_change`, key (router, seq): routes learned and lost, groups joined and left, links up and down, adverts.
+
+A line may stand for several `changes`.
+"""
 
 from __future__ import annotations
 
@@ -17,4 +20,5 @@ def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
         "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
         F.expr("other.fields['neighbour']").alias("neighbour"),
+        F.coalesce("count", F.lit(1).cast("bigint")).alias("changes"),
     )  # fmt: skip

@@ -148,7 +148,7 @@ class Tables:
     @cached_property
     def changes(self) -> DataFrame:
         """Route changes counted (`changes`) by router, minute, event and subject."""
-        return self.route_change.groupBy("router", "minute", "event", "subject").agg(F.count("*").alias("changes"))
+        return self.route_change.groupBy("router", "minute", "event", "subject").agg(F.sum("changes").alias("changes"))
 
     @cached_property
     def route_change(self) -> DataFrame:

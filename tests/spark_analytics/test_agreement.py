@@ -41,6 +41,17 @@ def doubted(log: Log) -> None:
     log.state("join", LATE)
 
 
+def summed_at_the_door(log: Log) -> None:
+    log.accepted(1, range(3))
+    log.turned("refused", 4000, "bad-signature", peer=None)
+    log.turned("duplicate", 7, "duplicate")
+    log.state("link_up", peer=OTHER_APP, link=3)
+    for event, times in (("link_up", 900), ("link_down", 901)):
+        line = log.state(event, 2, standing="stranger", times=times)
+        log.lines[-1] = structs.replace(line, count=times)
+    log.state("join", LATE)
+
+
 def without_parcels(log: Log) -> None:
     log.accepted(1, range(4))
     log.accepted(5, range(4, 40))
@@ -71,7 +82,9 @@ def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path) -> N
     agree(spark, tmp_path, now, START + 20_000 * SECOND)
 
 
-@pytest.mark.parametrize("write", [in_flight, doubted, without_parcels], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "write", [in_flight, doubted, summed_at_the_door, without_parcels], ids=lambda one: one.__name__
+)
 def test_odd_logs(spark: SparkSession, tmp_path: Path, write: Callable[[Log], None]) -> None:
     log = Log()
     write(log)

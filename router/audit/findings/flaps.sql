@@ -1,4 +1,4 @@
-SELECT router, subject, count(*) AS changes
+SELECT router, subject, sum(changes)::BIGINT AS changes
 FROM route_change
 WHERE subject IS NOT NULL
 GROUP BY ALL

@@ -276,6 +276,19 @@ def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
     assert states(found) == {"owed": 8, "delivered": 3, "unaccounted": 5}
 
 
+def test_links_that_were_summed_count_as_often_and_flap_nowhere(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.state("link_up", peer=APP, link=2)
+    log.lines.append(replace(log.state("link_up", standing="stranger", times=900), count=900))
+    del log.lines[-2]
+    log.outward("delivered", [(1, 2)])
+    found = audited(ended(log).write(tmp_path))
+    assert [(row["event"], row["count"]) for row in found["routes"]] == [("link_up", 901)]
+    assert [(row["subject"], row["changes"]) for row in found["flaps"]] == [(APP, 1)]
+    assert {"router": name(A), "event": "link_up", "lines": 2, "count": 901} in found["events"]
+
+
 def test_what_is_told_by_the_minute_of_a_short_time_in_a_long_log_is_bounded(tmp_path: Path) -> None:
     log = Log()
     log.accepted(1, range(5), at=0)

@@ -82,6 +82,12 @@ def test_a_state_event() -> None:
     }
 
 
+def test_a_state_event_that_stands_for_several() -> None:
+    fields = (("standing", "stranger"), ("times", 900))
+    line = the_line(State(5, 6, "link_up", fields))
+    assert line == {**common("link_up", count=900), "fields": dict(fields)}
+
+
 def test_sequence_numbers_run_on() -> None:
     stop = State(5, 6, "stop", ())
     found = rows(encode_events([stop, accepted(3), stop, accepted(1), stop], 40, BOOT), ROUTER)
