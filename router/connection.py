@@ -171,18 +171,22 @@ class Outlet:
         self.flush_session()
 
     def say(self, item: link.Item) -> None:
-        self._session.send(item)
-        self.flush_session()
+        if self.closing is None:
+            self._session.send(item)
+            self.flush_session()
 
     def tell(self, wire: bytes) -> None:
-        self._parts.append(frame(wire))
-        self.is_idle = False
-        self._wake.set()
+        self._write(frame(wire))
 
     def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
-        self._parts.append(parcel.frames(start, stop, local=local))
-        self.is_idle = False
-        self._wake.set()
+        self._write(parcel.frames(start, stop, local=local))
+
+    def _write(self, messages: Buffer) -> None:
+        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
+        if self.closing is None:
+            self._parts.append(messages)
+            self.is_idle = False
+            self._wake.set()
 
     def close(self, reason: Reason, text: str) -> None:
         """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""

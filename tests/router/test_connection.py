@@ -18,7 +18,7 @@ from router.core.crypto import SigningKey
 from router.core.intake import Arrived
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
-from router.core.session import Ended, Offer, Session
+from router.core.session import Ended, Offer, Session, SettledUpTo
 from router.transport import Stream
 from transports.memory import stream_pair
 
@@ -177,3 +177,20 @@ async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float
         assert not ends.said and ends.connection.outlet.closing is None
         await ends.say(ping)
         assert (await ends.goodbye()).reason is Reason.RATE_LIMITED
+
+
+async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
+    """Neither pongs nor messages, which the other end would not take any more."""
+    async with connected(limits=ConnectionLimits(goodbye_s=1)) as ends:
+        await ends.say(letter(10))
+        outlet = ends.connection.outlet
+        outlet.close(Reason.SHUTDOWN, "the node stops")
+        await ends.say(frame(link.encode_item(link.Ping(1))))
+        outlet.tell(seal_unicast(NODE, ALICE.public, b"", ttl_s=0, expiry_min=1))
+        outlet.say(link.Redelivered(1))
+        outlet.settle(1, [])
+        heard: list[object] = []
+        with trio.fail_after(60):
+            while data := await ends.stream.receive_some(1 << 16):
+                heard += ends.session.receive(data, 0)
+        assert heard == [Ended(Reason.SHUTDOWN, "the node stops"), SettledUpTo(1)]
