@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, cast
 
@@ -65,6 +66,7 @@ from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import Stream
+from router.welcome import offer_to, welcome
 
 log = logging.getLogger(__name__)
 
@@ -321,18 +323,13 @@ class Node:
     async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
         """Until it ends; why the other end would not have us, if that was so."""
         config = self._config
-        offer = replace(self._offer, nonce=os.urandom(16))
-        is_stranger = stream.peer is not None and self._standing(stream) is Standing.STRANGER
-        if is_stranger:
-            narrow = config.limits
-            offer = replace(
-                offer, window_messages=narrow.strangers_window_messages, window_bytes=narrow.strangers_window_bytes
-            )
+        judge = partial(welcome, self._directory, config, stream.owner)
+        offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
             limits=connection_limits(config, is_known=is_known),
-            log_head=self._log_head, is_busy=self._is_busy, is_stranger=is_stranger,
+            log_head=self._log_head, is_busy=self._is_busy, welcome=judge,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):
             connection.outlet.close(Reason.NOT_AUTHORISED, "")

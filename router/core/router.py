@@ -174,7 +174,7 @@ class Router:
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
             durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
             dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
-            pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
+            frame_bytes_max=hello.frame_bytes_max, pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         link.admit(standing, self.directory)
         self.admission.measure(link)

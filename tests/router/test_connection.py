@@ -18,7 +18,7 @@ from router.core.crypto import SigningKey
 from router.core.intake import Arrived
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
-from router.core.session import Ended, Offer, Session, SettledUpTo
+from router.core.session import Ended, Offer, Session, SettledUpTo, Welcome
 from router.transport import Stream
 from transports.memory import stream_pair
 
@@ -47,7 +47,8 @@ class Ends:
         self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
         self.connection = Connection(
             number, ours, offer(), NODE, dialled=False, expect=None, tell=self.told.append, in_flight=in_flight,
-            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False, is_stranger=is_stranger,
+            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
+            welcome=lambda _: Welcome(is_stranger),
         )  # fmt: skip
         self._ours: Stream = ours
 

@@ -51,12 +51,13 @@ class OneRouter:
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
+        frame_bytes: int = 1 << 20,
     ) -> int:  # fmt: skip
         """A link comes up; its number. `offset_s`: how far the clock at its other end is ahead; None: not compared."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
-        hello = words.Hello((1,), role, bytes(8), durable, 1 << 20, messages, size, features, bytes(16))
+        hello = words.Hello((1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16))
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
         )
