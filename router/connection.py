@@ -34,6 +34,7 @@ from router.core.session import (
     everybody,
 )
 from router.core.unfinished import FRAME_S
+from router.in_flight import InFlight
 from router.transport import Buffer, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
@@ -107,42 +108,6 @@ class Measured:
 
 
 Told = Opened | Closed | Settled | RefusedOne | Measured | Arrived
-
-
-class InFlight:
-    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken; those of strangers
-    also while all strangers together have `strangers_bytes_max`."""
-
-    def __init__(self, bytes_max: int, strangers_bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.strangers_bytes_max = strangers_bytes_max
-        self.bytes = 0
-        self.strangers_bytes = 0
-        self._strangers: dict[int, int] = {}  # link: bytes
-        self._lot = trio.lowlevel.ParkingLot()
-
-    async def take(self, link: int, size: int, *, is_stranger: bool = False) -> None:
-        while not self._has_room(size, is_stranger):
-            await self._lot.park()
-        self.bytes += size
-        if is_stranger:
-            self.strangers_bytes += size
-            self._strangers[link] = self._strangers.get(link, 0) + size
-
-    def _has_room(self, size: int, is_stranger: bool) -> bool:
-        """One message alone always has."""
-        if is_stranger and self.strangers_bytes and self.strangers_bytes + size > self.strangers_bytes_max:
-            return False
-        return not self.bytes or self.bytes + size <= self.bytes_max
-
-    def give_back(self, link: int, size: int) -> None:
-        self.bytes -= size
-        if link in self._strangers:
-            self.strangers_bytes -= size
-            self._strangers[link] -= size
-            if not self._strangers[link]:
-                del self._strangers[link]
-        self._lot.unpark_all()
 
 
 class Outlet:
@@ -367,7 +332,7 @@ class Connection:
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
                     patience.deadline = float("inf")
-                    self.is_up = True
+                    self.is_up, self._trickles = True, False
                     self._tell(Opened(self.outlet, peer, self._stream.owner, self._dialled, hello))
                     if hello.role == "router":  # both ends should know at once how far apart their clocks are
                         self.outlet.ping(mono_ns)

@@ -20,7 +20,7 @@ from router import descriptors, memory, service, transport, wall_clock
 from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
-from router.connection import Connection, InFlight, Told
+from router.connection import Connection, Told
 from router.core.acceptance import AcceptanceLimits
 from router.core.admission import AdmissionLimits
 from router.core.crypto import PublicKey, SigningKey
@@ -44,6 +44,7 @@ from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import Beginning
 from router.fates import Fates
+from router.in_flight import InFlight
 from router.inquiries import Inquiries
 from router.limits import (
     clock_limits,

@@ -11,7 +11,7 @@ import trio
 from core_samples import ALICE, BOB
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.connection import Connection, ConnectionLimits, InFlight, Opened, Told
+from router.connection import Connection, ConnectionLimits, Opened, Told
 from router.core import link
 from router.core.codec import frame
 from router.core.crypto import SigningKey
@@ -19,6 +19,7 @@ from router.core.intake import Arrived
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
 from router.core.session import Ended, Offer, Session, SettledUpTo, Welcome
+from router.in_flight import InFlight
 from router.transport import Stream
 from transports.memory import stream_pair
 

@@ -11,7 +11,7 @@ from core_samples import ALICE, BOB
 from session_pair import offer
 from trio.testing import MockClock
 
-from router.connection import Connection, ConnectionLimits, InFlight, Opened, Told
+from router.connection import Connection, ConnectionLimits, Opened, Told
 from router.core import link
 from router.core.codec import FRAME_BYTES_MAX, frame, split_frames
 from router.core.crypto import PublicKey
@@ -19,6 +19,7 @@ from router.core.intake import Arrived
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
 from router.core.session import Session, Welcome, everybody
+from router.in_flight import InFlight
 from router.transport import Stream, StreamBroken
 from transports.memory import stream_pair
 
@@ -47,7 +48,7 @@ class Scene:
         limits = ConnectionLimits(hello_s=HELLO_S, frame_s=FRAME_S, goodbye_s=1.0)
         self.connection = Connection(
             1, here, offer(messages=4000, size=4 << 20), BOB, dialled=False, expect=None, tell=self.told.append,
-            in_flight=InFlight(64 << 20), clock=TrioClock(), limits=limits, log_head=lambda: None,
+            in_flight=InFlight(64 << 20, 64 << 20), clock=TrioClock(), limits=limits, log_head=lambda: None,
             is_busy=lambda: False, welcome=welcome,
         )  # fmt: skip
         self.session = Session(offer(nonce=b"d" * 16), ALICE, dialler=True)
