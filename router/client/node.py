@@ -175,7 +175,7 @@ class Node:
             opened = partial(Journal, settings.journal, settings.wall_s, on_failed=self._readings.wake)
             self._readings.journal = await trio.to_thread.run_sync(opened)
             self._stack.callback(self._readings.journal.close)
-        self._stack.callback(self._sequences.close)
+        self._stack.callback(self._sequences.close, self._problem)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
