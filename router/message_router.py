@@ -320,7 +320,7 @@ class MessageRouter(TrioActor):
                 continue
             break
         self.commits += 1
-        self.router.released(applied.released_messages, applied.released_bytes)
+        self.router.released(applied.released)
         self.router.forgot(applied.forgotten)
         if applied.log_value:
             self._logbook.committed(applied.log_value, now)

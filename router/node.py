@@ -157,6 +157,7 @@ def core_limits(config: Config) -> CoreLimits:
             queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
             queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
             queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
+            queues.neighbour_node_percent,
         ),
         routes=RouteLimits(
             limits.routes_max, limits.routes_per_neighbour_max, limits.routes_neighbour_percent, limits.route_hold_s

@@ -174,6 +174,9 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )] = 25
     strangers_percent: Annotated[int, span(0, 100,
         "Share of what this node may hold that all strangers together may fill.")] = 1
+    neighbour_node_percent: Annotated[int, span(1, 100,
+        "Share of it that one client or peer may fill; of several, each as much as is still free. Beyond it, "
+        "queue-full-node.")] = 50
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,

@@ -94,7 +94,7 @@ class OneRouter:
         if decision.changes:
             applied = self.store.apply(decision.changes, self.now().wall_s)
             self.store.commit()
-            self.router.released(applied.released_messages, applied.released_bytes)
+            self.router.released(applied.released)
             self.router.forgot(applied.forgotten)
             self.events += decode_events(applied.log_value)[2] if applied.log_value else []
         self._carry_out(decision.effects)
