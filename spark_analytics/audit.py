@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from . import bronze, days, ed25519, log_ends, silver, summary
+from . import bronze, days, ed25519, log_ends, sealed, silver, summary
 from .evidence import Evidence, judge, witnessed
 from .findings import Rows, find, tally
 from .footer import Verify
@@ -106,13 +106,17 @@ def _read(
         report("reading the lines")
         by_key = {log.router: number for number, log in enumerate(evidence.logs)}
         numbers = spark.createDataFrame([(number, key) for key, number in by_key.items()], ROUTERS)
+        seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept)
+        by_uri = {given.uris[path]: number for path, number in seals.items()}
         events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
         if writer:
             days.write_events(spark, events, span, writer)
             written = writer.read(spark, "events", events.drop("number").schema).drop("date")
             events = silver.numbered(written, numbers)
+        events = silver.sealed(events, by_uri)
         tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
         more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
+        more |= set(sealed.contradicted(tables.rows, words, evidence.seals, seals)) if not more else set()
         if not more:
             return tables, words, told
         tables.forget()

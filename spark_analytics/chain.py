@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import xor
 from typing import NamedTuple
+
+from .schema import COUNT_MAX
 
 Span = tuple[int, int]
 """First and last sequence number, both included."""
@@ -14,8 +18,8 @@ Conflict = tuple[int, str, str]
 
 
 class Seal(NamedTuple):
-    """What one authentic footer covers: a segment that is kept, or one or several that were pruned. `accepted`,
-    `ended`: messages accepted and ends, as it counts them; `max_t`: of the latest event."""
+    """What one authentic footer covers: a segment that is kept, or one or several that were pruned; and what it counts:
+    lines, messages by event, and the time of the latest."""
 
     router: str
     first_seq: int
@@ -25,9 +29,35 @@ class Seal(NamedTuple):
     segments: int
     is_kept: bool
     path: str
-    accepted: int = 0
-    ended: int = 0
+    lines: int = 0
+    counts: tuple[tuple[str, int], ...] = ()
     max_t: int = 0
+
+
+class Summed(NamedTuple):
+    """What a file's lines of one event add up to. `numbers`: event numbers; `marks`: what is left of their marks
+    (`fingerprint`)."""
+
+    event: str
+    lines: int
+    messages: int
+    numbers: int
+    marks: int
+
+
+def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
+    """Whether a footer tells of these lines, and each of its event numbers is in one of them. `marks`: of its ends.
+
+    From `COUNT_MAX` on a count is as good as another one.
+    """
+    found = list(sums)
+    there = {one.event: min(one.messages, COUNT_MAX) for one in found if one.messages}
+    return (
+        sum(one.lines for one in found) == seal.lines
+        and sum(one.numbers for one in found) == seal.last_seq - seal.first_seq + 1
+        and reduce(xor, (one.marks for one in found), 0) == marks
+        and there == {event: min(count, COUNT_MAX) for event, count in seal.counts if count}
+    )
 
 
 def events(first: int, last: int) -> str:

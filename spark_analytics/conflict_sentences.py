@@ -14,6 +14,34 @@ def _event(row: Row) -> str:
     return f"event {row['seq']}" + (f" ({row['file']})" if row["file"] else "")
 
 
+def again(summary: Row) -> Iterator[Finding]:
+    """Arrival numbers that accepted lines give more than once."""
+    for row in summary["again"]:
+        yield say(
+            "bad",
+            f"The log of the router {row['router']} gives {many(row['count'], 'arrival number')} more than once: "
+            f"{row['arrival']} first in event {row['first_seq']}, and again in {_event(row)}. What ends under such a "
+            "number may have ended for either message.",
+            f"{_WHOEVER}. Compare it with its neighbours' logs, and run `router why` there for their messages.",
+        )
+
+
+def early(summary: Row) -> Iterator[Finding]:
+    """Ends as expired before the message's time was over."""
+    for row in summary["early"]:
+        lower = (
+            f"If `limits.ttl_s_max` of that router was lowered, which its log does not tell any more, this is why. "
+            f"Otherwise: {_WHOEVER[0].lower()}{_WHOEVER[1:]}."
+        )
+        yield say(
+            "bad" if row["sure"] else "warning",
+            f"The router {row['router']} let {many(row['count'], 'delivery')} expire before its time was over: the "
+            f"message with the arrival number {row['arrival']}, accepted in {_event(row)}, was due at "
+            f"{utc(row['due_ns'])}, and is said to have expired for {row['recipient']} at {utc(row['expired_t'])}.",
+            f"{_WHOEVER}. Publish again what was not delivered." if row["sure"] else lower,
+        )
+
+
 def overdue(summary: Row) -> Iterator[Finding]:
     """What is pending though its time is over for a day or more where the log ends."""
     for row in summary["overdue"]:

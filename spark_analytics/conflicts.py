@@ -8,7 +8,7 @@ from typing import Any
 
 from .chain import Seal
 from .evidence import Evidence, Log
-from .schema import GRACE_NS
+from .schema import ENDS, GRACE_NS
 
 Row = Mapping[str, Any]
 
@@ -26,9 +26,8 @@ def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> l
 
 
 def _file_of(files: list[tuple[int, int, str]], seq: int) -> str | None:
-    at = bisect_right(files, (seq, seq, "\U0010ffff"))
-    before = reversed(files[:at])
-    return next((path for first, last, path in before if first <= seq <= last), None)
+    at = bisect_right(files, seq, key=lambda file: file[0])
+    return next((path for _, last, path in reversed(files[:at]) if seq <= last), None)
 
 
 def pruned_open(
@@ -63,6 +62,8 @@ def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
     for seal in sorted(seals, key=lambda seal: (seal.first_seq, seal.last_seq, seal.path)):
         before = reached.get(seal.first_seq)
         if seal.router == log.router and not seal.is_kept and before is not None and seal.last_seq <= log.pruned_to:
-            sums = before[0] + seal.accepted, before[1] + seal.ended, max(before[2], seal.max_t)
+            counts = dict(seal.counts)
+            ended = sum(counts.get(event, 0) for event in ENDS)
+            sums = before[0] + counts.get("accepted", 0), before[1] + ended, max(before[2], seal.max_t)
             reached.setdefault(seal.last_seq + 1, sums)
     return reached.get(log.pruned_to + 1, (0, 0, 0))

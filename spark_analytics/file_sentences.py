@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from .chain import TWO_HISTORIES, events
 from .evidence import BEGUN_ANEW, REWRITTEN
 from .finding import Finding, Row, many, say
-from .log_files import UNLISTED, UNREADABLE
+from .log_files import SIGNED_SO, UNLISTED, UNREADABLE
 from .tails import TAKEN_AWAY
 
 _AUDIT_THE_OLDER = " If its log began anew, audit its older log, if there is a copy, for itself."
@@ -37,6 +37,11 @@ _BAD = {
         "Nobody signed these events, and the router signed others. If two nodes use its key, or a copy of its home "
         "went on, stop one and give it a key of its own; else put back the segments that are missing or were changed.",
     ),
+    "signed": (
+        "be believed, though its router signed it: footer and lines contradict each other",
+        "The router has a defect, or whoever has its key wrote the log: compare it with its neighbours' logs, and make "
+        "a new key if it was not you.",
+    ),
     "changed": ("be believed", "Put back an unharmed copy, and find out what changed them."),
 }
 """What bad files cannot do, and what to do about it."""
@@ -45,6 +50,8 @@ _BAD = {
 def _why_bad(texts: Iterable[str]) -> str:
     if any(f": {UNREADABLE}" in text for text in texts):
         return "unread"
+    if any(text.endswith(SIGNED_SO) for text in texts):
+        return "signed"
     return "unlike" if any(text.endswith((TWO_HISTORIES, TAKEN_AWAY)) for text in texts) else "changed"
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import summary
+from . import conflict_findings, summary
+from .fingerprint import side_by_side
 from .gold import hop_latency, queue_minute
 from .gold.delivery import SUMS
 from .gold.names import named, rows
 from .gold.pieces import bits_of, cut, ended_bits, flying_bits
-from .gold.tables import Tables
-from .schema import ENDS, OUTWARD_EVENTS, OVERDUE_NS, STATE_EVENTS, STATES, TURNED_EVENTS
+from .gold.tables import NotIncremental, Tables
+from .schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from .span import Span, first_of
 
 Rows = list[dict[str, Any]]
@@ -33,6 +33,9 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
     windows = _windows(tables, step, totals)
+    is_early = any(row["early"] for row in outside.values())
+    if is_early and not tables.is_whole:
+        raise NotIncremental("messages expired before their time, and which is told from all lines")
     return {
         "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
@@ -41,7 +44,9 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "broken": _broken(tables) if is_broken else [],
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
         **windows,
-        "overdue": _overdue(tables, windows["due"]),
+        "overdue": conflict_findings.overdue(tables, windows["due"]),
+        "early": conflict_findings.early(tables) if is_early else [],
+        "again": conflict_findings.again(tables, words),
         **_latencies(tables, step),
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -51,21 +56,39 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     }
 
 
-def tally(table: DataFrame, span: Span, *more: str, sums: Sequence[Column] = ()) -> DataFrame:
+NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL THEN other.missing ELSE 1L END"""
+"""How many event numbers a line of the layout takes."""
+
+
+def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     """Lines of the layout added up by (router, event, reason, at_door) and `more`: what needs no look at parcels.
 
     `at_door`: of messages that were turned away before they were accepted; `within`: those of the time asked for.
+    `low`, `high`, `given`, `marks`: the least and the greatest arrival number (and one more) that accepted lines give,
+    how many they give, and what is left of the marks of all (`fingerprint`). Of signed files, in which a line has a
+    `seal`: how many event `numbers` the lines take, and what is left of the marks of these; `sealed_lines`,
+    `sealed_count`: lines and messages, each by the number of its file, added up in 64 bits.
     """
     is_future = F.col("t") > span.as_of_ns
     at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
-    lines = table.withColumn("at_door", at_door)
+    is_line = "event = 'accepted' AND accepted.n > 0"
+    lines = table.withColumns({
+        "at_door": at_door, "low": F.expr(f"CASE WHEN {is_line} THEN parcel END"),
+        "high": F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n END"),
+        "begins": F.expr("CASE WHEN seal IS NOT NULL THEN seq END"), "takes": F.expr(NUMBERS),
+    })  # fmt: skip
     return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
         F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
         F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
         F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
         F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
         F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
-        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"), *sums,
+        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
+        F.min("low").alias("low"), F.max("high").alias("high"), F.sum(F.expr("high - low")).alias("given"),
+        side_by_side("low", "high").alias("marks"),
+        F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
+        side_by_side("begins", "begins + takes").alias("number_marks"), F.sum("seal").alias("sealed_lines"),
+        F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
     )  # fmt: skip
 
 
@@ -95,11 +118,12 @@ def told(words: Rows) -> dict[str, Rows]:
 
 
 def _outside(tables: Tables) -> DataFrame:
-    """By router: messages of ranges outside of their parcel, and those that waited a time that cannot be."""
+    """By router: messages of ranges outside of their parcel, those that expired too early, and those that waited a time
+    that cannot be."""
     negative = tables.waits.where("bucket < 0").select("router", F.col("count").alias("negative"))
-    both = tables.ended.select("router", "outside").unionByName(negative, allowMissingColumns=True)
+    both = tables.ended.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
     return both.groupBy("router").agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "negative"))
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "early", "negative"))
     )
 
 
@@ -237,22 +261,6 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
             "count": row["unaccounted"], "id": line["ids"][32 * first : 32 * first + 32].hex(),
         })  # fmt: skip
     return found
-
-
-def _overdue(tables: Tables, due: Rows) -> Rows:
-    """What is pending though its time is over for a day or more where the log ends. `due`: the earliest due times."""
-    now = tables.span.as_of_ns
-    if not any(row["due_ns"] <= now - OVERDUE_NS for row in due):
-        return []
-    ends = F.broadcast(tables.routers.select(F.col("number").alias("router"), "end_ns", "is_doubted"))
-    pending = tables.units.where("pending > 0").join(ends, "router", "inner")
-    late = pending.where(f"due_ns <= least(end_ns, {now}L) - {OVERDUE_NS}L")
-    sums = late.groupBy("router").agg(
-        F.sum("pending").alias("count"), F.count_distinct("recipient").alias("recipients"),
-        F.max("is_doubted").alias("is_doubted"),
-        F.min(F.struct("due_ns", "seq", "recipient", "parcel")).alias("first"),
-    )  # fmt: skip
-    return rows(named(sums, tables.routers).select("router", "count", "recipients", "is_doubted", "first.*"))
 
 
 def _window(step: int) -> Column:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import handed, ledger, log_ends, silver
+from . import handed, ledger, log_ends, sealed, silver
 from .audit import partitions_for
+from .chain import Summed
+from .conflict_findings import given, given_once
 from .evidence import Evidence, witnessed
 from .findings import Rows, tally
 from .gold import abuse_hour, custody, delivery, hop_latency, pieces, queue_minute, route_change
+from .gold.accepted import arrivals_twice
 from .gold.names import named, rows
-from .gold.tables import Tables
+from .gold.tables import NotIncremental, Tables
 from .running import PARCEL, Running, Steps, cut_off
 from .schema import ROUTE_EVENTS, TURNED_EVENTS
 from .silver import Part
@@ -31,8 +34,12 @@ LAID = (
     "reason", "count", "link", "depth", "is_old", "accepted",
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
-MORE = ("is_new", "start", "taker", "low", "high")
+MORE = ("is_new", "start", "taker")
 """What this tally says beside that of `findings`."""
+SIDE_BY_SIDE = (
+    "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count",
+)  # fmt: skip
+"""What it says of arrival numbers and of event numbers, which are looked at batch by batch."""
 PARTITIONS_FEW = 8
 """With so few, to look again at each step's plan takes longer than a worse plan."""
 
@@ -47,10 +54,6 @@ class Unlike(Exception):
     def __init__(self, uris: set[str]) -> None:
         super().__init__(", ".join(sorted(uris)))
         self.uris = uris
-
-
-class NotIncremental(Exception):
-    """These logs cannot be added up bit by bit, and the text says why. All of them must be audited at once."""
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class _Batch:
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == silver.UNLIKE}:
             raise Unlike(unlike)
+        self._compare_with_footers(found)
         if any(row["old"] for row in found if row["event"] in pieces.EVENTS):
             raise NotIncremental("some lines are of an older router and do not name their parcel")
         self.has_more = self.base.has_more or any(row["more"] for row in found)
@@ -174,7 +178,9 @@ class _Batch:
         others = self.laid.where("is_new AND other IS NOT NULL")
         self.others = cut_off(others.select("router", "event", "seq", "t", "count", "reason", "other"))
         self.new: dict[str, Rows] = {
-            "words": ledger.merged_words({name: row[name] for name in row if name not in MORE} for row in found),
+            "words": ledger.merged_words(
+                {name: row[name] for name in row if name not in (*MORE, *SIDE_BY_SIDE)} for row in found
+            ),
             "told": log_ends.told(self.others, self.numbers),
             "stretches": self._stretches(found),
         }
@@ -196,15 +202,24 @@ class _Batch:
             starts.setdefault(part.router, []).append(part.first_seq)
         given = [(handed.number_of(router), found) for router, found in starts.items()]
         files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
-        is_line = "event = 'accepted' AND accepted.n > 0"
         lines = self.laid.join(files, "router", "left").select(
             "*", F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
             F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
-            F.expr(f"CASE WHEN {is_line} THEN parcel END").alias("low"),
-            F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n - 1 END").alias("high"),
+            F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
         )  # fmt: skip
-        ends = F.min("low").alias("low"), F.max("high").alias("high")
-        return rows(named(tally(lines, self.span, *MORE[:3], sums=ends), self.numbers))
+        return rows(named(tally(lines, self.span, *MORE), self.numbers))
+
+    def _compare_with_footers(self, found: Rows) -> None:
+        """Signed files of which the lines are not those that the footers tell of do not count."""
+        sums: dict[tuple[str, int], list[Summed]] = {}
+        for row in found:
+            said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
+            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said))
+        seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
+        new = [seals[part.file] for part in self.lines.parts if part.file in seals]
+        odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
+        if odd:
+            raise Unlike({self.lines.uris[path] for path in odd})
 
     def _stretches(self, found: Rows) -> Rows:
         """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
@@ -214,8 +229,12 @@ class _Batch:
             spans.setdefault(row["router"], []).append((row["low"], row["high"]))
         for router, own in spans.items():
             own.sort()
-            if any(one[1] >= other[0] for one, other in pairwise(own)):
+            if any(one[1] > other[0] for one, other in pairwise(own)):
                 raise NotIncremental(f"two files of {router} give the same arrival numbers")
+        if any(row["low"] is not None and not given_once([row]) for row in found):
+            lines = given(self.laid.where("is_new"))
+            if not arrivals_twice(lines).isEmpty():
+                raise NotIncremental("a file gives an arrival number twice")
         return new
 
     def _look_for_strays(self) -> None:
@@ -337,3 +356,13 @@ class _Batch:
         tables = Steps(found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, [])
         given["repeats"] = tables.repeats
         return found
+
+
+def _by_event(sums: Iterable[Summed]) -> list[Summed]:
+    """Those of one event as one."""
+    found: dict[str, Summed] = {}
+    for one in sums:
+        _, lines, messages, numbers, marks = found.get(one.event, Summed(one.event, 0, 0, 0, 0))
+        added = lines + one.lines, messages + one.messages, numbers + one.numbers, marks ^ one.marks
+        found[one.event] = Summed(one.event, *added)
+    return [*found.values()]

@@ -17,8 +17,11 @@ EVENTS = ("start", "clock_step", *LINKS)
 """The lines that tell of a log's end; `log_gap` and `link` tell of what is missing, `config` of a router's limits."""
 COLUMNS = (
     "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
-    " is_doubted boolean, open_links array<long>, holes array<struct<first_seq:long,last_seq:long>>"
+    " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
+    " holes array<struct<first_seq:long,last_seq:long>>"
 )
+LEAST = ("ttl_s", "config_seq")
+"""Of the columns of `told` those that tell the least of several lines."""
 Row = dict[str, Any]
 
 
@@ -34,10 +37,13 @@ def told(others: DataFrame, routers: DataFrame) -> list[Row]:
         "head_digest": "other.fields['head_digest']",
     }
     columns = (F.expr(f"CASE WHEN event = 'link' THEN {said} END").alias(name) for name, said in heads.items())
-    by_kind = kept.select("*", F.expr(at).alias("at"), *columns)
+    ttl = "CASE WHEN event = 'config' THEN try_cast(other.fields['ttl_s_max'] AS bigint) END"
+    ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
+    by_kind = kept.select("*", F.expr(at).alias("at"), ttl_s, *columns)
     last = by_kind.groupBy("router", "event", "at", *heads).agg(
         F.max("seq").alias("seq"), F.max_by("t", "seq").alias("t"), F.max_by("other.fields", "seq").alias("fields"),
-        F.max_by("other.missing", "seq").alias("missing"),
+        F.max_by("other.missing", "seq").alias("missing"), F.min("ttl_s").alias("ttl_s"),
+        F.min(F.when(F.col("ttl_s").isNotNull(), F.col("seq"))).alias("config_seq"),
     )  # fmt: skip
     link = Window.partitionBy("router", "at")
     sides = {side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(link) for side in ("up", "down")}
@@ -53,8 +59,13 @@ def merged(rows: Iterable[Row]) -> list[Row]:
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
-        if key not in found or row["seq"] > found[key]["seq"]:
+        if (known := found.get(key)) is None:
             found[key] = row
+            continue
+        least = {
+            name: min((one[name] for one in (row, known) if one[name] is not None), default=None) for name in LEAST
+        }
+        found[key] = (row if row["seq"] > known["seq"] else known) | least
     return [row for row in found.values() if row["event"] not in LINKS or _matters(row, found)]
 
 
@@ -91,7 +102,8 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
 
     `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
     `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
-    flight.
+    flight. `ttl_s`: the shortest that a message could live there at most, as the lines of `config` say, the first of
+    which is `config_seq`.
     """
     by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
     for row in rows:
@@ -103,7 +115,9 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
         end = max(own, key=lambda row: int(row["last_seq"]), default={"last_t": None})
         holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
         state = _state(by_router[log.router])
-        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, holes))
+        config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
+        life = (config[name] for name in LEAST)
+        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, *life, holes))
     return found
 
 

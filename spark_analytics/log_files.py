@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from .chain import Seal
 from .footer import Footer, Verify, decode_line, read_footer, read_header
-from .schema import ENDS, SCHEMA, VERSION, named_seq, role
-from .segment_lines import Lines, examine
+from .schema import SCHEMA, VERSION, named_seq, role
+from .segment_lines import Lines, contradicts_itself, examine
 
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
@@ -23,6 +23,7 @@ CHANGED = "was changed while it was read: audit it again"
 UNLISTED = "cannot be listed"
 """What is said of a directory that the audit may not look into."""
 UNREADABLE = "cannot be read"
+SIGNED_SO = "its router signed it as it is: the footer's digest fits, and what it counts does not"
 NOT_THE_SCHEMA = "its router signed it, but it holds a line that is not as the schema says"
 
 
@@ -104,7 +105,9 @@ class Reading:
                 self._say(fact.path, 1, foreign[1])
                 return
             found = self._examine(fact.path, is_tail=False)
-            if found is not None and not found.problems:
+            if found is not None and fact.path in self._doubted and contradicts_itself(found):
+                self._say(fact.path, 0, SIGNED_SO)
+            elif found is not None and not found.problems:
                 self._say(fact.path, 0, NOT_THE_SCHEMA if fact.path in self._doubted else CHANGED)
             self._take_bad(fact.path, found or Lines())
             return
@@ -217,7 +220,7 @@ class Reading:
 def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
     return Seal(
         footer.router, footer.first_seq, footer.last_seq, footer.predecessor, footer.sha256, footer.segments, is_kept,
-        path, footer.counts.get("accepted", 0), sum(footer.counts.get(event, 0) for event in ENDS), footer.max_t,
+        path, footer.lines, tuple(sorted(footer.counts.items())), footer.max_t,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -44,6 +45,7 @@ class Running(Steps):
 
     past: Mapping[str, DataFrame]
     given: Mapping[str, DataFrame]
+    is_whole: ClassVar[bool] = False
 
     @cached_property
     def blocks(self) -> DataFrame:

@@ -44,6 +44,9 @@ COUNT_MAX = 1 << 40
 GRACE_NS = 600 * 10**9
 """How long after its due time a unit without an end is still `pending`."""
 
+TTL_S_MAX = (1 << 32) - 1
+"""No ttl is longer."""
+
 OVERDUE_NS = 86_400 * 10**9
 """So long after its due time a unit without an end is still under way only for a cause that somebody should look at."""
 

@@ -34,6 +34,16 @@ class Lines:
     problems: list[tuple[int, str]] = field(default_factory=list)
 
 
+_CONTRADICTIONS = ("before this line is missing", "the sequence number ", "the footer ", "the event ")
+"""How problems begin that are between lines, and between these and the footer."""
+
+
+def contradicts_itself(found: Lines) -> bool:
+    """Whether each line is one, and its router's footer is there, but they do not tell the same."""
+    texts = [text for _, text in found.problems]
+    return found.footer is not None and bool(texts) and all(text.startswith(_CONTRADICTIONS) for text in texts)
+
+
 def examine(data: bytes, verify: Verify, *, is_tail: bool = False) -> Lines:
     """What a segment says and what is wrong with it; of a tail: header, lines without a gap, and no footer."""
     check = _Check(verify, is_tail)

@@ -36,6 +36,10 @@ class Part(NamedTuple):
     last_seq: int
 
 
+Seals = Mapping[str, int]
+"""A number for each signed file, by its URI: by it its lines are told from those of others where they are added up."""
+
+
 def parts(files: Iterable[File]) -> list[Part]:
     """All of the good files; of a tail what no good file, and no tail before it, has too."""
     counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
@@ -81,6 +85,13 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def sealed(events: DataFrame, seals: Seals) -> DataFrame:
+    """Events with the number of their file as `seal`; null for files without one."""
+    rows = [(spelled, seal) for uri, seal in seals.items() for spelled in bronze.spellings(uri)]
+    table = events.sparkSession.createDataFrame(rows, "file string, seal long")
+    return events.join(F.broadcast(table), "file", "left")
+
+
 def numbered(events: DataFrame, routers: DataFrame) -> DataFrame:
     """Events as they were written, with their routers' `number`."""
     return events.join(F.broadcast(routers.select("number", "router")), "router", "inner")
@@ -90,7 +101,8 @@ def compact(events: DataFrame) -> DataFrame:
     """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An
     `UNLIKE` line's reason is its file.
 
-    `accepted`: of accepted lines, else null; `other`: of lines that concern no accepted message, else null. Of an
+    `accepted`: of accepted lines, else null (`due_ns`: when the last of its messages is due, `lives`: when each is, if
+    that differs); `other`: of lines that concern no accepted message, else null. Of an
     outward line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a
     line that names none (`is_old`: an outward line of an older router) is its sequence number, so that such lines
     spread.
@@ -100,12 +112,16 @@ def compact(events: DataFrame) -> DataFrame:
         F.expr("t + array_max(ttls) * 1000000000L"),
         F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
     )
+    has_lives = "array_min(ttls) < array_max(ttls) OR array_min(expiries) < array_max(expiries)"
+    lives = f"""transform(ttls, (ttl, i) -> least(
+        t + ttl * 1000000000L, {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
     signer = F.coalesce("source", "group", "signer").alias("signer")
     accepted = F.struct(
         F.least("n", F.expr("octet_length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"),
         due_ns.alias("due_ns"), F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
-        "peer",
+        "peer", F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
     )  # fmt: skip
+    seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
     other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
     return events.select(
@@ -118,7 +134,7 @@ def compact(events: DataFrame) -> DataFrame:
         F.least("count", F.lit(COUNT_MAX)).alias("count"), "link", "depth",
         (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
         F.when(is_accepted, accepted).alias("accepted"),
-        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"),
+        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"), seal.alias("seal"),
     )  # fmt: skip
 
 

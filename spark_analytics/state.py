@@ -23,13 +23,13 @@ from .gold.delivery import SUMS
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 2
+VERSION = 3
 """Of the tables and of the note."""
 PARTS_MAX = 16
 """So many parts of one level become one part of the next."""
 _ACCEPTED = (
     "struct<n:bigint,ids:binary,due_ns:bigint,recipients:array<string>,kind:string,signer:string,"
-    "destination:string,peer:string>"
+    "destination:string,peer:string,lives:array<bigint>>"
 )
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
@@ -45,7 +45,7 @@ ADDED = {
     " pending_due_ns long, due_ns long",
     "waits": "router long, recipient string, code int, minute long, is_within boolean, bucket long, count long,"
     " max_ns long",
-    "ended": "router long, recipient string, minute long, ended long, outside long, depth_max long",
+    "ended": "router long, recipient string, minute long, ended long, outside long, early long, depth_max long",
     "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
 }
 """Tables whose rows of one key add up: all in one part of each batch, a column for each table."""

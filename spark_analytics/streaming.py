@@ -30,7 +30,8 @@ from spark_analytics.finding import utc
 from spark_analytics.findings import find
 from spark_analytics.footer import Verify, decode_line, read_footer
 from spark_analytics.gold import audit_window, hop_latency, queue_minute
-from spark_analytics.increments import Increment, Lines, NotIncremental, Rebuild, Unlike, increment
+from spark_analytics.gold.tables import NotIncremental
+from spark_analytics.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.job import NotStarted, instant, session
 from spark_analytics.log_files import FileFacts, Problem
 from spark_analytics.page import render

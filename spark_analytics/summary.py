@@ -24,6 +24,8 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     ends            router seq t
     configs         router fields
     quality         check router count
+    again           router count arrival first_seq seq      of the least of them: the last three
+    early           router count sure seq arrival recipient expired_t due_ns    of the first: the last five
     overdue         router count recipients is_doubted recipient seq parcel due_ns    of the first due: the last four
 
 One that is absent reads as empty. Whatever order the rows come in, the summary is the same.
@@ -136,6 +138,8 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
+        "again": placed(found.get("again", ()), evidence, ("router",)),
+        "early": placed(found.get("early", ()), evidence, ("router",)),
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
         "pruned_open": _pruned_open(found, evidence),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),

@@ -66,9 +66,9 @@ class Log:
             "peer": message_id("peer"),
             "link": 1,
         } | columns
+        given = {"sizes": [9] * n, "ttls": [ttl] * n, "expiries": [NEVER] * n} | given
         return self._add(
-            "accepted", at, n, first=first, ids="".join(texts), sizes=[9] * n, ttls=[ttl] * n, expiries=[NEVER] * n,
-            recipients=list(recipients), **given,
+            "accepted", at, n, first=first, ids="".join(texts), recipients=list(recipients), **given
         )  # fmt: skip
 
     def outward(

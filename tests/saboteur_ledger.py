@@ -117,8 +117,10 @@ class Ledger:
                 self._outward(row)
 
     def _accept(self, row: Row) -> None:
+        """A line that gives an arrival number again counts as an event only."""
         router = row["router"]
-        self.parcels[router, row["first"]] = row
+        if self.parcels.setdefault((router, row["first"]), row) is not row:
+            return
         for at in range(row["n"]):
             for recipient in row["recipients"]:
                 self.units[router, row["first"] + at, recipient] = Unit(row, at)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec.structs import replace
-from saboteur_logs import Rows, segments
+from saboteur_logs import Rows, in_parts, read_rows, renumbered, seal, segments
 from saboteur_scene import Scene
 
-from router.core.line import Line
+from router.core.line import Line, decode_line, encode_lines
+from router.core.segment import sign
 from router.disk.eventlog import Limits, Segments
 from spark_analytics.schema import ENDS
 
@@ -57,4 +58,74 @@ def pruned_without_ends(scene: Scene) -> None:
     scene.tell("warning", f"The footers of the pruned segments of the router {victim}", "no message could wait for so")
 
 
-LIES: tuple[Callable[[Scene], None], ...] = (in_flight_for_weeks, pruned_without_ends)
+def accepted_twice(scene: Scene) -> None:
+    """Two acceptances in one log give the same arrival numbers to different messages."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        old = next(row for row in rows if row.event == "accepted" and row.n == 1)
+        again = replace(old, ids=scene.chance.randbytes(32).hex(), t=rows[-1].t, recipients=[], peer=None)
+        return [*rows, again]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The log of the router {victim} gives 1 arrival number more than once")
+
+
+def expired_at_once(scene: Scene) -> None:
+    """What was delivered is said to have expired instead, a second after it was accepted for a day or more."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        lines = [row for row in rows if row.event == "accepted" and row.recipients]
+        ttls = {row.first: replace(row, ttls=[86_400] * row.n) for row in lines[:: max(1, len(lines) // 5)]}
+        at = {first: row.t + 1_000_000_001 for first, row in ttls.items()}
+        config = Line(1, "config", 0, 1, rows[0].t, rows[0].mono, rows[0].router, rows[0].boot, count=1)
+
+        def changed(row: Line) -> Line:
+            if row.event == "accepted":
+                return ttls.get(row.first, row)
+            if row.event in ("delivered", "acked") and row.parcel in at:
+                return replace(row, event="expired", reason="ttl-expired", t=at[row.parcel])
+            return row
+
+        return [replace(config, fields={"ttl_s_max": 604_800}), *map(changed, rows)]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} let ", "expire before its time was over")
+
+
+def numbers_without_lines(scene: Scene) -> None:
+    """Some event numbers in the middle of a segment are in no line, and its footer covers them."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+    old = segments(scene.logs[victim])
+    rows = renumbered(read_rows(one.path for one in old))
+    half = len(rows) // 2
+    later = renumbered(rows[half:], rows[half].seq + 7)
+    for one in old:
+        one.path.unlink()
+    seal(scene.logs[victim], scene.keys[victim], in_parts([*rows[:half], *later], 5))
+    [torn] = [one for one in segments(scene.logs[victim]) if one.first <= rows[half].seq <= one.last]
+    text = f"before this line is missing: events {rows[half].seq} to {rows[half].seq + 6}"
+    scene.lose(torn, "bad", torn.path.name, text, "though its router signed it")
+
+
+def footer_that_counts_otherwise(scene: Scene) -> None:
+    """A footer counts more than its lines hold, and another one as much less: their sum is right."""
+    scene.forget_witnesses()
+    victim = scene.victim(3)
+    for one, more in zip(segments(scene.logs[victim])[1:], (1, -1), strict=False):
+        lines = one.path.read_bytes().splitlines(keepends=True)
+        footer = decode_line(lines[-1])
+        counts = footer.counts or {}
+        changed = replace(footer, counts={**counts, "accepted": counts.get("accepted", 0) + more})
+        one.path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(changed, scene.keys[victim])]))
+        scene.lose(one, "bad", one.path.name, f"the footer counts {(changed.counts or {})['accepted']} accepted")
+
+
+LIES: tuple[Callable[[Scene], None], ...] = (
+    in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
+    footer_that_counts_otherwise,
+)  # fmt: skip

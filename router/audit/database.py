@@ -67,7 +67,9 @@ class Database:
         with suppress(duckdb.Error):  # It writes once more, perhaps to a full disk.
             self.connection.close()
 
-    def rows(self, statement: str, values: Sequence[object] | None = None) -> list[dict[str, Any]]:
+    def rows(
+        self, statement: str, values: Sequence[object] | Mapping[str, object] | None = None
+    ) -> list[dict[str, Any]]:
         """Each row as a dictionary by the names of the columns."""
         self.run(statement, values)
         names = [column[0] for column in self.connection.description or ()]

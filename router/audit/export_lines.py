@@ -87,28 +87,34 @@ class Writer:
         digest = self._sealed.get(file.path)
         name = Path(file.path).name if digest is None else file_name(file.first_seq)
         was, tally, before = sha256(), Tally(file.first_seq), None
-        with self._free(directory, name).open("xb") as out:
+        path, fits, footer = self._free(directory, name), True, None
+        with path.open("xb") as out:
             for number, data in _lines(file.path):
                 row = self._renamed(file.path, number, data)
                 if row.event == "seal":
+                    footer = row
                     break
                 was.update(data)
                 if number == 1:
                     before = row.predecessor
                 else:
+                    fits &= row.seq == tally.next_seq
                     tally.note(row)
                 written = encode_lines([row])
                 tally.digest.update(written)
                 out.write(written)
             if digest not in (None, was.hexdigest()):
                 raise ExportError(f"{file.path} was changed since it was judged; run it again")
+            if footer is not None and not (fits and _tells_of(footer, tally)):
+                self._leave_out(file, path, directory)
+                return
             if (tally.lines, tally.next_seq - 1) != (file.lines, file.last_seq):
                 told = f"{tally.lines} events up to {tally.next_seq - 1} instead of {file.lines} up to {file.last_seq}"
                 raise ExportError(f"{file.path} holds {told}; {AGAIN}")
             if digest is not None:
-                footer = self._sign(tally.footer(None, before), router)
-                out.write(encode_lines([footer]))
-                self._digests[digest] = footer.sha256 or ""
+                own = self._sign(tally.footer(None, before), router)
+                out.write(encode_lines([own]))
+                self._digests[digest] = own.sha256 or ""
         self.routers.add(router)
         self.segments += digest is not None
         self.events += tally.lines
@@ -143,6 +149,12 @@ class Writer:
     def _sign(self, footer: Line, router: str) -> Line:
         key = self._names.signing_key(router)
         return sign(replace(footer, router=key.public.hex()), key)
+
+    def _leave_out(self, file: File, path: Path, directory: Path) -> None:
+        """Its router signed a footer that its lines contradict: an audit does not believe it."""
+        path.unlink()
+        self._stand_in(file, directory)
+        self.left_out.add(file.path)
 
     # -- footers ---------------------------------------------------------------------------------------------
 
@@ -193,6 +205,12 @@ class Writer:
         directory = directory if number == 1 else directory.with_name(f"{directory.name}-{number}")
         directory.mkdir(parents=True, exist_ok=True)
         return directory / name
+
+
+def _tells_of(footer: Line, tally: Tally) -> bool:
+    """Whether the footer counts what the lines hold; an event of which they hold none need not be named."""
+    said, there = ({name: n for name, n in (one or {}).items() if n} for one in (footer.counts, tally.counts))
+    return (footer.lines, footer.last_seq, said) == (tally.lines, tally.next_seq - 1, there)
 
 
 def _is_tail(file: File) -> bool:

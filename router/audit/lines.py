@@ -10,6 +10,7 @@ import duckdb
 
 from router.audit.database import AuditFailed, Database, exact, quoted
 from router.audit.facts import longest_line
+from router.audit.sealed import contradicted
 from spark_analytics.chain import missing
 from spark_analytics.evidence import Evidence, File, Gap, Witness
 from spark_analytics.schema import COLUMNS, COUNT_MAX, EPOCH_NS
@@ -32,7 +33,7 @@ _UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutO
 _EVENTS = """
 INSERT INTO events
 SELECT
-    file.router, seq,
+    file.router, file.number, seq,
     CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64)
         WHEN recipient IS NOT NULL THEN at_most(ranges[1][2], $count_max)
         ELSE n
@@ -45,6 +46,12 @@ SELECT
         $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
         9_223_372_036_854_775_807
     )::BIGINT END AS due_ns,
+    CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN list_transform(
+        list_zip(ttls, expiries), lambda life: least(
+            t + life[1]::HUGEINT * 1_000_000_000, $epoch_ns + life[2]::HUGEINT * 60_000_000_000,
+            9_223_372_036_854_775_807
+        )::BIGINT
+    ) END AS lives,
     recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
     reason, link, depth, fields
@@ -58,9 +65,10 @@ WHERE event NOT IN ('segment', 'seal') AND seq >= file.first_seq AND seq <= file
 
 
 class _Part(NamedTuple):
-    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq."""
+    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq. `number`: of the file."""
 
     file: File
+    number: int
     first_seq: int
     last_seq: int
 
@@ -68,18 +76,21 @@ class _Part(NamedTuple):
 def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> list[str]:
     """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys).
 
-    Returns the files with a line that is not as the schema says, signed as they are; nothing is taken from them.
+    Returns the files with a line that is not as the schema says, or with other lines than their footers tell of, signed
+    as they are; they do not count.
     """
     database.make("words")
     database.make("events")
-    database.run("CREATE TABLE file (path VARCHAR, router INTEGER, first_seq BIGINT, last_seq BIGINT)")
+    database.run("CREATE TABLE file (path VARCHAR, number INTEGER, router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     database.run("CREATE TABLE routers (router INTEGER, key VARCHAR, is_whole BOOLEAN, pruned_to BIGINT)")
     numbers = {log.router: number for number, log in enumerate(evidence.logs)}
     if numbers:
         rows = [(number, router, False, 0) for router, number in numbers.items()]
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
     parts = _parts(evidence.files)
-    return _read_readable(database, numbers, parts, sizes) if parts else []
+    if unlike := _read_readable(database, numbers, parts, sizes) if parts else []:
+        return unlike
+    return contradicted(database, evidence.seals, {part.file.path: part.number for part in parts})
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:
@@ -87,11 +98,11 @@ def _parts(files: Iterable[File]) -> list[_Part]:
     counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
     covered: dict[str | None, list[tuple[int, int]]] = {file.router: [] for file in counted}
     parts = []
-    for file in sorted(counted, key=lambda file: (file.status != "good", file.path)):
+    for number, file in enumerate(sorted(counted, key=lambda file: (file.status != "good", file.path))):
         free = [(file.first_seq, file.last_seq)]
         if file.status == "tail":
             free = missing(file.first_seq, file.last_seq, covered[file.router])
-        parts += [_Part(file, first, last) for first, last in free if first <= last]
+        parts += [_Part(file, number, first, last) for first, last in free if first <= last]
         covered[file.router].append((file.first_seq, file.last_seq))
     return parts
 
@@ -134,14 +145,15 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
     links.mkdir()
     rows: dict[str, list[tuple[object, ...]]] = {}
     for part in parts:
-        rows.setdefault(part.file.path, []).append((numbers[str(part.file.router)], part.first_seq, part.last_seq))
+        span = part.number, numbers[str(part.file.router)], part.first_seq, part.last_seq
+        rows.setdefault(part.file.path, []).append(span)
     database.run("DELETE FROM file")
     values = []
     for number, (path, spans) in enumerate(rows.items()):
         link = links / f"{number}.jsonl"
         link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - a link is resolved by the system
         values += [(str(link), *span) for span in spans]
-    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", values)
+    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?, ?)", values)
     try:
         database.run(
             _EVENTS.replace("{columns}", columns_read()),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-
-from router.core.recovered import Holding
 
 
 class StoreError(Exception):
@@ -40,8 +38,10 @@ class Beginning(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What came of a transaction, for the counters: what nobody is owed any more, and ids forgotten of each holder."""
+    """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten of each
+    holder."""
 
-    released: Sequence[Holding]
+    released_messages: int
+    released_bytes: int
     forgotten: Mapping[bytes, int]
     log_value: bytes

@@ -12,7 +12,10 @@ from pyspark.sql import functions as F
 from spark_analytics.schema import GRACE_NS
 from spark_analytics.span import Span
 
-_COLUMNS = ("n", "ids", "due_ns", "recipients")
+STEP = 1 << 16
+"""Arrival numbers are looked at in stretches of this many, wherever they are compared with each other."""
+
+_COLUMNS = ("n", "ids", "due_ns", "recipients", "lives")
 _SAID = ("kind", "signer", "destination", "peer")
 
 
@@ -38,7 +41,7 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
     return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
         "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients",
-        "due_ns", hole_first.alias("hole_first"),
+        "due_ns", "lives", hole_first.alias("hole_first"),
         is_over.alias("is_over"),
         span.is_within().alias("is_within"),
     )  # fmt: skip
@@ -50,3 +53,24 @@ def owed(accepted: DataFrame) -> DataFrame:
         "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
         "hole_first", "is_over", "is_within",
     )  # fmt: skip
+
+
+def arrivals_twice(given: DataFrame) -> DataFrame:
+    """By router: how many arrival numbers lie in more than one of the stretches parcel .. stop - 1, counted as often as
+    they do so again; the least of them, and the first two events that give it. Looked for stretch by stretch of `STEP`
+    numbers."""
+    cut = given.withColumn("part", F.explode(F.expr(f"sequence(parcel div {STEP}L, (stop - 1) div {STEP}L)")))
+    edges = cut.withColumns({
+        "first": F.expr(f"greatest(parcel, part * {STEP}L)"), "end": F.expr(f"least(stop, (part + 1) * {STEP}L)"),
+    })  # fmt: skip
+    order = Window.partitionBy("router", "part").orderBy("first", "seq")
+    before = F.max("end").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    over = edges.withColumn("before", before).where("first < before")
+    twice = over.groupBy("router").agg(
+        F.sum(F.expr("least(end, before) - first")).alias("count"), F.min("first").alias("arrival")
+    )
+    found = given.join(F.broadcast(twice), "router", "inner").where("arrival >= parcel AND arrival < stop")
+    seqs = found.groupBy("router", "count", "arrival").agg(F.sort_array(F.collect_list("seq")).alias("seqs"))
+    return seqs.select(
+        "router", "count", "arrival", F.expr("seqs[0]").alias("first_seq"), F.expr("seqs[1]").alias("seq")
+    )

@@ -11,12 +11,17 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.schema import COUNT_MAX, ENDS
+from spark_analytics.gold.accepted import STEP
+from spark_analytics.schema import COUNT_MAX, ENDS, TTL_S_MAX
 from spark_analytics.span import Span
 
 EVENTS = (*ENDS, "forwarded", "deferred")
-STEP = 1 << 16
-"""Arrival numbers are looked at in stretches of this many when a parcel is searched for."""
+
+_MOST_NS = f"accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1000000000L"
+EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN lives IS NULL THEN stop - start
+    ELSE size(filter(slice(lives, cast(start + 1 AS int), cast(stop - start AS int)),
+        due -> t < least(due, {_MOST_NS}) - 1000000000L)) END"""
+"""How many messages of an `expired` range were not due yet. Deadlines count from a full second."""
 
 
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
@@ -33,13 +38,16 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
     """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name
-    no parcel. `is_flying`: written to a link that is up where the log ends; in flight nothing expires."""
+    no parcel. `early`: how many of the messages expired before their time. `is_flying`: written to a link that is up
+    where the log ends; in flight nothing expires.
+    """
     placed = ranges.where("NOT is_old")
     if has_old:
         placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
     line = accepted.select(
         "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
         F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
+        "due_ns", "lives",
     )  # fmt: skip
     offset = "range_first - parcel"
     stop = F.expr(
@@ -47,17 +55,21 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     )
     is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
-    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links"))
+    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
     found = placed.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
-    return found.select(
-        "router", "parcel", "recipient", code.alias("code"),
+    found = found.select(
+        "*", code.alias("code"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
         F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
+    )  # fmt: skip
+    return found.select(
+        "router", "parcel", "recipient", "code", "start", "stop",
         F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"),
         "accepted_minute", "is_within",
         F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
+        F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
     )  # fmt: skip
 
 
@@ -78,6 +90,13 @@ def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
     found = both.withColumn("found", F.max("begins").over(inside)).where("line IS NOT NULL")
     parcel = F.coalesce("found", "carried").alias("parcel")
     return found.join(carried, ["router", "stretch"], "left").select("router", parcel, "line.*")
+
+
+def early_of(pieces: DataFrame) -> DataFrame:
+    """Each message of pieces, joined to their accepted line, that expired before its time: `arrival`, `due_ns`."""
+    due = F.expr(f"least(coalesce(get(lives, cast(i AS int)), due_ns), {_MOST_NS})")
+    each = pieces.withColumn("i", F.explode(F.expr("sequence(start, stop - 1)"))).withColumn("due_ns", due)
+    return each.withColumn("arrival", F.expr("parcel + i")).where("t < due_ns - 1000000000L")
 
 
 def is_event(*events: str) -> Column:

@@ -15,12 +15,14 @@ from spark_analytics.summary import Windows
 
 def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
     """Key (router, recipient, minute) and `more`: messages that ended in that minute; those of ranges that lie
-    `outside` of their parcel; `depth_max`: null where no outward line told the depth. Of `step` minutes the first
-    stands for all."""
+    `outside` of their parcel; `early`: that expired before their time; `depth_max`: null where no outward line told the
+    depth. Of `step` minutes the first stands for all."""
     inside = F.col("stop") - F.col("start")
     return pieces.groupBy("router", "recipient", first_of("minute", step).alias("minute"), *more).agg(
         F.sum(F.when(is_event(*ENDS), inside).otherwise(0)).alias("ended"),
-        F.sum(F.col("count") - inside).alias("outside"), F.max("depth").alias("depth_max"),
+        F.sum(F.col("count") - inside).alias("outside"),
+        F.coalesce(F.sum(F.when(F.col("is_within"), F.col("early"))), F.lit(0)).alias("early"),
+        F.max("depth").alias("depth_max"),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -32,6 +32,10 @@ GOLD = (
 )  # fmt: skip
 
 
+class NotIncremental(Exception):
+    """These logs cannot be added up bit by bit, and the text says why. All of them must be audited at once."""
+
+
 @dataclass(frozen=True)
 class Tables:
     """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key
@@ -51,6 +55,8 @@ class Tables:
     partitions: int
     is_published: bool
     kept: list[DataFrame]
+    is_whole: ClassVar[bool] = True
+    """Whether `rows` are all there are."""
 
     def _keep(self, table: DataFrame) -> DataFrame:
         self.kept.append(table.persist(StorageLevel.DISK_ONLY))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log
 from growing_logs import said
 from msgspec import structs
 from saboteur import SABOTAGES
+from saboteur_liar import LIES
 from saboteur_scene import Scene, copied
 
 from router.audit import engine, spark
@@ -101,6 +102,16 @@ def test_a_fleet_spoilt_in_many_ways(spark: SparkSession, tmp_path: Path) -> Non
     agree(spark, scene.directory, scene.as_of_ns)
 
 
+def test_a_fleet_of_liars(spark: SparkSession, tmp_path: Path) -> None:
+    write_sample(tmp_path / "fleet", 10, 700, 5, segment_bytes=60_000)
+    scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
+    for lie in LIES:
+        lie(scene)
+    local = agree(spark, scene.directory, scene.as_of_ns)
+    told = "\n".join([*(row["text"] for row in local["findings"]), *local["problems"]])
+    assert [text for text in scene.says if text not in told] == []
+
+
 def middle(scene: Scene) -> tuple[int, int]:
     """The second of three equal parts of the time in which messages were accepted, in ns."""
     found = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))["span"]
@@ -108,8 +119,9 @@ def middle(scene: Scene) -> tuple[int, int]:
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
-def agree(session: SparkSession, logs: Path, *asked: int) -> None:
+def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
     local = said(engine.audit(list_logs([logs]), Span(*asked)))
     fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike
+    return local

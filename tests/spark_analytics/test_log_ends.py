@@ -22,7 +22,10 @@ LINES: list[tuple[str, int, int | None, Mapping[str, str] | None]] = [
     ("link_up", 7, None, {"link": "no number"}),
     ("clock_step", 8, None, {"doubted": "true"}),
     ("log_gap", 9, 3, {"missing": "3"}),
+    ("config", 10, None, {"ttl_s_max": "60"}),
+    ("config", 11, None, {"ttl_s_max": "-5"}),
     ("log_gap", 12, 2, {"missing": "2"}),
+    ("config", 13, None, {"ttl_s_max": "90"}),
     ("link", 14, None, {"peer": "b", "head_seq": "5", "head_digest": "d"}),
     ("link", 15, None, {"peer": "b", "head_seq": "5", "head_digest": "d"}),
     ("link", 16, None, {"peer": "b", "head_seq": "six", "head_digest": "d"}),
@@ -43,8 +46,8 @@ def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
     evidence = Evidence((), (Hole("a", 9, 11, ""),), (), (log, log._replace(router="b")), (), (), frozenset())
     words = [{"router": "a", "first_seq": 1, "first_t": 10, "last_seq": 18, "last_t": 180}]
     assert log_ends(evidence, words, rows) == [
-        ("a", False, 0, 10, 180, 3, 80, True, [8], [(9, 11)]),
-        ("b", False, 0, None, None, 0, 0, False, [], []),
+        ("a", False, 0, 10, 180, 3, 80, True, [8], 60, 10, [(9, 11)]),
+        ("b", False, 0, None, None, 0, 0, False, [], None, None, []),
     ]
     assert sorted(gaps(rows)) == [Gap("a", 9, 3), Gap("a", 12, 2)]
     assert witnesses(rows) == [Witness("a", "b", 5, "d")]

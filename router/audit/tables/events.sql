@@ -1,10 +1,12 @@
 -- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times nanoseconds.
 -- Of an outward line's ranges the first stands in columns of its own: there is seldom another. n: messages of an accepted
 -- line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted line.
+-- due_ns: when the last of an accepted line's messages is due; lives: when each is, if that differs.
 -- Few columns: each costs a thirtieth of the reading, even where it holds nothing. Numbers are stored as they are: to
 -- compress them costs more than the disk gains.
 CREATE TABLE events (
     router INTEGER USING COMPRESSION uncompressed,
+    file INTEGER USING COMPRESSION uncompressed,
     seq BIGINT USING COMPRESSION uncompressed,
     n BIGINT USING COMPRESSION uncompressed,
     t BIGINT USING COMPRESSION uncompressed,
@@ -19,6 +21,7 @@ CREATE TABLE events (
     ids VARCHAR USING COMPRESSION uncompressed,
     recipients VARCHAR[],
     due_ns BIGINT USING COMPRESSION uncompressed,
+    lives BIGINT[],
     recipient VARCHAR,
     parcel BIGINT USING COMPRESSION uncompressed,
     range_first BIGINT USING COMPRESSION uncompressed,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from audit_logs import APP, START, Log, audited, name, states
+from msgspec.structs import replace
 
+from router.core.line import Line, decode_line, encode_lines
+from router.core.segment import sign
 from router.disk.eventlog import Limits, Segments
 
 DAY_S = 86_400
@@ -101,3 +106,157 @@ def test_what_was_pruned_may_still_wait(tmp_path: Path) -> None:
         found = audited(pruned(log, tmp_path / str(number), [1], 1), at=30 * DAY_S)
         assert [row["is_over"] for row in found["pruned_open"]] == [is_over]
         assert found["verdict"] == ("attention" if is_over else "good")
+
+
+# -- arrival numbers --------------------------------------------------------------------------------------
+
+
+def test_an_arrival_number_that_is_given_twice_is_told(tmp_path: Path) -> None:
+    """Also where parcels only overlap; of three acceptances two are too many."""
+    log = Log()
+    log.accepted(1, range(5))
+    log.accepted(11, range(10, 15))
+    log.accepted(4, range(20, 30))
+    log.accepted(13, range(30, 31))
+    log.outward("delivered", [(1, 5)])
+    log.outward("delivered", [(11, 5)], parcel=11)
+    log.outward("delivered", [(4, 10)], parcel=4)
+    log.outward("delivered", [(13, 1)], parcel=13)
+    found = audited(log.write(tmp_path, [2]))
+    [row] = found["again"]
+    assert (row["count"], row["arrival"], row["first_seq"], row["seq"]) == (2 + 3 + 1, 4, 1, 11)
+    assert found["verdict"] == "bad" and row["file"].endswith("events-0000000000000011.jsonl")
+    assert "6 arrival numbers more than once: 4 first in event 1, and again in event 11 (" in told(found, "bad")
+
+
+def test_arrival_numbers_may_have_gaps(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(5))
+    log.accepted(16, range(10, 15))
+    log.accepted(7, range(20, 21))
+    assert audited(log.write(tmp_path))["again"] == []
+
+
+# -- expired too early ------------------------------------------------------------------------------------
+
+
+def expired(log: Log, at: float, ttl: int = DAY_S, ttl_s_max: int | None = 7 * DAY_S, **columns: Any) -> None:
+    if ttl_s_max is not None:
+        log.state("config", 0, ttl_s_max=ttl_s_max)
+    log.accepted(1, range(3), at=0.7, ttl=ttl, **columns)
+    log.outward("expired", [(1, 3)], at)
+
+
+def test_expired_a_second_after_it_was_accepted_for_a_day_is_told(tmp_path: Path) -> None:
+    log = Log()
+    expired(log, 2)
+    found = audited(log.write(tmp_path))
+    [row] = found["early"]
+    assert (row["count"], row["sure"], row["seq"], row["arrival"], row["recipient"]) == (3, 3, 2, 1, APP)
+    assert row["due_ns"] - row["expired_t"] == (DAY_S - 1) * 10**9 - 3 * 10**8
+    assert found["verdict"] == "bad" and "before its time was over" in told(found, "bad")
+
+
+def test_expired_in_time_is_not_told(tmp_path: Path) -> None:
+    """From the full second on; when the shorter of ttl, expiry and what the router allows at most is over."""
+    minute = (START - 1_577_836_800 * 10**9) // 60 // 10**9
+    cases: list[tuple[float, dict[str, Any]]] = [
+        (DAY_S, {}), (60, {"expiries": [minute + 1] * 3}), (9, {"ttl_s_max": 9}), (5, {"ttls": [5] * 3}),
+    ]  # fmt: skip
+    for number, (at, columns) in enumerate(cases):
+        log = Log()
+        expired(log, at, **columns)
+        found = audited(log.write(tmp_path / str(number)), at=2 * DAY_S)
+        assert found["early"] == [] and found["verdict"] == "good"
+
+
+def test_of_messages_with_lives_of_their_own_each_is_judged(tmp_path: Path) -> None:
+    log = Log()
+    expired(log, 10, ttls=[9, 20, 9])
+    [row] = audited(log.write(tmp_path))["early"]
+    assert (row["count"], row["arrival"]) == (1, 2)
+
+
+def test_where_the_log_does_not_say_how_long_a_message_may_live_it_is_a_warning(tmp_path: Path) -> None:
+    log = Log()
+    expired(log, 2, ttl_s_max=None)
+    found = audited(log.write(tmp_path))
+    assert (found["early"][0]["count"], found["early"][0]["sure"], found["verdict"]) == (3, 0, "attention")
+
+
+# -- a footer and its lines -------------------------------------------------------------------------------
+
+
+def signed_anew(path: Path, log: Log, change: Callable[[Line], Line]) -> None:
+    """The segment with its footer changed, and signed by its router."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    footer = change(decode_line(lines[-1]))
+    path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(footer, log.key)]))
+
+
+def counting(**counts: int) -> Callable[[Line], Line]:
+    return lambda row: replace(row, counts={**(row.counts or {}), **counts})
+
+
+FOOTERS: dict[str, tuple[Callable[[Line], Line], str]] = {
+    "more events than lines": (
+        lambda row: replace(row, last_seq=row.last_seq + 5, n=row.n + 5), "the footer says last_seq 10, the lines 5",
+    ),
+    "fewer": (
+        lambda row: replace(row, last_seq=row.last_seq - 1, n=row.n - 1), "the footer says last_seq 4, the lines 5",
+    ),
+    "more lines": (lambda row: replace(row, lines=row.lines + 1), "the footer says lines 3, the lines 2"),
+    "more deliveries": (counting(delivered=4), "the footer counts 4 delivered, the lines 3"),
+    "what is not there": (counting(acked=1), "the footer counts 1 acked, the lines 0"),
+    "none of them": (
+        lambda row: replace(row, counts={}), "the event 'delivered', of which the footer counts none",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FOOTERS)
+def test_a_footer_that_its_lines_contradict_is_told(what: str, tmp_path: Path) -> None:
+    change, text = FOOTERS[what]
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    log.state("stop", 2)
+    log.write(tmp_path, [1])
+    path = tmp_path / "events-0000000000000004.jsonl"
+    signed_anew(path, log, change)
+    found = audited(tmp_path)
+    assert found["verdict"] == "bad" and [(one["path"], one["status"]) for one in found["files"]] == [
+        (str(path), "bad")
+    ]
+    assert any(text in one for one in found["problems"]), found["problems"]
+    assert "though its router signed it: footer and lines contradict each other" in told(found, "bad")
+    assert states(found) == {"owed": 3, "unknown": 3} and found["residual"] == 0
+
+
+def test_event_numbers_that_are_in_no_line_are_told(tmp_path: Path) -> None:
+    """The footer covers them, and so does the name of the next file: only the lines tell."""
+    log = Log()
+    log.accepted(1, range(3))
+    log.skip(4)
+    log.outward("delivered", [(1, 3)])
+    log.state("stop", 2)
+    log.write(tmp_path, [2])
+    found = audited(tmp_path)
+    path = tmp_path / "events-0000000000000001.jsonl"
+    assert found["verdict"] == "bad" and f"{path}:3: before this line is missing: events 4 to 7" in found["problems"]
+    assert (found["owed"], found["strays"], found["holes"][0]["last_seq"]) == (0, 0, 8)
+
+
+def test_two_lines_with_one_event_number_are_told(tmp_path: Path) -> None:
+    """And as many are lacking: the sums fit."""
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    log.seq -= 1
+    log.state("join", 1)
+    log.skip(1)
+    log.state("stop", 2)
+    log.write(tmp_path)
+    found = audited(tmp_path)
+    assert found["verdict"] == "bad"
+    assert any("the sequence number 4 where 5 should be" in one for one in found["problems"])

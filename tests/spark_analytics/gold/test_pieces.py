@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_analytics.gold import pieces
+from spark_analytics.gold.accepted import STEP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ def test_every_message_of_a_range_is_one_bit(spark: SparkSession) -> None:
 
 
 def test_an_unnamed_parcel_is_the_last_that_begins_before(spark: SparkSession) -> None:
-    step = pieces.STEP
+    step = STEP
     starts = [1, 5, 300, step - 1, 3 * step + 7]
     asked = [0, 1, 4, 5, 299, 300, step - 2, step - 1, step, 3 * step, 3 * step + 6, 3 * step + 7, 9 * step]
     accepted = spark.createDataFrame([(1, start) for start in starts] + [(2, 77)], "router int, parcel long")

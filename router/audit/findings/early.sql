@@ -1,0 +1,38 @@
+-- Ends as expired before the time of the message was over, by router: how many, of how many it is sure because the log
+-- says how long a message may live there at most, and the first. Deadlines count from a full second.
+WITH life AS (
+    SELECT router, min(try_cast(fields['ttl_s_max'] AS BIGINT)) AS ttl_s, min(seq) AS config_seq
+    FROM events
+    WHERE event = 'config' AND try_cast(fields['ttl_s_max'] AS BIGINT) >= 0
+    GROUP BY router
+),
+ended AS (
+    SELECT line, router, recipient, t AS expired_t, start, stop
+    FROM piece
+    SEMI JOIN owed USING (line, recipient)
+    WHERE event = 'expired' AND start < stop
+),
+candidate AS (
+    SELECT line, ended.router, ended.recipient, expired_t, start, stop, seq, parcel,
+        seq > config_seq AS is_sure, t AS accepted_t,
+        least(
+            t::HUGEINT + least(ttl_s, 4_294_967_295) * 1_000_000_000, 9_223_372_036_854_775_807
+        )::BIGINT AS most_ns
+    FROM ended JOIN accepted USING (line) LEFT JOIN life ON life.router = ended.router
+    WHERE is_within AND expired_t < least(due_ns, most_ns) - 1_000_000_000
+),
+message AS (
+    SELECT candidate.*, i,
+        least(most_ns, CASE WHEN line.lives IS NULL THEN line.due_ns ELSE line.lives[i + 1] END) AS due_ns
+    FROM (SELECT *, unnest(range(start, stop)) AS i FROM candidate) candidate
+    JOIN accepted_line line USING (line)
+),
+early AS (
+    SELECT router, count(*) AS count, count(*) FILTER (is_sure) AS sure, min(
+        {'seq': seq, 'arrival': parcel + i, 'recipient': keys.key, 'expired_t': expired_t, 'due_ns': due_ns}
+    ) AS first
+    FROM message JOIN keys ON keys.id = recipient
+    WHERE expired_t < due_ns - 1_000_000_000
+    GROUP BY router
+)
+SELECT key AS router, count, sure, first.* FROM early JOIN routers USING (router) ORDER BY key;
