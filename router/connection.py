@@ -20,7 +20,21 @@ from router.core.link import LogHead
 from router.core.machine import RemoteProtocolError
 from router.core.parcel import Parcel
 from router.core.reasons import Reason
-from router.core.session import Ended, Event, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.session import (
+    Ended,
+    Event,
+    Heard,
+    Messages,
+    Offer,
+    RefusedAt,
+    Session,
+    SettledUpTo,
+    Up,
+    Welcome,
+    everybody,
+)
+from router.core.unfinished import FRAME_S
+from router.in_flight import InFlight
 from router.transport import Buffer, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
@@ -28,8 +42,11 @@ log = logging.getLogger(__name__)
 READ_BYTES_MAX = 256 * 1024
 PARTS_MAX = 65_536
 BUSY_S = 0.005
+TRICKLE_BYTES = 256
+TRICKLE_S = 0.05
 SILENCES_MAX = 3
 PING_NS = 60_000_000_000
+MALFORMED_MANY = "too many malformed messages a second"
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 DISPLACED = (
     "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
@@ -93,42 +110,6 @@ class Measured:
 Told = Opened | Closed | Settled | RefusedOne | Measured | Arrived
 
 
-class InFlight:
-    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken; those of strangers
-    also while all strangers together have `strangers_bytes_max`."""
-
-    def __init__(self, bytes_max: int, strangers_bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.strangers_bytes_max = strangers_bytes_max
-        self.bytes = 0
-        self.strangers_bytes = 0
-        self._strangers: dict[int, int] = {}  # link: bytes
-        self._lot = trio.lowlevel.ParkingLot()
-
-    async def take(self, link: int, size: int, *, is_stranger: bool = False) -> None:
-        while not self._has_room(size, is_stranger):
-            await self._lot.park()
-        self.bytes += size
-        if is_stranger:
-            self.strangers_bytes += size
-            self._strangers[link] = self._strangers.get(link, 0) + size
-
-    def _has_room(self, size: int, is_stranger: bool) -> bool:
-        """One message alone always has."""
-        if is_stranger and self.strangers_bytes and self.strangers_bytes + size > self.strangers_bytes_max:
-            return False
-        return not self.bytes or self.bytes + size <= self.bytes_max
-
-    def give_back(self, link: int, size: int) -> None:
-        self.bytes -= size
-        if link in self._strangers:
-            self.strangers_bytes -= size
-            self._strangers[link] -= size
-            if not self._strangers[link]:
-                del self._strangers[link]
-        self._lot.unpark_all()
-
-
 class Outlet:
     """Where one link's outgoing bytes collect until its writer takes them, in order.
 
@@ -148,6 +129,7 @@ class Outlet:
         self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
         self._session = session
+        session.note_sent(0)
         self._parts: list[Buffer] = list(session.output())
         self._is_writing = False
         self._wake = trio.Event()
@@ -171,18 +153,23 @@ class Outlet:
         self.flush_session()
 
     def say(self, item: link.Item) -> None:
-        self._session.send(item)
-        self.flush_session()
+        if self.closing is None:
+            self._session.send(item)
+            self.flush_session()
 
     def tell(self, wire: bytes) -> None:
-        self._parts.append(frame(wire))
-        self.is_idle = False
-        self._wake.set()
+        self._write(frame(wire), 1)
 
     def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
-        self._parts.append(parcel.frames(start, stop, local=local))
-        self.is_idle = False
-        self._wake.set()
+        self._write(parcel.frames(start, stop, local=local), stop - start)
+
+    def _write(self, messages: Buffer, count: int) -> None:
+        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
+        if self.closing is None:
+            self._session.note_sent(count)
+            self._parts.append(messages)
+            self.is_idle = False
+            self._wake.set()
 
     def close(self, reason: Reason, text: str) -> None:
         """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
@@ -230,9 +217,11 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Handshake and hello, and settling after a goodbye, may take so long; so many link items a second are taken."""
+    """Handshake and hello, the rest of a frame, and settling after a goodbye may take so long; so many link items a
+    second are taken."""
 
     hello_s: float = 10.0
+    frame_s: float = FRAME_S
     link_items_per_s: float = 10.0
     goodbye_s: float = 5.0
 
@@ -243,12 +232,14 @@ class Connection:
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
         tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
-        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool], is_stranger: bool = False,
+        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
+        welcome: Callable[[PublicKey], Welcome | None] = everybody,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(
-            offer, key, dialler=dialled, peer=stream.peer, expect=expect, link_items_per_s=limits.link_items_per_s
-        )
+            offer, key, dialler=dialled, peer=stream.peer, expect=expect, link_items_per_s=limits.link_items_per_s,
+            frame_s=limits.frame_s, welcome=welcome,
+        )  # fmt: skip
         self._dialled = dialled
         self._tell = tell
         self._in_flight = in_flight
@@ -256,8 +247,8 @@ class Connection:
         self._limits = limits
         self._log_head = log_head
         self._is_busy = is_busy
-        self._is_stranger = is_stranger
         self.is_up = False
+        self._trickles = False  # the last read brought next to nothing
         self.turned_away = ""  # a sentence, where the other end does not let us in
         self.outlet = Outlet(number, self._session, stream.where, limits.goodbye_s, stream.place)
 
@@ -283,24 +274,43 @@ class Connection:
     async def _read(self) -> str:
         with trio.move_on_after(self._limits.hello_s) as patience:
             while True:
-                data = await self._stream.receive_some(READ_BYTES_MAX)
-                if not data:
-                    return "the other end closed"
                 try:
+                    data = await self._more()
+                    if not data:
+                        return "the other end closed"
                     taken, data = data, b""  # what waits for the next read must not hold the last one's bytes
                     text = await self._take(taken, patience)
                     del taken
                 except RemoteProtocolError as error:
                     await self._last_words(error.reason, error.text)
-                    return f"protocol error: {error.text}"
+                    return f"protocol error: {error.text or error.reason.sentence}"
                 if text is not None:
                     return text
         await self._last_words(Reason.CONNECT_TIMEOUT, "no complete handshake in time")
         return f"no complete handshake within {self._limits.hello_s:g} s"
 
+    async def _more(self) -> bytes:
+        """What the stream brings next; `RemoteProtocolError` if that would be the rest of a frame, and takes too long.
+
+        A peer that sends byte by byte is read now and then: so a frame in pieces costs hardly more than a whole one.
+        """
+        unfinished = self._session.unfinished
+        data: bytes | None = None
+        pause_s = TRICKLE_S if self._trickles and (unfinished or self._session.is_stranger) else 0.0
+        began_s = trio.current_time()
+        with trio.move_on_after(unfinished.patience_s):
+            if pause_s:
+                await trio.sleep(pause_s)
+            data = await self._stream.receive_some(READ_BYTES_MAX)
+        unfinished.waited(trio.current_time() - began_s)
+        if data is None:
+            raise unfinished.too_slow()
+        return data
+
     async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
         mono_ns = self._clock.mono_ns()
         self.outlet.silences = 0
+        self._trickles = len(data) < TRICKLE_BYTES
         number, settled, ended = self.outlet.number, 0, None
         while self._is_busy():
             await trio.sleep(BUSY_S)
@@ -310,15 +320,19 @@ class Connection:
                 case Messages():
                     self.outlet.is_idle = False
                     arrived = read_messages(number, event)
-                    await self._in_flight.take(number, arrived.size, is_stranger=self._is_stranger)
+                    await self._in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
                     self._tell(arrived)
+                    if arrived.refusals and not self._session.allows(len(arrived.refusals), mono_ns / 1e9):
+                        fault = fault or RemoteProtocolError(
+                            Reason.RATE_LIMITED, "too many malformed messages a second"
+                        )
                 case SettledUpTo(n):
                     settled = n  # cumulative: the last of a read says it all
                 case RefusedAt(k, reason, text):
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
                     patience.deadline = float("inf")
-                    self.is_up = True
+                    self.is_up, self._trickles = True, False
                     self._tell(Opened(self.outlet, peer, self._stream.owner, self._dialled, hello))
                     if hello.role == "router":  # both ends should know at once how far apart their clocks are
                         self.outlet.ping(mono_ns)

@@ -168,7 +168,7 @@ class Fates:
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
-        if question.asker is None and self._of.router.door.write_naming(question.prefix.fits, self._of.now()):
+        if self._of.router.door.write_naming(question.prefix.fits, question.asker, self._of.now()):
             self._of.between(lambda _: self._of.between(partial(self._look, question)))  # once that is committed
         else:
             self._look(question, self._of.now())

@@ -48,7 +48,7 @@ def commit_bytes_max(config: Config) -> int:
 def connection_limits(config: Config, *, is_known: bool) -> ConnectionLimits:
     limits = config.limits
     hello_s = limits.hello_s if is_known else limits.strangers_hello_s
-    return ConnectionLimits(hello_s, limits.link_items_per_s, config.link.goodbye_s)
+    return ConnectionLimits(hello_s, limits.frame_s, limits.link_items_per_s, config.link.goodbye_s)
 
 
 def cycle_limits(config: Config) -> CycleLimits:

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from router.actors.actor import TrioActor
-from router.connection import Clock, Closed, InFlight, Measured, Opened, Outlet, RefusedOne, Settled
+from router.connection import Clock, Closed, Measured, Opened, Outlet, RefusedOne, Settled
 from router.core import events as ev
 from router.core.crypto import PublicKey
 from router.core.effects import (
@@ -43,6 +43,7 @@ from router.disk.store import Store
 from router.disk.store_terms import MapFull
 from router.fates import Fates
 from router.housekeeping import Housekeeping, HousekeepingLimits
+from router.in_flight import InFlight
 from router.inquiries import Inquiries
 from router.verify import Verifiers
 from router.wall_clock import WallClock
@@ -319,7 +320,7 @@ class MessageRouter(TrioActor):
                 continue
             break
         self.commits += 1
-        self.router.released(applied.released_messages, applied.released_bytes)
+        self.router.released(applied.released)
         self.router.forgot(applied.forgotten)
         if applied.log_value:
             self._logbook.committed(applied.log_value, now)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from router import descriptors, memory, service, transport, wall_clock
 from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
-from router.connection import Connection, InFlight, Told
+from router.connection import Connection, Told
 from router.core.acceptance import AcceptanceLimits
 from router.core.admission import AdmissionLimits
 from router.core.crypto import PublicKey, SigningKey
@@ -43,6 +44,7 @@ from router.disk.logbook import Logbook
 from router.disk.store import Store
 from router.disk.store_terms import Beginning
 from router.fates import Fates
+from router.in_flight import InFlight
 from router.inquiries import Inquiries
 from router.limits import (
     clock_limits,
@@ -65,6 +67,7 @@ from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import Stream
+from router.welcome import offer_to, welcome
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +157,7 @@ def core_limits(config: Config) -> CoreLimits:
             queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
             queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
             queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
+            queues.neighbour_node_percent,
         ),
         routes=RouteLimits(
             limits.routes_max, limits.routes_per_neighbour_max, limits.routes_neighbour_percent, limits.route_hold_s
@@ -321,18 +325,13 @@ class Node:
     async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
         """Until it ends; why the other end would not have us, if that was so."""
         config = self._config
-        offer = replace(self._offer, nonce=os.urandom(16))
-        is_stranger = stream.peer is not None and self._standing(stream) is Standing.STRANGER
-        if is_stranger:
-            narrow = config.limits
-            offer = replace(
-                offer, window_messages=narrow.strangers_window_messages, window_bytes=narrow.strangers_window_bytes
-            )
+        judge = partial(welcome, self._directory, config, stream.owner)
+        offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
             limits=connection_limits(config, is_known=is_known),
-            log_head=self._log_head, is_busy=self._is_busy, is_stranger=is_stranger,
+            log_head=self._log_head, is_busy=self._is_busy, welcome=judge,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):
             connection.outlet.close(Reason.NOT_AUTHORISED, "")

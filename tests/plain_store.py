@@ -21,7 +21,7 @@ from router.core.link import Missed
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.recovered import Backlog, Recovered
+from router.core.recovered import Backlog, Holding, Recovered
 from router.core.routes import Route
 from router.core.seen import KEEP_AFTER_EXPIRY_S
 from router.disk.store_terms import Applied, Beginning, StoreLimits
@@ -83,8 +83,8 @@ class PlainStore:
         self._put_small(disk, changes)
         forgotten = self._sweep(disk, wall_s)
         value = self._put_log(disk, changes)
-        released = sum(parcel.count for parcel in gone), sum(len(parcel.blob) for parcel in gone)
-        return Applied(*released, forgotten, value)
+        released = [Holding(parcel.neighbour[:8], parcel.count, len(parcel.blob)) for parcel in gone]
+        return Applied(released, forgotten, value)
 
     def commit(self) -> None:
         assert self._next is not None
@@ -193,12 +193,14 @@ class PlainStore:
         disk = self.disk
         if disk.epoch is None:
             disk.epoch, disk.next_arrival, disk.next_seq = beginning or Beginning()
-        held = [parcel for first, parcel in disk.parcels.items() if disk.is_owed(first)]
+        held: dict[bytes, tuple[int, int]] = {}
+        for parcel in (parcel for first, parcel in disk.parcels.items() if disk.is_owed(first)):
+            messages, size = held.get(parcel.neighbour[:8], (0, 0))
+            held[parcel.neighbour[:8]] = messages + parcel.count, size + len(parcel.blob)
         return Recovered(
             epoch=disk.epoch, next_arrival=disk.next_arrival, index_entries=len(disk.ids),
             index_shares={holder: ids for holder, ids in Counter(disk.holders.values()).items() if holder},
-            held_messages=sum(one.count for one in held),
-            held_bytes=sum(len(one.blob) for one in held), subscriptions=list(disk.groups.values()),
+            held=[Holding(tag, *sums) for tag, sums in held.items()], subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             clears=[Clear(*ended, before) for ended, before in disk.clears.items()],
             missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()],

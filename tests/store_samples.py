@@ -139,9 +139,9 @@ def due_shape(found: list[Due]) -> list[Any]:
 
 def recovered_shape(found: Recovered) -> tuple[Any, ...]:
     return (
-        found.epoch, found.next_arrival, found.index_entries, found.index_shares, found.held_messages,
-        found.held_bytes, set(found.subscriptions), set(found.routes), set(found.locals), set(found.backlog),
-        found.away, set(found.clears), set(found.missed),
+        found.epoch, found.next_arrival, found.index_entries, found.index_shares, set(found.held),
+        set(found.subscriptions), set(found.routes), set(found.locals), set(found.backlog), found.away,
+        set(found.clears), set(found.missed),
     )  # fmt: skip
 
 

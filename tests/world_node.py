@@ -305,7 +305,7 @@ class Node:
 
     def _committed(self, applied: Applied, effects: list[Effect]) -> None:
         self.store.commit()
-        self.router.released(applied.released_messages, applied.released_bytes)
+        self.router.released(applied.released)
         self.router.forgot(applied.forgotten)
         if applied.log_value:
             self.log.append(decode_events(applied.log_value))
@@ -364,7 +364,9 @@ class Node:
         """What deciding counts is what the store holds; and what it knows, if `tables`."""
         found = self.store.recover(self.address)
         queues = self.router.queues
-        assert (queues.node.messages, queues.node.bytes) == (found.held_messages, found.held_bytes), self.name
+        assert queues.held == {tag: (messages, size) for tag, messages, size in found.held}, self.name
+        total = sum(one.messages for one in found.held), sum(one.bytes for one in found.held)
+        assert (queues.node.messages, queues.node.bytes) == total, self.name
         index = self.router.index
         assert (index.entries, index.shares) == (found.index_entries, found.index_shares), self.name
         assert self.router._acceptance.next_arrival >= found.next_arrival, self.name

@@ -70,6 +70,8 @@ class Arrival:
     redelivered: bool
     done: bool = False
     refused: tuple[Reason, str] | None = None
+    said: MessageId | None = None
+    """What names the member's own words, once it has been opened."""
 
     @property
     def address(self) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import trio
@@ -29,20 +29,39 @@ _SCHEMA = """
 """
 
 
+Row = tuple[MessageId, int]
+"""An id, and the Unix second after which its message has expired."""
+
+
+def _nothing() -> None:
+    pass
+
+
 class JournalError(ClientError):
     """The journal cannot be opened, read or written; the text says why and what to do."""
 
 
 class Journal:
-    """Opened by one process at a time. `known` and `write` block; `remember` does not."""
+    """Opened by one process at a time. `known` and `write` block, the others do not.
 
-    def __init__(self, path: str | os.PathLike[str], now_s: float, ids_max: int = IDS_MAX) -> None:
+    `on_failed` is called when gathered rows could not be written: `check` raises why.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], wall_s: Callable[[], float], ids_max: int = IDS_MAX,
+        on_failed: Callable[[], None] = _nothing,
+    ) -> None:  # fmt: skip
         self.path = Path(path)
+        self._wall_s = wall_s
         self._ids_max = ids_max
+        self._on_failed = on_failed
         self._since_pruned = 0
-        self._rows: list[tuple[MessageId, int]] = []
-        self._added = self._written = 0
-        self._writing = False
+        self._rows: list[Row] = []
+        self._then: list[Callable[[], None]] = []
+        self._added = self._written = 0  # how often rows were given, and how many of these are on disk
+        self._is_writing = False
+        self._failed: JournalError | None = None
+        self._work = trio.Event()
         self._lot = trio.lowlevel.ParkingLot()
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
@@ -50,13 +69,13 @@ class Journal:
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from None
         try:
-            self._prepare(now_s)
+            self._prepare(wall_s())
         except sqlite3.Error as error:
             self._database.close()
             raise self._unusable(error) from None
 
     def __repr__(self) -> str:
-        return f"<journal {self.path}: {self._written} ids written by this process>"
+        return f"<journal {self.path}: {self._written} messages written by this process>"
 
     def _prepare(self, now_s: float) -> None:
         run = self._database.execute
@@ -87,7 +106,7 @@ class Journal:
             raise self._unusable(error) from None
         return found
 
-    def write(self, rows: Sequence[tuple[MessageId, int]], now_s: float) -> None:
+    def write(self, rows: Sequence[Row], now_s: float) -> None:
         """Keep the ids, each with the Unix second its message expires; they are on disk when this returns."""
         kept = [(bytes(id), until_s + KEEP_AFTER_EXPIRY_S) for id, until_s in rows]
         run = self._database.execute
@@ -115,29 +134,66 @@ class Journal:
     def count(self) -> int:
         return int(self._database.execute("SELECT count(*) FROM handled").fetchone()[0])
 
-    async def remember(self, id: MessageId, until_s: int, now_s: float) -> None:
-        """Returns when the id is on disk. Many tasks may wait at once; they share commits."""
-        self._rows.append((id, until_s))
+    # -- groups --------------------------------------------------------------------------------------------
+
+    def gather(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
+        """Have the rows written with all else that waits, by `run`; `then` is called when they are on disk."""
+        self._rows += rows
         self._added += 1
+        self._then.append(then)
+        self._work.set()
+
+    async def remember(self, rows: Sequence[Row]) -> None:
+        """Return when the rows are on disk. Many tasks may wait at once; they share commits."""
+        self.gather(rows, _nothing)
         mine = self._added
         while self._written < mine:
-            if self._writing:
+            if self._is_writing:
                 await self._lot.park()
             else:
-                await self._write_what_waits(now_s)
+                await self._write_what_waits()
 
-    async def _write_what_waits(self, now_s: float) -> None:
+    async def run(self) -> None:
+        """Write what is gathered, all that waits in one commit, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            try:
+                await self.flush()
+            except JournalError as error:
+                self._failed = error
+                self._on_failed()
+
+    async def flush(self) -> None:
+        """Return when all that was gathered is on disk."""
+        while self._rows or self._is_writing:
+            if self._is_writing:
+                await self._lot.park()
+            else:
+                await self._write_what_waits()
+
+    def check(self) -> None:
+        """Raise, once, what kept `run` from writing; with what is gathered next it is tried again."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    async def _write_what_waits(self) -> None:
         rows, self._rows = self._rows, []
-        self._writing = True
+        then, self._then = self._then, []
+        self._is_writing = True
         try:
-            await trio.to_thread.run_sync(self.write, rows, now_s)
+            await trio.to_thread.run_sync(self.write, rows, self._wall_s())
         except BaseException:
             self._rows[:0] = rows
+            self._then[:0] = then
             raise
         else:
-            self._written += len(rows)
+            self._written += len(then)
+            for act in then:
+                act()
         finally:
-            self._writing = False
+            self._is_writing = False
             self._lot.unpark_all()
 
     def close(self) -> None:

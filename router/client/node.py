@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import os
 import random as chance
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from types import TracebackType
@@ -122,7 +122,6 @@ class Node:
         self.reports: Feed[Report] = Feed()
         self._groups: dict[PublicKey, Group] = {}
         self._doors: dict[bytes | None, Door] = {}
-        self._journal: Journal | None = None
         self._stack = AsyncExitStack()
         self._is_used = self._was_up = self._is_away = False
         self._sequences = sign_on.sequences()
@@ -131,7 +130,7 @@ class Node:
         self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
         self._readings = Readings(self._ear, self._problem, settings.wall_s, verify=settings.verify)
         handover = Handover(
-            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._known,
+            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readings.known,
             problem=self._problem, wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
         )  # fmt: skip
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
@@ -173,14 +172,16 @@ class Node:
         self._is_used = self._publishing.is_entered = True
         self._readings.begin()
         if settings.journal is not None:
-            journal = await trio.to_thread.run_sync(partial(Journal, settings.journal, settings.wall_s()))
-            self._stack.callback(journal.close)
-            self._journal = self._readings.journal = journal
-        self._stack.callback(self._sequences.close)
+            opened = partial(Journal, settings.journal, settings.wall_s, on_failed=self._readings.wake)
+            self._readings.journal = await trio.to_thread.run_sync(opened)
+            self._stack.callback(self._readings.journal.close)
+        self._stack.callback(self._sequences.close, self._problem)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
             nursery.start_soon(self._link.run)
+            if self._readings.journal is not None:
+                nursery.start_soon(self._readings.journal.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise NodeUnavailable(self._link.end.text)
@@ -195,6 +196,7 @@ class Node:
         await self._sign_off()
 
     async def _sign_off(self) -> None:
+        await self._readings.leave()
         await self._link.close()
         left = NodeUnavailable("this connection to the node has been left; connect again")
         self._publishing.end(left)
@@ -388,9 +390,6 @@ class Node:
                 self.reports.tell(news)
             case Answer():
                 self._asking.hear(news)
-
-    def _known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
-        return () if self._journal is None else self._journal.known(ids)
 
     def _problem(self, text: str) -> None:
         self.problems.tell(text)

@@ -1,9 +1,13 @@
-"""An app's loops over what it received: `async for` settles a message when it asks for the next one."""
+"""An app's loops over what it received: `async for` settles a message when it asks for the next one.
+
+With a journal it is settled when the journal has it on disk, which a loop does not wait for: what it moves on from is
+gathered, and one sync writes all that waits. `Received.settle` does wait.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -12,16 +16,25 @@ from router.client.arrivals import Arrival, Batch
 from router.client.composer import Causes
 from router.client.errors import NOT_BEGUN, ClientError
 from router.client.handover import Handover
-from router.client.journal import Journal
+from router.client.journal import Journal, Row
 from router.client.received import Received
+from router.client.said import Said
 from router.client.unopened import UNSEALED, Unopened
 from router.core.application import ApplicationMessage, SealError, content_key_id, unseal
 from router.core.codec import Malformed
-from router.core.crypto import PublicKey
+from router.core.crypto import MessageId, PublicKey
 from router.core.lifetime import expiry_s
 from router.core.message import Multicast, Unicast, open_message, verify_message
+from router.core.text import key_text, short
 
+SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
+SAID_KEEP_S = 30 * 86_400
+"""How long a journal remembers what members said: who sends it again chooses another expiry."""
 CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
+
+
+class SaidAgain(Exception):
+    """These words of a member have come before, in another message."""
 
 
 class Ear:
@@ -45,9 +58,11 @@ class Readings:
         verify: bool,
     ) -> None:
         self._ear = ear
+        self._problem = problem
         self._unopened = Unopened(problem, wall_s)
         self._wall_s = wall_s
         self._verify = verify
+        self._said = Said()
         self._lot = trio.lowlevel.ParkingLot()
         self._ended: ClientError | None = ClientError(NOT_BEGUN)
         self._is_over = False
@@ -72,15 +87,44 @@ class Readings:
             raise self._ended
         if self._is_over:
             raise StopAsyncIteration
+        if self.journal is not None:
+            self.journal.check()
         await self._lot.park()
+
+    def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        """Those of them that the journal says were handled."""
+        return () if self.journal is None else self.journal.known(ids)
 
     async def finish(self, one: Arrival) -> None:
         """The app has handled it: into the journal, if there is one, then settled."""
         if one.done:
             return
         if self.journal is not None:
-            await self.journal.remember(one.id, expiry_s(one.header.expiry_min), self._wall_s())
+            await self.journal.remember(self._rows(one))
         self.handover.done(one)
+
+    def move_on(self, one: Arrival) -> None:
+        """A loop has handled it: as `finish`, but what the journal gathers is settled a moment later."""
+        if self.journal is None:
+            self.handover.done(one)
+        elif not one.done:
+            self.journal.check()
+            self.journal.gather(self._rows(one), partial(self.handover.done, one))
+
+    async def leave(self) -> None:
+        """Write what loops have moved on from, in the end; what the disk does not take the node hands over again."""
+        if self.journal is not None:
+            with trio.CancelScope(shield=True):
+                try:
+                    await self.journal.flush()
+                except ClientError as error:
+                    self._problem(error.text)
+
+    def _rows(self, one: Arrival) -> list[Row]:
+        until_s = expiry_s(one.header.expiry_min)
+        if one.said is None:
+            return [(one.id, until_s)]
+        return [(one.id, until_s), (one.said, max(until_s, int(self._wall_s()) + SAID_KEEP_S))]
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -98,6 +142,8 @@ class Readings:
             return self._multicast(message, one)
         except Malformed:
             self._unopened.note(group, message.via, UNSEALED)
+        except SaidAgain as again:
+            self._unopened.note(group, message.via, str(again))
         except SealError as error:
             self._unopened.note(group, message.via, f"its body cannot be opened: {error}")
         return None
@@ -109,9 +155,21 @@ class Readings:
             partial(self.finish, one), partial(self.handover.refuse, one),
         )  # fmt: skip
 
+    def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
+        """Whether another message brought these words before."""
+        first = self._said.first(said)
+        if first is None and not self.known([said]):
+            self._said.note(said, message)
+            return False
+        return first != message
+
     def _multicast(self, message: Multicast, one: Arrival) -> Received:
         ear = self._ear(message.group)
         said: ApplicationMessage | None = unseal(message.body, message.group, ear.keys) if ear.keys else None
+        if said is not None:
+            one.said = said.said
+            if self._is_said_again(one.said, one.id):
+                raise SaidAgain(SAID_AGAIN.format(sender=short(key_text("addr", said.sender))))
         ear.causes.note(one.id, message.expiry_min)
         sender, seq, deps, code, body = (
             (None, None, (), None, message.body) if said is None
@@ -177,7 +235,7 @@ class Messages(AsyncIterator[Received]):
                 continue
             received = readings.open(one)
             if received is None:
-                await readings.finish(one)
+                readings.move_on(one)
                 continue
             self._hand.held = one if self._settle_on_next else None
             return received
@@ -186,7 +244,7 @@ class Messages(AsyncIterator[Received]):
         """Settle what this loop, or one that was left, held."""
         for hand in (*self._left, self._hand):
             if hand.held is not None:
-                await self._readings.finish(hand.held)
+                self._readings.move_on(hand.held)
                 hand.held = None
         self._left = []
         if self._in_a_row >= CHECKPOINT_EVERY:

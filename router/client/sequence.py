@@ -7,6 +7,7 @@ unused rest of a block is missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from router.client.errors import ClientError
@@ -50,17 +51,24 @@ class Sequences:
         if self._next.get(group) == number + 1:
             self._next[group] = number
 
-    def close(self) -> None:
-        """Give back what was reserved and not used."""
+    def close(self, problem: Callable[[str], None]) -> None:
+        """Give back what was reserved and not used. `problem` hears why that could not be: then these numbers stay
+        unused, which loses nothing, and hides no error that the app ends with."""
         if self.path is None or not self._next:
             return
         try:
-            with private_file.alone(self.path.parent):
-                table = self._read(self.path)
+            self._give_all_back(self.path)
+        except SequenceError as error:
+            problem(f"{error}; some sequence numbers of this app stay unused")
+
+    def _give_all_back(self, path: Path) -> None:
+        try:
+            with private_file.alone(path.parent):
+                table = self._read(path)
                 for group, number in self._next.items():
                     if table.get(group) == self._stop[group]:
                         table[group] = number
-                self._write(self.path, table)
+                self._write(path, table)
         except OSError as error:
             raise self._unusable(error) from None
 

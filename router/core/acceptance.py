@@ -234,7 +234,7 @@ class Acceptance:
             part, run = run.cut(room.messages, room.size)
             parcel = self._parcel(batch.link, part, room.recipients, now, stored=True)
             size = len(parcel.blob)
-            self._queues.node.add(parcel.count, size)
+            self._queues.hold(parcel.neighbour, parcel.count, size)
             for recipient in parcel.recipients:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._desk.changes.parcels.append(parcel)
@@ -244,7 +244,7 @@ class Acceptance:
     def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
         """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
         size = row.end - row.frame_at
-        messages, most, reason = self._queues.node_room()
+        messages, most, reason = self._queues.node_room(None if link.standing is Standing.LOCAL else link.charged, size)
         if (unable := self._unable(link)) is not None:
             return Room((), 0, 0, ()), unable
         messages = min(messages, self._index.room(link.holder))

@@ -18,7 +18,7 @@ from nacl.exceptions import CryptoError
 
 from . import shape
 from .codec import DEPTH_MAX, Malformed, decode, encode
-from .crypto import KEY_BYTES, MessageId, PublicKey, SigningKey, digest, verify
+from .crypto import KEY_BYTES, MessageId, PublicKey, Signature, SigningKey, digest, verify
 from .prekey import KEY_ID_BYTES, Prekey, exactly
 
 ACK, UNICAST, MULTICAST = 0, 1, 2
@@ -33,6 +33,7 @@ _SEALED_ITEMS_MAX = 5
 _ITEMS_MAX = 15 + DEPS_MAX + OPAQUE_ITEMS_MAX
 _FOR_GROUP, _FOR_ONE = 1, 2
 _HEADER_KEYS = ("to", "seq", "sig", "deps", "from")
+_SAID_LABEL = b"upsycle said 1"
 _KEY_ID_LABEL = b"upsycle content key id 1"
 _GROUP_LABEL = b"upsycle group body 1"
 _UNICAST_LABEL = b"upsycle unicast body 1"
@@ -65,6 +66,7 @@ class ApplicationMessage:
 
     `content` is the bytes of a UNICAST or MULTICAST body, nothing for an ACK, the CBOR of any other body.
     `deps` are router message ids of the same group (R-E2); `seq` counts from 0 per sender and group (R-E3).
+    `signature` is the member's own: nobody else can say the same once more with another one.
     """
 
     sender: PublicKey
@@ -73,6 +75,12 @@ class ApplicationMessage:
     deps: tuple[MessageId, ...]
     code: int
     content: bytes
+    signature: Signature
+
+    @property
+    def said(self) -> MessageId:
+        """What names these words of this member, whoever seals them, and in how many messages."""
+        return MessageId(digest(_SAID_LABEL + self.sender + self.signature))
 
 
 def seal(
@@ -176,7 +184,7 @@ def decode_application(plain: bytes, group: PublicKey) -> ApplicationMessage:
     header.pop("sig")
     if not verify(sender, encode([header, body]), signature):
         raise BadMemberSignature(f"the signature is not by the member it names, {sender.hex()}")
-    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content)
+    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content, signature)
 
 
 def _body_value(code: int, content: bytes) -> Any:

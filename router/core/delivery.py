@@ -67,6 +67,10 @@ class Delivery:
                     queue.behind = True
                     self._desk.effects.append(Dial(recipient))
                 continue
+            if not link.takes(parcel):
+                queue.behind = True  # what is too long for it is sorted out as it is fetched
+                self._want(recipient)
+                continue
             if queue.held and queue.held.holds_back(parcel.stream):
                 continue  # it will be fetched with the rest of its stream
             count = link.outgoing.fits(parcel.ends)
@@ -88,7 +92,8 @@ class Delivery:
         link = self._links.to(recipient)
         queue = self._queues.by_recipient.get(recipient)
         waits = queue is not None and (queue.behind or queue.held.holds_back(parcel.stream))
-        return link is not None and not waits and link.outgoing.fits(parcel.ends) == parcel.count
+        fits = link is not None and link.takes(parcel) and link.outgoing.fits(parcel.ends) == parcel.count
+        return fits and not waits
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
         if not link.is_named:
@@ -113,7 +118,8 @@ class Delivery:
         wall_s = now.earliest_ns // SECOND_NS if link.standing is Standing.LOCAL else now.judged_s
         flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
         for parcel, start, stop in owed:
-            for at, end in self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s):
+            runs = self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s)
+            for at, end in runs if link.takes(parcel) else self._short_enough(link, parcel, runs, now):
                 count = min(end - at, link.outgoing.fits(parcel.ends, at))
                 if count:
                     self._hand(link, parcel, at, at + count, now)
@@ -140,6 +146,16 @@ class Delivery:
             return ((start, stop),)
         alive = (index for index, one in enumerate(deadlines, start) if one > wall_s)
         return unbroken(index for index in alive if index not in flying)
+
+    def _short_enough(
+        self, link: Link, parcel: Parcel, runs: Iterable[tuple[int, int]], now: Now
+    ) -> Sequence[tuple[int, int]]:
+        """End what is longer than the neighbour takes, `too-large`: it would close the link on it, again and again."""
+        indexes = [index for run in runs for index in range(*run)]
+        short = {index for index in indexes if parcel.item_size(index) <= link.frame_bytes_max}
+        for start, stop in unbroken(index for index in indexes if index not in short):
+            self.finish(link.key, parcel, start, stop, "refused", Reason.TOO_LARGE, now, link.id)
+        return unbroken(index for index in indexes if index in short)
 
     def _want(self, recipient: bytes) -> None:
         self._wanting[recipient] = None

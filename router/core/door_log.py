@@ -218,9 +218,15 @@ class DoorLog:
             self._write_links(*whose, times, now)
         self._tell_apart_anew()
 
-    def write_naming(self, is_wanted: Callable[[bytes], bool], now: Now) -> bool:
-        """Write the sums that name such an id; whether there was one."""
-        found = [which for which, one in self._sums.items() if any(map(is_wanted, _ids(one)))]
+    def write_naming(self, is_wanted: Callable[[bytes], bool], asker: bytes | None, now: Now) -> bool:
+        """Write the sums that name such an id; whether there was one. For an `asker` other than the owner only its own,
+        and only while the budget is ample."""
+        found = [
+            which
+            for which, one in self._sums.items()
+            if asker is None or (which.neighbour == asker and self._purses[which.standing].is_ample(now))
+            if any(map(is_wanted, _ids(one)))
+        ]
         for which in found:
             self._write(which, self._sums[which], now)
         self._tell_apart_anew()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .codec import FRAME_BYTES_MAX
 from .custody import Outgoing
 from .index import APPS, HOLDER_BYTES
 from .parcel import Parcel
@@ -38,8 +39,9 @@ class Link:
     owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right.
 
     `place`: the prefix of its address, if it has one. `active_s`: when a message of it was last accepted, or one was
-    taken by it. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: among whose messages
-    its own wait for verification; it stays, whatever the standing becomes, for their order must.
+    taken by it. `frame_bytes_max`: it takes no longer frames. `allowance` meters its messages, `forgeries` those with a
+    false signature. `lane`: among whose messages its own wait for verification; it stays, whatever the standing
+    becomes, for their order must.
     """
 
     id: int
@@ -64,10 +66,15 @@ class Link:
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
+    frame_bytes_max: int = FRAME_BYTES_MAX
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     def __post_init__(self) -> None:
         self.lane = self.charged
+
+    def takes(self, parcel: Parcel) -> bool:
+        """Whether no message of the parcel is too long for the peer."""
+        return len(parcel.blob) <= self.frame_bytes_max or parcel.longest() <= self.frame_bytes_max
 
     @property
     def charged(self) -> bytes:

@@ -72,6 +72,15 @@ class Parcel:
         """Bytes of the frames of messages start..stop-1."""
         return self.ends[stop - 1] - (self.ends[start - 1] if start else 0)
 
+    def item_size(self, index: int) -> int:
+        """Bytes of message `index` as the item of its frame, without the frame's head."""
+        size = self.size(index, index + 1)
+        return size - next(head_size for most, head_size in _HEADS if size <= most)
+
+    def longest(self) -> int:
+        """The bytes of the longest item."""
+        return max(map(self.item_size, range(self.count)))
+
     def why_expired(self, index: int) -> Reason:
         """Whether the ttl or the expiry ends message `index` first."""
         return Reason.EXPIRY_PASSED if self.deadlines[index] >= expiry_s(self.expiries[index]) else Reason.TTL_EXPIRED

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .held import Held
+from .index import fair_room
 from .reasons import Reason
 from .rights import STRANGERS
 
@@ -20,7 +21,8 @@ TAG_BYTES = 8
 class QueueLimits:
     """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
     neighbour holds, but for a message that alone is more: it fits an empty share. `strangers_percent` of what the node
-    holds is the most for all strangers together."""
+    holds is the most for all strangers together. `neighbour_node_percent` is the most that one client or peer gets of
+    it, and it gets that while nobody else has anything there (`core/index.py`, `fair_room`)."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = 1 << 30
@@ -32,6 +34,7 @@ class QueueLimits:
     node_bytes_max: int = 16 << 30
     share_percent: int = 25
     strangers_percent: int = 1
+    neighbour_node_percent: int = 50
 
     def told(self) -> tuple[tuple[str, int], ...]:
         """As the log tells them: a recipient's queue, of which one group, source or neighbour may fill a share."""
@@ -89,7 +92,10 @@ class Queue:
 
 
 class Queues:
-    """All recipients' queues, and the tallies of groups, neighbours and the node. Empty ones are forgotten."""
+    """All recipients' queues, and the tallies of groups, neighbours and the node. Empty ones are forgotten.
+
+    `held`: of what the node holds, each message once, how many and how many bytes each neighbour brought, by the first
+    `TAG_BYTES` of its key."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits
@@ -97,6 +103,7 @@ class Queues:
         self._groups: dict[bytes, Tally] = {}
         self._neighbours: dict[bytes, Tally] = {}
         self.node = Tally(limits.node_messages_max, limits.node_bytes_max)
+        self.held: dict[bytes, tuple[int, int]] = {}
 
     def of(self, recipient: bytes) -> Queue:
         queue = self.by_recipient.get(recipient)
@@ -126,9 +133,23 @@ class Queues:
             (self._neighbours, neighbour, by_neighbour),
         )
 
-    def node_room(self) -> tuple[int, int, Reason]:
-        """Messages and bytes that the node still takes, and the word to refuse the next with."""
-        return *self.node.room(), Reason.QUEUE_FULL_NODE
+    def hold(self, neighbour: bytes, messages: int, size: int) -> None:
+        """The store takes in so many messages of together `size` bytes; negative numbers: it lets go of them."""
+        self.node.add(messages, size)
+        had = self.held.pop(neighbour[:TAG_BYTES], (0, 0))
+        if had[0] + messages:
+            self.held[neighbour[:TAG_BYTES]] = had[0] + messages, had[1] + size
+
+    def node_room(self, neighbour: bytes | None, size: int = 0) -> tuple[int, int, Reason]:
+        """Messages and bytes that the node still takes of a neighbour, None: of an app of its own, and the word to
+        refuse the next with. That is of `size`: an empty share has room for it, however large."""
+        messages, most = self.node.room()
+        if neighbour is not None:
+            held, percent = self.held.get(neighbour[:TAG_BYTES]), self.limits.neighbour_node_percent
+            share = [fair_room(free, had, percent) for free, had in zip((messages, most), held or (0, 0), strict=True)]
+            least = (0, 0) if held else (1, size)
+            messages, most = (min(free, max(*one)) for free, *one in zip((messages, most), share, least, strict=True))
+        return messages, most, Reason.QUEUE_FULL_NODE
 
     def fits_never(self, size: int) -> bool:
         """Whether a message of that size is more than all the room there could be."""

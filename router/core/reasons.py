@@ -40,7 +40,7 @@ class Reason(IntEnum):
     EXPIRY_TOO_FAR = 15, "expiry-too-far", "The message's expiry lies further ahead than this router allows."
     QUEUE_FULL_RECIPIENT = 16, "queue-full-recipient", "The recipient's queue is full.", True
     QUEUE_FULL_GROUP = 17, "queue-full-group", "The share of the queue for this group or sender is full.", True
-    QUEUE_FULL_NODE = 18, "queue-full-node", "The store of this node is full.", True
+    QUEUE_FULL_NODE = 18, "queue-full-node", "The store of this node, or the sender's share of it, is full.", True
     INDEX_FULL = 19, "index-full", "The index of known messages is too full for this one.", True
     WINDOW_EXCEEDED = 20, "window-exceeded", "More messages are in flight than the window allows."
     DISK_FULL = 21, "disk-full", "The disk of this node is nearly full.", True

@@ -21,6 +21,14 @@ class Backlog(NamedTuple):
     bytes: int
 
 
+class Holding(NamedTuple):
+    """What the store holds for somebody of what that neighbour brought, each message once."""
+
+    neighbour_tag: bytes
+    messages: int
+    bytes: int
+
+
 class Belief(NamedTuple):
     """What was thought of the wall clock when the store was last written: the time that verdicts went by, what the
     clock showed, both Unix nanoseconds, and a word of `router.wall_clock.State`."""
@@ -39,8 +47,7 @@ class Recovered:
     index_entries: int = 0
     index_shares: dict[bytes, int] = field(default_factory=dict)
     clock: Belief | None = None
-    held_messages: int = 0
-    held_bytes: int = 0
+    held: list[Holding] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
     routes: list[Route] = field(default_factory=list)
     locals: list[bytes] = field(default_factory=list)

@@ -37,7 +37,7 @@ from .owed import Damaged, Due, Owed
 from .parcel import Parcel
 from .queues import Queues
 from .reasons import Reason
-from .recovered import Recovered
+from .recovered import Holding, Recovered
 from .revocation import Revocation, end_route
 from .rights import Directory, Neighbour, Standing
 from .routes import Routes
@@ -92,7 +92,8 @@ class Router:
 
     def _recover(self, recovered: Recovered, now: Now) -> None:
         self._acceptance.next_arrival = recovered.next_arrival
-        self.queues.node.add(recovered.held_messages, recovered.held_bytes)
+        for one in recovered.held:
+            self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
         for route in recovered.routes:
             learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
@@ -174,7 +175,7 @@ class Router:
             number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
             durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
             dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
-            pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
+            frame_bytes_max=hello.frame_bytes_max, pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
         )  # fmt: skip
         link.admit(standing, self.directory)
         self.admission.measure(link)
@@ -307,9 +308,10 @@ class Router:
             self._membership.ask(link, inquiry, now)
         return link is not None and not link.app
 
-    def released(self, messages: int, size: int) -> None:
-        """The store let go of parcels that nobody is owed any more."""
-        self.queues.node.add(-messages, -size)
+    def released(self, parcels: Iterable[Holding]) -> None:
+        """The store let go of what nobody is owed any more."""
+        for neighbour, messages, size in parcels:
+            self.queues.hold(neighbour, -messages, -size)
 
     def forgot(self, entries: Mapping[bytes, int]) -> None:
         """The store swept so many ids of each holder out of the duplicate index."""

@@ -127,6 +127,7 @@ class Session:
         self.frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
         self._allowance = Allowance(link_items_per_s, link_items_per_s * 5)
         self._metered = _METERED
+        self.is_stranger = False
         self.unfinished = Unfinished(frame_s)
         self._sent: int | None = None
         self._settled = self._refused = 0  # what the peer has said of what was sent
@@ -351,6 +352,7 @@ class Session:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
         if found.frame_bytes_max is not None:
             self.frame_bytes_max = min(self.frame_bytes_max, found.frame_bytes_max)
+        self.is_stranger = found.is_stranger
         if found.is_stranger:
             self._metered = _METERED_OF_STRANGERS
         self.peer = key

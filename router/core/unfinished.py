@@ -51,11 +51,10 @@ class Unfinished:
         return max(0.0, self._frame_s - self._waited_s) if self._bytes else inf
 
     def waited(self, seconds: float) -> None:
-        """For so long nothing came. Raises `RemoteProtocolError` once that adds up to too much for one frame.
-
-        Only waiting for the peer counts: when this end does not read, because it is busy, the peer cannot help it.
-        """
+        """For so long nothing came. Only waiting for the peer counts: what this end cannot take is not its fault."""
         self._waited_s += seconds
-        if self._bytes and self._waited_s >= self._frame_s:
-            text = f"a frame was not complete after {self._frame_s:g} s of waiting for it"
-            raise RemoteProtocolError(Reason.CONNECT_TIMEOUT, text)
+
+    def too_slow(self) -> RemoteProtocolError:
+        """What the peer is told when patience is over."""
+        text = f"a frame was not complete after {self._frame_s:g} s of waiting for it"
+        return RemoteProtocolError(Reason.CONNECT_TIMEOUT, text)

@@ -40,7 +40,7 @@ from router.core.events import decode_events, encode_events, span
 from router.core.message import MULTICAST
 from router.core.owed import Damaged, Due, Owed
 from router.core.parcel import Parcel
-from router.core.recovered import Belief, Recovered
+from router.core.recovered import Belief, Holding, Recovered
 from router.disk import tables
 from router.disk.damage import Damage
 from router.disk.id_index import IdIndex
@@ -74,7 +74,7 @@ class Store:
         self._kept = Kept(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
         self._sealed_seq = 0
         self.clock: Belief | None = None  # what transactions write down of it, for the next start
-        self._state = [1, 1, 0, 0]  # next arrival, next sequence number, messages and bytes held
+        self._state = [1, 1]  # next arrival number, next sequence number
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
         self.records = Records(path, self._env, self._db, self._ids, self._parcels)
@@ -93,17 +93,17 @@ class Store:
 
     def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
         epoch, *numbers = beginning or Beginning()
-        self._state[:2] = numbers
+        self._state = numbers
         with self._env.begin() as txn:
             meta = txn.get(b"store", db=self._db["meta"])
             if meta is not None:
                 epoch = epoch_of(self.path, cbor2.loads(meta), router_key)
-                self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b""))
-            arrival, _, messages, size = self._state
-            entries, shares = self._ids.load(txn, arrival)
+                self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b"")[:2])
+            entries, shares = self._ids.load(txn, self._state[0])
+            backlogs, held = backlog(txn, self._db["queues"], self._db["pending"])
             recovered = Recovered(
-                epoch, arrival, index_entries=entries, index_shares=shares, held_messages=messages, held_bytes=size,
-                backlog=backlog(txn.cursor(self._db["queues"])), **tables.read(txn, self._db)._asdict(),
+                epoch, self._state[0], index_entries=entries, index_shares=shares, held=held, backlog=backlogs,
+                **tables.read(txn, self._db)._asdict(),
             )  # fmt: skip
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
@@ -128,8 +128,6 @@ class Store:
             self._put_due(txn, changes.defer)
             rows = self._limits.sweep_rows_max
             forgotten = self._ids.sweep(txn, wall_s, rows - self._kept.sweep(txn, wall_s, rows))
-            self._state[2] -= released[0]
-            self._state[3] -= released[1]
             value = self._put_log(txn, changes)
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
@@ -139,7 +137,7 @@ class Store:
             self._grow()
             raise MapFull from None
         self._before = before
-        return Applied(*released, forgotten, value)
+        return Applied(released, forgotten, value)
 
     @in_words
     def commit(self) -> None:
@@ -193,12 +191,10 @@ class Store:
         if len(parcel.recipients) > 1:
             txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
         txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
-        self._state[2] += parcel.count
-        self._state[3] += size
 
-    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> tuple[int, int]:
+    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> list[Holding]:
         queues, gone = self._db["queues"], dict[int, int]()
-        sizes: dict[int, tuple[int, int]] = {}
+        whole: dict[int, Holding] = {}
         for recipient, first, start, stop, freed in finished:
             key = recipient + NUMBER.pack(first)
             raw = txn.get(key, db=queues)
@@ -208,16 +204,15 @@ class Store:
             if row.is_done:
                 txn.delete(key, db=queues)
                 gone[first] = gone.get(first, 0) + 1
-                sizes[first] = row.messages, row.size
+                whole[first] = Holding(row.neighbour_tag, row.messages, row.size)
             else:
                 txn.put(key, row.encode(), db=queues)
-        messages = size = 0
+        released = []
         for first, recipients in gone.items():
             if self._last_recipient(txn, first, recipients):
-                self._kept.add(txn, first, sizes[first][1], wall_s)
-                messages += sizes[first][0]
-                size += sizes[first][1]
-        return messages, size
+                self._kept.add(txn, first, whole[first].bytes, wall_s)
+                released.append(whole[first])
+        return released
 
     def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
         key = NUMBER.pack(first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cbor2
@@ -13,7 +13,7 @@ import lmdb
 
 from router.core.groups import Subscription
 from router.core.parcel import Parcel, column_of, words
-from router.core.recovered import Backlog
+from router.core.recovered import Backlog, Holding
 
 VERSION = 3
 READABLE = (2, VERSION)  # of 2, ids name no holder; they count as the apps'
@@ -129,15 +129,30 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
         last, found = first, cursor.next()
 
 
-def backlog(queues: Iterable[tuple[bytes, bytes]]) -> list[Backlog]:
-    """The sums of all queue rows."""
+def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Holding]]:
+    """The sums of all queue rows, and of the parcels they belong to.
+
+    A parcel that is owed to n recipients has n rows; in each it counts as an n-th, and the sums of these are whole.
+    """
     sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
-    for key, raw in queues:
-        count, size, signer, neighbour = totals(raw)
+    parts: dict[tuple[bytes, int], list[int]] = {}
+    for key, raw in txn.cursor(queues):
+        messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
+        owed, left, *_ = totals(raw)
         total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
-        total[0] += count
-        total[1] += size
-    return [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
+        total[0] += owed
+        total[1] += left
+        several = txn.get(key[32:], db=pending)
+        part = parts.setdefault((neighbour, WORD.unpack(several)[0] if several else 1), [0, 0])
+        part[0] += messages
+        part[1] += size
+    held: dict[bytes, list[int]] = {}
+    for (neighbour, recipients), (messages, size) in parts.items():
+        whole = held.setdefault(neighbour, [0, 0])
+        whole[0] += messages // recipients
+        whole[1] += size // recipients
+    backlogs = [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
+    return backlogs, [Holding(neighbour, messages, size) for neighbour, (messages, size) in held.items()]
 
 
 def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from router.core.recovered import Holding
 
 
 class StoreError(Exception):
@@ -38,10 +40,8 @@ class Beginning(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What came of a transaction, for the counters: messages and bytes nobody is owed any more, ids forgotten of each
-    holder."""
+    """What came of a transaction, for the counters: what nobody is owed any more, and ids forgotten of each holder."""
 
-    released_messages: int
-    released_bytes: int
+    released: Sequence[Holding]
     forgotten: Mapping[bytes, int]
     log_value: bytes

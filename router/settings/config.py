@@ -70,6 +70,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
         "Largest frame; a longer one is refused at its first bytes, too-large.")] = MIB + 4 * KIB
     hello_s: Annotated[float, span(0.1, 600, "Handshake and hello must be done by then, or we close.")] = 10.0
+    frame_s: Annotated[float, span(1, HOUR_S,
+        "The rest of a frame that has begun is waited for so long, then we close.")] = 300.0
     window_messages: Annotated[int, span(1, 1_000_000,
         "Messages a neighbour may have unsettled with us; more closes the link, window-exceeded.")] = 4096
     window_bytes: Annotated[int, span(4 * KIB, GIB,
@@ -139,6 +141,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "The hello of a key that this node does not know must come so soon after its handshake.")] = 3.0
     strangers_in_flight_percent: Annotated[int, span(1, 100,
         "Share of in_flight_bytes_max that all strangers together may take.")] = 25
+    strangers_frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
+        "A stranger's largest frame; never more than frame_bytes_max.")] = 64 * KIB
     strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
     strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
@@ -170,6 +174,9 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )] = 25
     strangers_percent: Annotated[int, span(0, 100,
         "Share of what this node may hold that all strangers together may fill.")] = 1
+    neighbour_node_percent: Annotated[int, span(1, 100,
+        "Share of it that one client or peer may fill; of several, each as much as is still free. Beyond it, "
+        "queue-full-node.")] = 50
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,

@@ -16,6 +16,7 @@ from log_facts import read_log
 from router.core.crypto import PublicKey
 from router.core.line import Line, rows
 from router.core.parcel import Parcel
+from router.core.queues import TAG_BYTES
 from router.core.recovered import Recovered
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
@@ -89,10 +90,13 @@ def _read_store(disk: Disk, store: Store, router: PublicKey) -> None:
 def _check_counters(disk: Disk, recovered: Recovered) -> None:
     last = max(disk.ledger.ids, default=recovered.next_arrival - 1)
     assert recovered.next_arrival == last + 1, f"arrival {last} is the last, {recovered.next_arrival} the next"
-    held = sum(parcel.count for parcel in disk.parcels.values())
-    assert recovered.held_messages == held, f"{recovered.held_messages} messages are counted as held, {held} are"
-    size = sum(len(parcel.blob) for parcel in disk.parcels.values())
-    assert recovered.held_bytes == size, f"{recovered.held_bytes} bytes are counted as held, {size} are"
+    held: dict[bytes, list[int]] = {}
+    for parcel in disk.parcels.values():
+        sums = held.setdefault(parcel.neighbour[:TAG_BYTES], [0, 0])
+        sums[0] += parcel.count
+        sums[1] += len(parcel.blob)
+    counted = {tag: sums for tag, *sums in recovered.held}
+    assert counted == held, f"{counted} messages and bytes are counted as held, by whom brought them; {held} are"
     in_rows = sum(one.messages for one in recovered.backlog)
     assert in_rows == len(disk.pending), f"the queues count {in_rows} messages and hold {len(disk.pending)}"
 

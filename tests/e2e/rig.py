@@ -24,6 +24,7 @@ from router.settings.home import Home
 
 TEST_S = 120.0
 ROUTER = (sys.executable, "-m", "router")
+SHIFTED = Path(__file__).parent / "shifted.py"
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
 QUICK: Mapping[str, object] = {  # a test does not wait for an operator's patience
     "link.dial_backoff_s_min": 0.05, "link.dial_backoff_s_max": 0.2, "link.retry_backoff_s_min": 0.1,
@@ -58,6 +59,7 @@ class NodeProcess(Process):
         self.url = f"tls://127.0.0.1:{free_port()}" if listens else ""
         self.settings = {**QUICK, **settings}
         self.verbose = ("--verbose",) if verbose else ()
+        self.program = ROUTER
         super().__init__(name, (), base / f"{name}.stderr")
 
     @property
@@ -76,10 +78,27 @@ class NodeProcess(Process):
         self.knows(edge.address, edge.name, grants=("join", "store", "relay"))
         edge.knows(self.address, self.name, url=self.url, uplink=True)
 
+    def move_clock(self, seconds: int) -> None:
+        """By so much this node's wall clock is ahead; from its next start on it can be moved while it runs."""
+        moved_by = self.home.path.parent / f"{self.name}.clock"
+        before = moved_by.with_suffix(".next")
+        before.write_text(str(seconds))
+        before.replace(moved_by)
+        self.program = (sys.executable, str(SHIFTED), str(moved_by))
+
     async def launch(self) -> None:
         listen = ("--listen", self.url) if self.url else ()
         settings = [part for name, value in self.settings.items() for part in ("--set", f"{name}={_toml(value)}")]
-        self.command = [*ROUTER, "--home", str(self.home.path), "serve", "--json", *listen, *settings, *self.verbose]
+        self.command = [
+            *self.program,
+            "--home",
+            str(self.home.path),
+            "serve",
+            "--json",
+            *listen,
+            *settings,
+            *self.verbose,
+        ]
         await super().launch()
 
     async def run(self, *args: str, stdin: bytes = b"") -> Finished:

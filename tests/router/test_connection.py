@@ -11,14 +11,15 @@ import trio
 from core_samples import ALICE, BOB
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.connection import Connection, ConnectionLimits, InFlight, Opened, Told
+from router.connection import Connection, ConnectionLimits, Opened, Told
 from router.core import link
 from router.core.codec import frame
 from router.core.crypto import SigningKey
 from router.core.intake import Arrived
 from router.core.message import seal_unicast
 from router.core.reasons import Reason
-from router.core.session import Ended, Offer, Session
+from router.core.session import Ended, Offer, Session, SettledUpTo, Welcome
+from router.in_flight import InFlight
 from router.transport import Stream
 from transports.memory import stream_pair
 
@@ -47,7 +48,8 @@ class Ends:
         self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
         self.connection = Connection(
             number, ours, offer(), NODE, dialled=False, expect=None, tell=self.told.append, in_flight=in_flight,
-            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False, is_stranger=is_stranger,
+            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
+            welcome=lambda _: Welcome(is_stranger),
         )  # fmt: skip
         self._ours: Stream = ours
 
@@ -177,3 +179,20 @@ async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float
         assert not ends.said and ends.connection.outlet.closing is None
         await ends.say(ping)
         assert (await ends.goodbye()).reason is Reason.RATE_LIMITED
+
+
+async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
+    """Neither pongs nor messages, which the other end would not take any more."""
+    async with connected(limits=ConnectionLimits(goodbye_s=1)) as ends:
+        await ends.say(letter(10))
+        outlet = ends.connection.outlet
+        outlet.close(Reason.SHUTDOWN, "the node stops")
+        await ends.say(frame(link.encode_item(link.Ping(1))))
+        outlet.tell(seal_unicast(NODE, ALICE.public, b"", ttl_s=0, expiry_min=1))
+        outlet.say(link.Redelivered(1))
+        outlet.settle(1, [])
+        heard: list[object] = []
+        with trio.fail_after(60):
+            while data := await ends.stream.receive_some(1 << 16):
+                heard += ends.session.receive(data, 0)
+        assert heard == [Ended(Reason.SHUTDOWN, "the node stops"), SettledUpTo(1)]

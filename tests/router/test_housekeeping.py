@@ -13,15 +13,17 @@ import pytest
 from log_samples import KEY, outward
 from store_samples import WALL_S, parcel
 
-from router.connection import Measured
+from router.connection import Measured, Outlet
 from router.core.effects import Changes, Finished, Now
 from router.core.events import State
 from router.core.lifetime import SECOND_NS
 from router.core.limits import Limits as CoreLimits
 from router.core.link import Hello
+from router.core.reasons import Reason
 from router.core.recovered import Belief, Recovered
 from router.core.rights import Directory, Neighbour
 from router.core.router import Router
+from router.core.session import Offer, Session
 from router.disk.eventlog import Limits, Segments
 from router.disk.logbook import Logbook
 from router.disk.store import Store
@@ -41,12 +43,12 @@ class House:
         self.store = store
         self.seconds = self.ahead_s = 0
         self.wall: WallClock | None = None
-        self.outlets: dict[int, Any] = {}
         directory = Directory(KEY.public)
         directory.replace_neighbours([Neighbour(FAR, "far")])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
         self.logbook = Logbook(Segments(path / "log", KEY, Limits()), self.store, 1e9, 1 << 40)
         self.measured: dict[int, Measured] = {}
+        self.outlets: dict[int, Any] = {}
         self.limits = HousekeepingLimits(disk_free_bytes_min=64 * MIB)
 
     def begin(self) -> Housekeeping:
@@ -66,7 +68,10 @@ class House:
         return self.wall.now(self.shown()) if self.wall else self.shown()
 
     def tick(self, housekeeping: Housekeeping) -> None:
-        self.seconds += 1
+        self.pass_time(housekeeping, 1)
+
+    def pass_time(self, housekeeping: Housekeeping, seconds: int) -> None:
+        self.seconds += seconds
         housekeeping.is_due = True
         housekeeping.begin_cycle(self.now())
 
@@ -77,6 +82,12 @@ class House:
     def link(self, number: int, key: bytes, role: str) -> None:
         hello = Hello((1,), role, bytes(8), True, 1 << 20, 8, 4096, (), bytes(16))
         self.router.link_up(number, key, role == "app", hello, self.now())
+        offer = Offer("router", bytes(8), True, 8, 4096, bytes(16))
+        self.outlets[number] = Outlet(number, Session(offer, KEY, dialler=False), "memory", 1)
+
+    def closing(self) -> dict[int, tuple[Reason, str]]:
+        """The links that are told goodbye, and why."""
+        return {number: one.closing for number, one in self.outlets.items() if one.closing is not None}
 
 
 @contextmanager
@@ -204,3 +215,32 @@ def test_a_start_soon_after_the_newest_event_is_believed(tmp_path: Path, caplog:
         assert found.logbook.newest_ns() == (WALL_S - 6 * DAY_S) * SECOND_NS
         found.begin()
         assert found.wall and not found.wall.is_doubted and not caplog.records
+
+
+# -- links that are idle -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("idle_close_s", [10, 300])
+async def test_a_link_to_a_peer_without_messages_is_closed_and_no_other(tmp_path: Path, idle_close_s: int) -> None:
+    """Apps, clients and uplinks may be silent; a message in either direction keeps a peer's link open."""
+    keys = {name: bytes((n,)) * 32 for n, name in enumerate(("silent", "hears", "says", "client", "uplink", "app"), 1)}
+    with house(tmp_path) as found:
+        found.limits = HousekeepingLimits(disk_free_bytes_min=0, idle_close_s=idle_close_s, ping_s=1e9)
+        neighbours = [Neighbour(keys[name]) for name in ("silent", "hears", "says")]
+        neighbours += [Neighbour(keys["client"], grants=frozenset({"join"})), Neighbour(keys["uplink"], uplink=True)]
+        found.router.directory.replace_neighbours(neighbours)
+        housekeeping = found.begin()
+        numbers = {name: number for number, name in enumerate(keys, 1)}
+        for name, number in numbers.items():
+            found.link(number, keys[name], "app" if name == "app" else "router")
+        waited_s = 0
+        while not found.closing() and waited_s < 1000:
+            found.outlets[numbers["hears"]].tell(b"a message to it")
+            found.outlets[numbers["says"]].is_idle = False  # as its connection notes for each message from it
+            found.pass_time(housekeeping, 5)
+            waited_s += 5
+        assert found.closing() == {numbers["silent"]: (Reason.SHUTDOWN, "nothing to say for a while")}
+        assert idle_close_s < waited_s <= 2 * idle_close_s + 10
+        found.pass_time(housekeeping, idle_close_s + 1)
+        found.pass_time(housekeeping, idle_close_s + 1)
+        assert set(found.closing()) == {numbers[name] for name in ("silent", "hears", "says")}

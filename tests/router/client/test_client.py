@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import router
 from router import NodeUnavailable, Refused
+from router.client.sequence import BLOCK
 from router.core import link
 from router.core.codec import frame
 from router.core.control import Report
@@ -206,6 +208,27 @@ async def test_a_journal_that_cannot_be_used(end: RouterEnd, tmp_path: Path) -> 
                 raise AssertionError
     async with sign_on(end, journal=tmp_path / "journal"):
         pass
+
+
+async def test_an_app_ends_with_its_own_error_though_its_numbers_cannot_be_kept(end: RouterEnd, tmp_path: Path) -> None:
+    """As on a full disk: one error, and no other behind it."""
+    problems: list[str] = []
+    with pytest.raises(router.ClientError, match=r"cannot be written") as caught:
+        async with (
+            sign_on(end) as reader,
+            sign_on(end, b"n", home=tmp_path / "home", on_problem=problems.append) as node,
+        ):
+            await reader.join(FAMILY)
+            group = node.group(FAMILY)
+            await group.publish(b"one")
+            shutil.rmtree(tmp_path / "home" / "apps")
+            (tmp_path / "home" / "apps").write_text("no room")
+            for _ in range(BLOCK):
+                await group.publish(b"more")
+    assert caught.value.__context__ is None or isinstance(caught.value.__context__, OSError)
+    assert caught.value.__cause__ is None
+    [problem] = problems
+    assert "some sequence numbers of this app stay unused" in problem
 
 
 async def test_bulk(end: RouterEnd) -> None:

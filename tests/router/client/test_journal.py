@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,25 +23,25 @@ def rows(*ids: MessageId, until_s: int = NOW_S + 60) -> list[tuple[MessageId, in
 
 def test_what_is_written_is_known_to_the_next_process(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(path, NOW_S)
+    journal = Journal(path, lambda: NOW_S)
     journal.write(rows(*IDS[:1200]), NOW_S)
     journal.write(rows(*IDS[:3]), NOW_S)
     assert set(journal.known(IDS)) == set(IDS[:1200])
     assert path.stat().st_mode & 0o777 == 0o600
     journal.close()
-    journal = Journal(path, NOW_S)
+    journal = Journal(path, lambda: NOW_S)
     assert set(journal.known(IDS[1100:1300])) == set(IDS[1100:1200]) and journal.known([]) == set()
     journal.close()
 
 
 def test_what_cannot_come_any_more_is_forgotten(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     journal.write(rows(IDS[0], until_s=NOW_S) + rows(IDS[1], until_s=NOW_S + 1000), NOW_S)
     journal.close()
-    journal = Journal(tmp_path / "journal", NOW_S + 599)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S + 599)
     assert journal.count() == 2
     journal.close()
-    journal = Journal(tmp_path / "journal", NOW_S + 601)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S + 601)
     assert set(journal.known(IDS[:2])) == {IDS[1]}
     journal.write(rows(*IDS[2:1002]), NOW_S + 2000)
     assert IDS[1] not in journal.known(IDS[:2])
@@ -48,7 +49,7 @@ def test_what_cannot_come_any_more_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_at_the_limit_the_oldest_go(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S, ids_max=500)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S, ids_max=500)
     for at in range(0, 2500, 100):
         journal.write(rows(*IDS[at : at + 100]), NOW_S)
     assert 500 <= journal.count() < 500 + 1000
@@ -57,22 +58,22 @@ def test_at_the_limit_the_oldest_go(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     with pytest.raises(JournalError, match="in use by another process"):
-        Journal(tmp_path / "journal", NOW_S)
+        Journal(tmp_path / "journal", lambda: NOW_S)
     journal.close()
 
 
 def test_what_is_no_journal(tmp_path: Path) -> None:
     (tmp_path / "journal").write_bytes(b"something else" * 100)
     with pytest.raises(JournalError, match=r"not a database.*move a damaged file away"):
-        Journal(tmp_path / "journal", NOW_S)
+        Journal(tmp_path / "journal", lambda: NOW_S)
     with pytest.raises(JournalError, match="cannot be used"):
-        Journal(tmp_path, NOW_S)
+        Journal(tmp_path, lambda: NOW_S)
 
 
 def test_a_journal_that_breaks_says_so(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     journal.close()
     with pytest.raises(JournalError):
         journal.write(rows(IDS[0]), NOW_S)
@@ -81,7 +82,7 @@ def test_a_journal_that_breaks_says_so(tmp_path: Path) -> None:
 
 
 async def test_many_tasks_share_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     commits: list[int] = []
     write = journal.write
 
@@ -92,17 +93,17 @@ async def test_many_tasks_share_commits(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(journal, "write", counted)
     async with trio.open_nursery() as nursery:
         for id in IDS[:50]:
-            nursery.start_soon(journal.remember, id, NOW_S + 60, NOW_S)
+            nursery.start_soon(journal.remember, rows(id))
     assert sum(commits) == 50 and len(commits) < 10
     assert len(journal.known(IDS[:50])) == 50
-    assert repr(journal) == f"<journal {tmp_path / 'journal'}: 50 ids written by this process>"
+    assert repr(journal) == f"<journal {tmp_path / 'journal'}: 50 messages written by this process>"
     journal.close()
 
 
 async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     failed: list[JournalError] = []
 
     def broken(some: object, now_s: float) -> None:
@@ -110,7 +111,7 @@ async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
 
     async def remember(id: MessageId) -> None:
         try:
-            await journal.remember(id, NOW_S + 60, NOW_S)
+            await journal.remember(rows(id))
         except JournalError as error:
             failed.append(error)
 
@@ -120,8 +121,56 @@ async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
             for id in IDS[:5]:
                 nursery.start_soon(remember, id)
     assert len(failed) == 5
-    await journal.remember(IDS[5], NOW_S + 60, NOW_S)
+    await journal.remember(rows(IDS[5]))
     assert len(journal.known(IDS[:6])) == 6
+    journal.close()
+
+
+async def test_what_is_gathered_while_a_commit_runs_goes_into_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
+    commits: list[int] = []
+    done: list[MessageId] = []
+    write = journal.write
+
+    def counted(some: list[tuple[MessageId, int]], now_s: float) -> None:
+        commits.append(len(some))
+        write(some, now_s)
+
+    monkeypatch.setattr(journal, "write", counted)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.run)
+        for id in IDS[:2000]:
+            journal.gather(rows(id), partial(done.append, id))
+        await journal.flush()
+        nursery.cancel_scope.cancel()
+    assert done == IDS[:2000] and sum(commits) == 2000 and len(commits) <= 2
+    journal.close()
+
+
+async def test_what_cannot_be_gathered_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = trio.Event()
+    journal = Journal(tmp_path / "journal", lambda: NOW_S, on_failed=told.set)
+    done: list[MessageId] = []
+
+    def broken(some: object, now_s: float) -> None:
+        raise JournalError("the disk is full")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.run)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "write", broken)
+            journal.gather(rows(IDS[0]), partial(done.append, IDS[0]))
+            await told.wait()
+        with pytest.raises(JournalError, match="the disk is full"):
+            journal.check()
+        journal.check()
+        assert not done, "what is not on disk is not settled"
+        journal.gather(rows(IDS[1]), partial(done.append, IDS[1]))
+        await journal.flush()
+        nursery.cancel_scope.cancel()
+    assert done == IDS[:2]
     journal.close()
 
 
@@ -130,14 +179,14 @@ def test_a_killed_process_leaves_a_whole_journal(tmp_path: Path) -> None:
 import os
 from router.core.crypto import MessageId
 from router.client.journal import Journal
-journal = Journal({str(tmp_path / "journal")!r}, {NOW_S})
+journal = Journal({str(tmp_path / "journal")!r}, lambda: {NOW_S})
 journal.write([(MessageId(bytes(32)), {NOW_S + 60})], {NOW_S})
 journal._database.execute("BEGIN IMMEDIATE")
 journal._database.execute("INSERT INTO handled (id, until_s) VALUES (x'00', 1)")
 os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
-    journal = Journal(tmp_path / "journal", NOW_S)
+    journal = Journal(tmp_path / "journal", lambda: NOW_S)
     assert (set(journal.known([MessageId(bytes(32))])), journal.count()) == ({MessageId(bytes(32))}, 1)
     journal.close()
     assert [one.name for one in tmp_path.iterdir()] == ["journal"]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from app_samples import FAMILY, OPEN, raw_wires, settled, sign_on, take
-from router_end import RouterEnd
+from router_end import RouterEnd, later
 from trio.testing import wait_all_tasks_blocked
 
+from router.client.journal import Journal, Row
+from router.core.application import seal
 from router.core.crypto import SigningKey
-from router.core.message import message_id
+from router.core.message import message_id, seal_multicast
 from router.core.reasons import Reason
+
+ALICE = SigningKey(b"A" * 32)
 
 
 @pytest.fixture
@@ -196,6 +201,77 @@ async def test_settling_by_hand_waits_for_the_journal(end: RouterEnd, tmp_path: 
             [message] = await take(group, 1)
             await message.settle()
             assert message.body == wanted
+
+
+def words(seq: int, body: bytes, nonce: bytes) -> bytes:
+    """What Alice says to the family, as a message that any member can have made."""
+    sealed = seal(ALICE, FAMILY.group, seq, (), body, content_key=FAMILY.content_key, nonce=nonce)
+    return seal_multicast(SigningKey(FAMILY.seed or b""), sealed, ttl_s=60, expiry_min=later())
+
+
+async def test_what_a_member_says_is_given_once_however_often_another_seals_it(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        group = await node.join(FAMILY)
+        for wire in (words(0, b"pay 10", b"n" * 24), words(0, b"pay 10", b"m" * 24), words(1, b"pay 10", b"n" * 24)):
+            end.publish(wire)
+        first, second = await take(group, 2)
+        assert [(one.sender, one.seq, one.body) for one in (first, second)] == [
+            (ALICE.public, 0, b"pay 10"), (ALICE.public, 1, b"pay 10"),
+        ]  # fmt: skip
+        await second.settle()
+        await wait_all_tasks_blocked()
+        assert settled(end, node) == 1 + 3, "the JOIN_ACK, and what was said again as well"
+        [problem] = node.problems.unread()
+        assert "sent again what addr1" in problem and "given it once" in problem
+
+
+async def test_what_was_put_back_for_now_is_not_taken_for_said_again(end: RouterEnd) -> None:
+    async with sign_on(end, b"n") as node:
+        group = await node.join(FAMILY)
+        loop = group.messages()
+        wire = words(0, b"pay 10", b"n" * 24)
+        end.publish(wire)
+        await (await anext(loop)).refuse(Reason.RATE_LIMITED)
+        await wait_all_tasks_blocked()
+        end.publish(wire)
+        assert (await anext(loop)).body == b"pay 10"
+
+
+async def test_a_journal_knows_what_was_said_before_a_restart(end: RouterEnd, tmp_path: Path) -> None:
+    bodies = []
+    for nonce in (b"n" * 24, b"m" * 24):
+        async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
+            group = await node.join(FAMILY)
+            end.publish(words(0, b"pay 10", nonce))
+            end.publish(words(1, nonce, nonce))
+            messages = await take(group, 2 if nonce[:1] == b"n" else 1)
+            bodies += [one.body for one in messages]
+            await messages[-1].settle()
+    assert bodies == [b"pay 10", b"n" * 24, b"m" * 24]
+
+
+class CountedJournal(Journal):
+    """Counts its commits."""
+
+    commits = 0
+
+    def write(self, rows: Sequence[Row], now_s: float) -> None:
+        CountedJournal.commits += 1
+        super().write(rows, now_s)
+
+
+async def test_a_loop_with_a_journal_shares_syncs(
+    end: RouterEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.client.node.Journal", CountedJournal)
+    async with sign_on(end, b"n", journal=tmp_path / "journal") as node:
+        group = await node.join(OPEN)
+        for wire in raw_wires(1000):
+            end.publish(wire)
+        await take(group, 1000)
+    await wait_all_tasks_blocked()
+    assert CountedJournal.commits < 100
+    assert len(end.queues[node.key].wires) == 1, "what the loop moved on from is settled when the app leaves"
 
 
 async def test_a_message_may_be_refused_instead_of_settled(end: RouterEnd) -> None:

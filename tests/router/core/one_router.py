@@ -51,12 +51,13 @@ class OneRouter:
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
+        frame_bytes: int = 1 << 20,
     ) -> int:  # fmt: skip
         """A link comes up; its number. `offset_s`: how far the clock at its other end is ahead; None: not compared."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
-        hello = words.Hello((1,), role, bytes(8), durable, 1 << 20, messages, size, features, bytes(16))
+        hello = words.Hello((1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16))
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
         )
@@ -93,7 +94,7 @@ class OneRouter:
         if decision.changes:
             applied = self.store.apply(decision.changes, self.now().wall_s)
             self.store.commit()
-            self.router.released(applied.released_messages, applied.released_bytes)
+            self.router.released(applied.released)
             self.router.forgot(applied.forgotten)
             self.events += decode_events(applied.log_value)[2] if applied.log_value else []
         self._carry_out(decision.effects)

@@ -74,8 +74,20 @@ HEADER = {"to": bytes(GROUP_KEY), "from": bytes(ALICE.public), "seq": 0, "deps":
 @given(st.integers(0, (1 << 64) - 1), st.integers(0, 16), st.binary(max_size=600))
 def test_round_trip(seq: int, deps: int, content: bytes) -> None:
     body = seal(ALICE, GROUP_KEY, seq, IDS[:deps], content, content_key=CONTENT_KEY, nonce=NONCE)
-    expected = ApplicationMessage(ALICE.public, GROUP_KEY, seq, IDS[:deps], MULTICAST, content)
+    signature = ALICE.sign(encode([HEADER | {"seq": seq, "deps": list(IDS[:deps])}, [MULTICAST, content]]))
+    expected = ApplicationMessage(ALICE.public, GROUP_KEY, seq, IDS[:deps], MULTICAST, content, signature)
     assert unseal(body, GROUP_KEY, CONTENT_KEYS) == expected
+
+
+def test_the_same_words_have_one_name_however_often_they_are_sealed() -> None:
+    def said(seq: int, content: bytes, nonce: bytes, member: SigningKey = ALICE) -> MessageId:
+        body = seal(member, GROUP_KEY, seq, (), content, content_key=CONTENT_KEY, nonce=nonce)
+        return unseal(body, GROUP_KEY, CONTENT_KEYS).said
+
+    once = said(0, b"pay 10", NONCE)
+    assert once == said(0, b"pay 10", b"o" * 24)
+    others = {said(1, b"pay 10", NONCE), said(0, b"pay 11", NONCE), said(0, b"pay 10", NONCE, BOB)}
+    assert len(others) == 3 and once not in others
 
 
 def test_nothing_readable_is_left_in_the_body() -> None:
@@ -239,7 +251,9 @@ def test_content_key_ids_tell_keys_apart_and_nothing_else() -> None:
 @given(st.binary(max_size=600), st.binary(min_size=32, max_size=32))
 def test_unicast_round_trip(content: bytes, ephemeral: bytes) -> None:
     body = seal_to(PREKEY, ALICE, 7, IDS[:1], content, ephemeral_seed=ephemeral)
-    expected = ApplicationMessage(ALICE.public, BOB.public, 7, IDS[:1], UNICAST, content)
+    header = HEADER | {"to": bytes(BOB.public), "seq": 7, "deps": list(IDS[:1])}
+    signature = ALICE.sign(encode([header, [UNICAST, content]]))
+    expected = ApplicationMessage(ALICE.public, BOB.public, 7, IDS[:1], UNICAST, content, signature)
     assert unseal_unicast(body, BOB.public, PREKEY_SEEDS) == expected
 
 

@@ -18,7 +18,7 @@ from router.core.limits import Limits
 from router.core.line import lines
 from router.core.message import message_id, seal_multicast, seal_unicast
 from router.core.reasons import Reason
-from router.core.rights import Neighbour
+from router.core.rights import Neighbour, Standing
 from router.disk.eventlog import Limits as LogLimits
 from router.disk.eventlog import Segments
 from router.disk.sealer import Sealer
@@ -149,6 +149,26 @@ def test_what_is_summed_is_written_when_the_node_stops() -> None:
         one.router.door.write_all(one.now())
         one.cycle()
     assert [event.count for event in written(one.events)] == [3, 3]
+
+
+def test_what_is_asked_for_is_written_first() -> None:
+    """Others than the owner have only their own written, and not beyond the budget."""
+    one = house(DoorLimits(known_bytes_max=8 * 2 * LINE_BYTES + 8 * 128))
+    app, peer = one.link(ALICE.public), one.link(PEER.public, role="router", owner=False)
+    one.bring(app, LETTERS[0])
+    one.bring(peer, LETTERS[0], LETTERS[1])
+    one.cycle()
+    door, wanted = one.router.door, message_id(LETTERS[0])
+    assert not door.write_naming(message_id(LETTERS[2]).__eq__, None, one.now())
+    assert not door.write_naming(wanted.__eq__, BOB.public, one.now())
+    door._purses[Standing.PEER]._left = 2 * LINE_BYTES
+    assert door.write_naming(wanted.__eq__, PEER.public, one.now())
+    one.bring(peer, LETTERS[0])
+    one.cycle()
+    assert not door.write_naming(wanted.__eq__, PEER.public, one.now()), "the budget is used up"
+    assert door.write_naming(wanted.__eq__, None, one.now()) and not door.waiting(one.now())
+    one.cycle()
+    assert [event.neighbour for event in written(one.events)] == [PEER.public, ALICE.public, PEER.public]
 
 
 # -- the bound ----------------------------------------------------------------------------------------------------

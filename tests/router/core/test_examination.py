@@ -14,7 +14,7 @@ from router.core.lifetime import EPOCH_S, expiry_min
 from router.core.limits import Limits
 from router.core.message import message_id, with_via
 from router.core.reasons import Reason
-from router.core.rights import JOIN, Neighbour
+from router.core.rights import JOIN, RELAY, STORE, Neighbour
 
 
 def test_nothing_is_verified_that_can_be_refused_without() -> None:
@@ -122,7 +122,7 @@ def test_a_duplicate_is_settled_though_its_readers_have_gone_or_its_time_has_pas
 
 def test_a_duplicate_is_settled_after_a_restart_too() -> None:
     """What memory has lost the disk knows; a copy shares what became of the first."""
-    before, alice, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN})))
+    before, alice, bob = house(Neighbour(CEM.public, grants=frozenset({JOIN, STORE, RELAY})))
     letter_to_cem = letter(CEM.public)
     before.bring(alice, news(), letter_to_cem)
     before.bring(bob, letter(ME.public, encode_control(Leave(GROUP.public)), source=BOB, ttl_s=0))

@@ -129,7 +129,7 @@ def test_a_spoilt_row_is_found_when_its_deadline_comes(tmp_path: Path) -> None:
     ends = [Finished(key, 5, 0, 4, parcels[1].size(0, 4)) for key in KEYS[:2]]
     apply(store, Changes(finished=ends, defer=[(5, 0)]))
     found = store.recover(KEYS[0])
-    assert found.held_messages == 8 and sum(one.messages for one in found.backlog) == 16
+    assert sum(one.messages for one in found.held) == 8 and sum(one.messages for one in found.backlog) == 16
     assert [one.first for one in store.due(WALL_S + 100_000)] == [one.first for one in due if one.first != 5]
     store.close()
 

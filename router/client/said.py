@@ -1,0 +1,33 @@
+"""Which words of which members this app has been given: once each, in however many messages they come (pure).
+
+Whoever can read a group can open a member's signed words and seal them again, as a new message of the group. The
+member's signature shows that nothing was changed, and so that it is the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from router.core.crypto import MessageId
+
+SAID_MAX = 65_536
+
+
+class Said:
+    """The newest `most` words, each with the message that brought it first."""
+
+    def __init__(self, most: int = SAID_MAX) -> None:
+        self._most = most
+        self._first: OrderedDict[MessageId, MessageId] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._first)} words of members>"
+
+    def first(self, said: MessageId) -> MessageId | None:
+        """The message that brought these words first, as far as is remembered."""
+        return self._first.get(said)
+
+    def note(self, said: MessageId, message: MessageId) -> None:
+        self._first[said] = message
+        if len(self._first) > self._most:
+            self._first.popitem(last=False)

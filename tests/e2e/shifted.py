@@ -1,0 +1,20 @@
+"""`router`, on a machine whose wall clock a file moves: the first argument names it, and in it stand seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from router.cli import main
+from router.node import SystemClock
+
+MOVED_BY = Path(sys.argv.pop(1))
+
+
+def wall_ns() -> int:
+    return time.time_ns() + int(MOVED_BY.read_text()) * 1_000_000_000
+
+
+SystemClock.wall_ns = staticmethod(wall_ns)  # type: ignore[method-assign]
+main()
