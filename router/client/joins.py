@@ -40,20 +40,22 @@ class Wish:
     leave: bool = False
     asked_s: float = -math.inf
     granted: bool = False
+    was_granted: bool = False
     waiting: int = 0
     error: ClientError | None = None
     answered: trio.Event = field(default_factory=trio.Event)
 
     def grant(self) -> None:
-        self.granted = True
+        self.granted = self.was_granted = True
         self.answered.set()
 
     def deny(self, error: ClientError) -> None:
-        """Nobody waits any more for what was granted once: then it is a problem."""
+        """Nobody waits any more for what was granted once: then it is a problem, and asked for again at the next
+        connection, for the right may have come back by then."""
         if self.granted:
-            self.problem(f"after a new connection: {error}")
-        self.granted = False
-        if self.error is None:
+            self.problem(f"in the group until now: {error}")
+        self.granted, self.asked_s = False, math.inf
+        if self.error is None and not self.was_granted:
             self.error = error
         self.answered.set()
 
