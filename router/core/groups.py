@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -72,6 +72,7 @@ class Groups:
     def is_wanted(self, group: bytes) -> bool:
         return any(not one.local for one in self._members.get(group, {}).values())
 
-    def is_local_only(self, group: bytes) -> bool:
-        members = self._members.get(group)
-        return bool(members) and not self.is_wanted(group)
+    def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
+        """Whether what is published stays on this node: every subscription is local, and one at least is of somebody
+        who may say so (R-C14)."""
+        return not self.is_wanted(group) and any(map(may_say, self._members.get(group, ())))

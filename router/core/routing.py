@@ -129,9 +129,13 @@ class Routing:
             if one != neighbour and one not in uplinks and self._waits_for(one)
         ]  # fmt: skip
         published_here = directory.may_publish(neighbour, standing)
-        if published_here and neighbour not in uplinks and not self._groups.is_local_only(group):
+        if published_here and neighbour not in uplinks and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
+
+    def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
+        """Local subscriptions of this node's own apps keep a group here; a neighbour's keeps what itself publishes."""
+        return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
 
     def _waits_for(self, subscriber: bytes) -> bool:
         """Whether something is owed to a subscriber now: it may be in the group, and is connected or may be away."""

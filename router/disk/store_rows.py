@@ -136,13 +136,14 @@ def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Ho
     """
     sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
     parts: dict[tuple[bytes, int], list[int]] = {}
+    shared = txn.stat(pending)["entries"]
     for key, raw in txn.cursor(queues):
         messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
         owed, left, *_ = totals(raw)
         total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
         total[0] += owed
         total[1] += left
-        several = txn.get(key[32:], db=pending)
+        several = txn.get(key[32:], db=pending) if shared else None
         part = parts.setdefault((neighbour, WORD.unpack(several)[0] if several else 1), [0, 0])
         part[0] += messages
         part[1] += size

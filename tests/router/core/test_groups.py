@@ -8,6 +8,10 @@ NEWS, CATS = b"n" * 32, b"c" * 32
 ANN, BOB = b"a" * 32, b"b" * 32
 
 
+def everybody(_subscriber: bytes) -> bool:
+    return True
+
+
 def joined(*rows: tuple[bytes, bytes, bool]) -> Groups:
     groups = Groups()
     for group, subscriber, local in rows:
@@ -29,7 +33,7 @@ def test_joining_twice_changes_nothing_and_the_last_join_wins() -> None:
     revision = groups.revision
     assert not groups.add(Subscription(NEWS, ANN, False, True)) and groups.revision == revision
     assert groups.add(Subscription(NEWS, ANN, True, True)) and groups.revision > revision
-    assert groups.is_local_only(NEWS) and groups.members(NEWS) == (ANN,)
+    assert groups.is_local_only(NEWS, everybody) and groups.members(NEWS) == (ANN,)
 
 
 def test_leaving_what_one_is_not_in_changes_nothing() -> None:
@@ -45,6 +49,9 @@ def test_a_group_is_wanted_while_one_subscription_is_not_local() -> None:
     groups = joined((NEWS, ANN, True), (CATS, ANN, False), (NEWS, BOB, False))
     assert groups.wanted() == [NEWS, CATS]
     groups.remove(NEWS, BOB)
-    assert groups.wanted() == [CATS] and not groups.is_wanted(NEWS) and groups.is_local_only(NEWS)
+    assert groups.wanted() == [CATS] and not groups.is_wanted(NEWS) and groups.is_local_only(NEWS, everybody)
+    assert not groups.is_local_only(NEWS, frozenset([BOB]).__contains__), "Ann may not say so for all"
     groups.remove(NEWS, ANN)
-    assert not groups.is_local_only(NEWS), "a group nobody is in is not local either: publishing goes upstream"
+    assert not groups.is_local_only(NEWS, everybody), (
+        "a group nobody is in is not local either: publishing goes upstream"
+    )

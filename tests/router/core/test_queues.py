@@ -79,6 +79,31 @@ def test_it_reads_like_a_sentence() -> None:
 KEYS = st.sampled_from([ANN, BOB, NEWS, CATS])
 
 
+@given(st.lists(st.tuples(KEYS, st.integers(1, 60), st.integers(1, 200), st.booleans())))
+def test_of_what_the_node_holds_nobody_has_more_than_the_limits_say(
+    steps: list[tuple[bytes, int, int, bool]],
+) -> None:
+    """Taken as far as there is room, and given back, in any order: the node's total is the sum of what all hold."""
+    queues = Queues(QueueLimits(node_messages_max=100, node_bytes_max=5_000))
+    held: dict[bytes, list[tuple[int, int]]] = {key: [] for key in (ANN, BOB, NEWS, CATS)}
+    for neighbour, messages, size, back in steps:
+        mine = held[neighbour]
+        if back and mine:
+            queues.hold(neighbour[:TAG_BYTES], *(-one for one in mine.pop()))
+        else:
+            most, room, _ = queues.node_room(neighbour, size)
+            messages = min(messages, most, room // size)
+            if messages > 0:
+                queues.hold(neighbour, messages, messages * size)
+                mine.append((messages, messages * size))
+        sums = {key[:TAG_BYTES]: (sum(n for n, _ in those), sum(b for _, b in those)) for key, those in held.items()}
+        assert queues.held == {tag: one for tag, one in sums.items() if one[0]}
+        assert queues.node.messages == sum(n for n, _ in sums.values()) <= 100
+        assert queues.node.bytes == sum(b for _, b in sums.values()) <= 5_000
+        assert all(n <= 50 and b <= 2_500 for n, b in sums.values()), "half of it for one"
+        assert queues.node_room(None)[:2] == queues.node.room(), "an app of this node takes what there is"
+
+
 @given(st.lists(st.tuples(KEYS, KEYS, KEYS, st.integers(1, 9), st.integers(1, 99), st.booleans())))
 def test_counters_are_sums_whether_by_key_or_by_its_tag(
     steps: list[tuple[bytes, bytes, bytes, int, int, bool]],

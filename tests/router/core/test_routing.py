@@ -262,3 +262,13 @@ def test_a_group_that_is_local_stays_here() -> None:
     assert house.multicast(LOCAL, APP) == (OTHER_APP,)
     house.join(APP)
     assert house.multicast(LOCAL, APP) == (OTHER_APP, UP)
+
+
+def test_a_client_that_joins_locally_says_so_for_itself_alone() -> None:
+    """It keeps nobody else's publications from the uplinks; what an app of this node says holds for all."""
+    house = House(uplinks=1, connected={CLIENT: AS_CLIENT}).join(CLIENT, local=True)
+    assert house.multicast(LOCAL, APP) == (CLIENT, UP)
+    assert house.multicast(AS_CLIENT, CLIENT) is Reason.NO_SUBSCRIBERS, "its own stay here, as it wished"
+    house.join(READER, OTHER_APP, local=True)
+    assert house.multicast(LOCAL, APP) == (CLIENT, OTHER_APP)
+    assert house.multicast(AS_CLIENT, CLIENT) == (OTHER_APP,)
