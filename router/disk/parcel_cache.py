@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from router.core.crypto import ID_BYTES
 from router.core.parcel import Parcel
+
+PARCEL_BYTES = 1280
+"""What a parcel of one message takes besides its frame: objects, columns and keys, as measured."""
+MESSAGE_BYTES = ID_BYTES + 5 * 4
+RECIPIENT_BYTES = 80
 
 
 class ParcelCache:
-    """At most `bytes_max` of frames; the oldest parcel goes first."""
+    """At most `bytes_max` of parcels, all that they are counted; the oldest goes first. Frames that local services get
+    (with VIA) are made from a parcel as they are needed, and stay with it: so much more again at most."""
 
     def __init__(self, bytes_max: int) -> None:
         self._parcels: OrderedDict[int, Parcel] = OrderedDict()
@@ -25,12 +32,17 @@ class ParcelCache:
         if parcel.first in self._parcels:
             return
         self._parcels[parcel.first] = parcel
-        self._bytes += len(parcel.blob)
+        self._bytes += _size(parcel)
         while self._bytes > self._bytes_max:
             _, oldest = self._parcels.popitem(last=False)
-            self._bytes -= len(oldest.blob)
+            self._bytes -= _size(oldest)
 
     def drop(self, first: int) -> None:
         parcel = self._parcels.pop(first, None)
         if parcel is not None:
-            self._bytes -= len(parcel.blob)
+            self._bytes -= _size(parcel)
+
+
+def _size(parcel: Parcel) -> int:
+    more = MESSAGE_BYTES * parcel.count + RECIPIENT_BYTES * len(parcel.recipients)
+    return PARCEL_BYTES + len(parcel.blob) + more
