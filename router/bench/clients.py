@@ -12,7 +12,7 @@ import resource
 import sys
 import time
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ class Order:
     router: str
     seeds: list[str]
     path: str = ""
-    group_seed: str = ""
+    group_seeds: list[str] = field(default_factory=list)
     frame_bytes: int = 0
     number_at: int = 0
     first: int = 0
@@ -232,7 +232,8 @@ async def subscribe(order: Order) -> dict[str, Any]:
     wires = [await _connected(order, seed) for seed in order.seeds]
     if not order.back:
         for wire in wires:
-            await wire.join(SigningKey(bytes.fromhex(order.group_seed)).public)
+            for seed in order.group_seeds:
+                await wire.join(SigningKey(bytes.fromhex(seed)).public)
         _ready()
         began = time.monotonic()
     if order.stall:

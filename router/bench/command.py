@@ -24,6 +24,7 @@ from router.cli.output import columns, facts, say, say_json
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."
 AT_LEAST_1 = click.IntRange(1)
+BACKLOG_MESSAGES = 50_000
 
 
 @click.command(cls=Command)
@@ -41,6 +42,10 @@ AT_LEAST_1 = click.IntRange(1)
 @click.option(
     "--drain", type=click.IntRange(10), metavar="N", help="Instead: queue N messages for an absent one, who comes back."
 )
+@click.option(
+    "--backlog", type=click.IntRange(10), metavar="[N]", is_flag=False, flag_value=BACKLOG_MESSAGES,
+    help=f"Instead: N messages queued, each a parcel, beside full ones; {BACKLOG_MESSAGES}, or 1000000 at full size.",
+)  # fmt: skip
 @click.option("--idle", type=AT_LEAST_1, metavar="N", help="Instead: N idle links, and what each takes.")
 @click.option(
     "--goals", is_flag=True, help="Instead: every scenario that has a goal, with the goal beside it. Minutes."
@@ -55,8 +60,8 @@ AT_LEAST_1 = click.IntRange(1)
 @json_option
 def bench(
     transports: tuple[str, ...], messages: int, size: int, publishers: int, subscribers: int, duplicates: int,
-    stalled: int, verifiers: int | None, unsynced: bool, drain: int | None, idle: int | None, goals: bool,
-    hostile: bool, attacks: tuple[str, ...], report: Path | None, as_json: bool,
+    stalled: int, verifiers: int | None, unsynced: bool, drain: int | None, backlog: int | None,
+    idle: int | None, goals: bool, hostile: bool, attacks: tuple[str, ...], report: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
@@ -85,6 +90,8 @@ def bench(
                     write_attacks(report, rows, siege.LINKS, siege.BYTES_PER_S * 8e-6)
             elif drain:
                 rows = [scenarios.drain(made, one, drain) for one in transports or ("unix",)]
+            elif backlog:
+                rows = [scenarios.backlog(made, one, backlog, status.update) for one in transports or ("unix",)]
             elif idle:
                 rows = [scenarios.idle(made, one, idle) for one in transports or ("tls",)]
             else:

@@ -190,7 +190,8 @@ class Clients:
         """A process with a link for each key."""
         rig, seeds = self._rig, [key.seed.hex() for key in keys]
         order = Order(
-            role, rig.url, rig.address, seeds, path=str(traffic.path), group_seed=traffic.group_seed.hex(),
+            role, rig.url, rig.address, seeds, path=str(traffic.path),
+            group_seeds=[seed.hex() for seed in (traffic.group_seed, *traffic.further_seeds)],
             frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
         )  # fmt: skip
         self.clients.append(Client.start(order))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
+from router.bench import traffic
 from router.bench.rig import Rig
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
@@ -158,6 +160,21 @@ def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
         "out_of_order": result["out_of_order"], "messages_per_s": rate, **_ratios(bench, rate),
         "rss_mib_fifth_queued": memory_fifth, "rss_mib_all_queued": memory, "start_s": start_s,
     }  # fmt: skip
+
+
+def backlog(bench: Bench, transport: str, count: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """What a backlog takes in parcels of one message each, beside the same in full parcels: MiB of the node's memory
+    with all of it queued, and seconds to start on it. `grown_kib`: memory for each message beyond the first fifth."""
+    found: dict[str, Any] = {"transport": transport, "queued": count}
+    for name, groups in (("full", 1), ("alone", 2)):
+        say(f"signing {count} messages, then queueing them in parcels ({name})")
+        signed = traffic.make(bench.base / name, count, bench.body_bytes, groups)
+        row = drain(replace(bench, traffic=signed), transport, count)
+        signed.path.unlink()
+        grown = (row["rss_mib_all_queued"] - row["rss_mib_fifth_queued"]) * 1024 / (count - count // 5)
+        found |= {f"rss_mib_{name}": row["rss_mib_all_queued"], f"grown_kib_{name}": grown}
+        found |= {f"{figure}_{name}": row[figure] for figure in ("start_s", "messages_per_s", "lost", "doubled")}
+    return found
 
 
 def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:

@@ -18,7 +18,8 @@ NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """`count` messages of one group in one file of frames of equal size.
+    """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`), and
+    then each message is a parcel of its own.
 
     The body of message i begins with i in 8 bytes, `number_at` bytes after the message's own first byte.
     """
@@ -28,20 +29,23 @@ class Traffic:
     count: int
     frame_bytes: int
     number_at: int
+    further_seeds: tuple[bytes, ...] = ()
 
 
-def make(path: Path, count: int, body_bytes: int, group: SigningKey | None = None) -> Traffic:
+def make(path: Path, count: int, body_bytes: int, groups: int = 1) -> Traffic:
     """Sign `count` messages with bodies of `body_bytes` random bytes and write their frames to `path`."""
-    group = group or SigningKey(os.urandom(32))
+    keys = [SigningKey(os.urandom(32)) for _ in range(groups)]
     expiry = expiry_min(time.time() + LIFE_S)
     filler = os.urandom(body_bytes - NUMBER_BYTES)
     frame_bytes = 0
     with path.open("wb") as file:
         for number in range(count):
-            wire = seal_multicast(group, number.to_bytes(NUMBER_BYTES, "big") + filler, ttl_s=LIFE_S, expiry_min=expiry)
+            group, body = keys[number % groups], number.to_bytes(NUMBER_BYTES, "big") + filler
+            wire = seal_multicast(group, body, ttl_s=LIFE_S, expiry_min=expiry)
             one = frame(wire)
             frame_bytes = len(one)
             file.write(one)
     header = read_header(wire, 0, len(wire))
     number_at = header.end - 66 - body_bytes
-    return Traffic(path, group.seed, count, frame_bytes, number_at)
+    seeds = [key.seed for key in keys]
+    return Traffic(path, seeds[0], count, frame_bytes, number_at, tuple(seeds[1:]))

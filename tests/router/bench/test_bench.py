@@ -19,6 +19,7 @@ from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
 from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
+from router.core.events import Accepted, decode_events
 from router.disk.store import Store
 from router.disk.store_terms import StoreLimits
 
@@ -48,6 +49,22 @@ def test_a_backlog_comes_back_whole_and_in_order(bench: Bench) -> None:
     assert (row["lost"], row["doubled"], row["out_of_order"]) == (0, 0, 0)
 
 
+def test_a_backlog_of_parcels_of_one_message_stands_beside_full_ones(bench: Bench) -> None:
+    apart = replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))
+    row = scenarios.backlog(apart, "unix", 200, lambda what: None)
+    for name in ("full", "alone"):
+        assert (row[f"lost_{name}"], row[f"doubled_{name}"]) == (0, 0)
+        assert min(row[f"rss_mib_{name}"], row[f"start_s_{name}"]) > 0
+    parcels = []
+    for home in apart.base.iterdir():
+        store = Store(home / "store", StoreLimits(), bytes(16))
+        events = [event for _, value in store.log_values(0, 10_000) for event in decode_events(value)[2]]
+        parcels.append(sum(isinstance(event, Accepted) for event in events))
+        store.close()
+    full, alone = sorted(parcels)
+    assert alone == 200 and full < 20
+
+
 @pytest.mark.parametrize("program", ["router", "router.bench.unlogged"])
 def test_a_node_without_a_log_delivers_and_writes_no_event(bench: Bench, program: str) -> None:
     apart = replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)), program=program)
@@ -73,6 +90,7 @@ def test_idle_links_and_latency_have_figures(bench: Bench) -> None:
         (["--report", "x.md"], "--report goes with --goals or --hostile"),
         (["--attack", "junk"], "--attack goes with --hostile"),
         (["--drain", "1"], "--drain"),
+        (["--backlog", "1"], "--backlog"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(words: list[str], said: str) -> None:

@@ -16,12 +16,12 @@ BYTES_MAX = 1 << 20
 
 def parcel(first: int, count: int, body: int, recipients: int, via: bytes | None) -> Parcel:
     """As it is read from the disk: with keys of its own."""
-    columns = [array(U32, [number + 10**9 for number in range(count)]) for _ in range(3)]
+    ttls, expiries, deadlines = (array(U32, [number + 10**9 for number in range(count)]) for _ in range(3))
     names = tuple(os.urandom(32) for _ in range(recipients))
     frame = b"\x59" + (body - 3).to_bytes(2, "big") + bytes(body - 3)
     blob, ends = frame * count, array(U32, range(body, body * count + 1, body))
     signer, neighbour, ids = os.urandom(32), os.urandom(32), os.urandom(32 * count)
-    return Parcel(first, 1, signer, None, neighbour, via, names, 10**9, blob, ends, ids, *columns)
+    return Parcel(first, 1, signer, None, neighbour, via, names, 10**9, blob, ends, ids, ttls, expiries, deadlines)
 
 
 @pytest.mark.parametrize(("count", "body", "recipients"), [(1, 300, 1), (1, 1100, 3), (2, 300, 100), (500, 1100, 1)])
