@@ -110,9 +110,10 @@ class Group:
     ) -> MessageId | Outcomes:
         """Publish, and return the message's id when the router has it in custody; with `wait`, its outcomes.
 
-        `ttl_s`: how long it may wait at each router for those who are away; `expiry_min`: until when it is valid.
-        Raises `Refused`, `NodeUnavailable`, `CannotPublish`. Cancelled before it was sent it is taken back;
-        after that it may have been published.
+        `ttl_s`: how long it may wait at each router for those who are away; `expiry_min`: until when it is valid. Of
+        what goes out unsealed either may be up to an eighth less (255 at most), so that equal bodies differ. Raises
+        `Refused`, `NodeUnavailable`, `CannotPublish`. Cancelled before it was sent it is taken back; after that it may
+        have been published.
         """
         compose = self._compose(body, Lifetime(ttl_s, expiry_min), raw)
         posted = await self._publishing.deliver(compose, follow=wait)

@@ -115,7 +115,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Share of all routes that may lead through one neighbour; of several, each as much as is still free.")] = 50
     pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = 10.0
     link_items_per_s: Annotated[float, span(1, 100_000,
-        "Pings and other link items taken from a neighbour; more closes the link.")] = 10.0
+        "Pings, pongs and unreadable messages taken from a neighbour, five times as many at once; more closes the "
+        "link.")] = 10.0
     messages_per_s_neighbour: Annotated[int, span(0, 10_000_000,
         "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = 0
     messages_per_s_source: Annotated[int, span(0, 10_000_000,
@@ -175,8 +176,7 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     strangers_percent: Annotated[int, span(0, 100,
         "Share of what this node may hold that all strangers together may fill.")] = 1
     neighbour_node_percent: Annotated[int, span(1, 100,
-        "Share of it that one client or peer may fill; of several, each as much as is still free. Beyond it, "
-        "queue-full-node.")] = 50
+        "Share of it that one client or peer may fill; several divide what is free. Beyond it: queue-full-node.")] = 50
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
@@ -239,7 +239,7 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     ping_s: Annotated[float, span(1, DAY_S, "A quiet link is pinged so often.")] = 30.0
     idle_close_s: Annotated[float, span(1, 7 * DAY_S,
-        "A link without messages is closed, except to apps, clients and uplinks.")] = 300.0
+        "A link to a peer that brings no messages is closed; those to apps, clients and uplinks are kept.")] = 300.0
     dials_max: Annotated[int, span(1, 100_000, "Connections being dialled at once; more wait.")] = 64
     dial_timeout_s: Annotated[float, span(0.1, 600, "Dialling is given up, connect-timeout.")] = 10.0
     dial_backoff_s_min: Annotated[float, span(0.01, DAY_S,
