@@ -196,13 +196,13 @@ def frame_bounds(data: bytes, at: int, frame_bytes_max: int = FRAME_BYTES_MAX) -
 
 
 def split_frames(
-    data: bytes, frame_bytes_max: int = FRAME_BYTES_MAX, at: int = 0
+    data: bytes, frame_bytes_max: int = FRAME_BYTES_MAX, at: int = 0, *, most: int = 1 << 30
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Cut `data` into frames without copying.
+    """Cut `data` into frames without copying, at most `most` of them.
 
-    Returns `(spans, rest)`: a span is `(frame start, item start, end)`; `rest` is where the first incomplete
-    or bad frame begins. If the first is bad, raises `Malformed` for a byte that cannot begin a frame, `TooLarge` for a
-    head whose length is over the limit, before anything of it is waited for.
+    Returns `(spans, rest)`: a span is `(frame start, item start, end)`; `rest` is where the first frame begins that is
+    incomplete, bad, or one too many. If the first is bad, raises `Malformed` for a byte that cannot begin a frame,
+    `TooLarge` for a head whose length is over the limit, before anything of it is waited for.
     """
     spans: list[tuple[int, int, int]] = []
     size = len(data)
@@ -220,6 +220,8 @@ def split_frames(
                 break
             spans.append((at, start, end))
             at = end
+            if len(spans) == most:
+                break
     except Malformed:
         if not spans:
             raise

@@ -21,6 +21,7 @@ from .text import clean
 from .unfinished import FRAME_S, Unfinished
 
 VERSION = 1
+FRAMES_AT_ONCE = 1024
 BEGINNING_BYTES = 10  # by so many an item's form is known
 
 
@@ -214,8 +215,10 @@ class Session:
             self._hear([(at, start, end)], data, now, events)
             at = end
         else:
-            spans, at = self._split(data, at)
-            self._hear(spans, data, now, events)
+            spans = [(at, at, at)]
+            while spans:  # not all at once: what comes behind a bad frame is not even cut
+                spans, at = self._split(data, at)
+                self._hear(spans, data, now, events)
         if at < len(data):
             self._keep(data, at)
 
@@ -252,7 +255,7 @@ class Session:
 
     def _split(self, data: bytes, at: int) -> tuple[list[tuple[int, int, int]], int]:
         try:
-            return split_frames(data, self.frame_bytes_max, at)
+            return split_frames(data, self.frame_bytes_max, at, most=FRAMES_AT_ONCE)
         except Malformed as error:
             raise _fault(error) from None
 

@@ -1,0 +1,230 @@
+"""What a byte costs: no reader does more work for hostile bytes than the table says, whatever they are.
+
+Work is counted in instructions of the interpreter, not in time; memory in bytes allocated at the worst moment. A reader
+may do so much whatever comes, and so much for each byte. What grows by the item, for which a byte is enough, is bounded
+by how many items the reader takes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from core_samples import (
+    ALICE,
+    APPLICATIONS,
+    BOB,
+    CONTENT_KEYS,
+    CONTROLS,
+    GROUP,
+    ITEMS,
+    LINKS,
+    PREKEY,
+    PREKEY_SEEDS,
+    SEALED,
+    SEALED_TO_BOB,
+    WIRES,
+)
+from hypothesis import HealthCheck, given, settings, target
+from hypothesis import strategies as st
+from session_pair import offer
+from work import allocated, opcodes
+
+from router.core import link
+from router.core.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.codec import Malformed, decode, first_of, frame, frame_bounds, head, split_frames, unframe
+from router.core.control import decode_control, encode_control
+from router.core.fate_json import OUTCOMES_MAX, Outcome, Report, decode_report, encode_report
+from router.core.grouplink import parse_link
+from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry
+from router.core.intake import read_messages
+from router.core.machine import RemoteProtocolError
+from router.core.message import open_message, read_header
+from router.core.prekey import decode_prekey, encode_prekey
+from router.core.session import Messages, Session
+from router.core.text import BadText
+
+CORE = Path(__file__).parents[3] / "router" / "core"
+
+
+class Cost(NamedTuple):
+    """A reader; the instructions that it may take whatever comes, for each byte, and bytes of memory for each byte."""
+
+    read: Callable[[bytes], object]
+    fixed: int
+    per_byte: float
+    memory_per_byte: int = 8
+
+
+def said_to(role: str, envelope: Callable[[bytes], bytes] = frame) -> Callable[[bytes], object]:
+    """All of it in one read, to a session that is open: as one frame, or whatever it is."""
+
+    def receive(data: bytes) -> None:
+        session = Session(offer(role, messages=4096, size=8 << 20), BOB, dialler=False, peer=ALICE.public)
+        session.receive(hello, 0)
+        session.note_sent(0)
+        session.receive(envelope(data), 0)
+
+    hello = b"".join(Session(offer("router"), ALICE, dialler=True, peer=BOB.public).output())
+    return receive
+
+
+def all_messages(data: bytes) -> object:
+    framed = frame(data)
+    return read_messages(1, Messages(1, framed, split_frames(framed)[0]))
+
+
+COSTS = {
+    "codec.decode": Cost(lambda data: decode(data, 64), 6000, 0.1),
+    "codec.first_of": Cost(first_of, 300, 0.1),
+    "codec.frame_bounds": Cost(lambda data: frame_bounds(data, 0), 300, 0.1),
+    "codec.split_frames": Cost(split_frames, 300, 80, 200),  # a frame has one byte at least
+    "codec.unframe": Cost(unframe, 600, 0.1),
+    "message.read_header": Cost(lambda data: read_header(data, 0, len(data)), 1000, 0.1),
+    "message.open_message": Cost(open_message, 3000, 0.1),
+    "intake.read_messages": Cost(all_messages, 3000, 0.1),
+    "link.form_of": Cost(lambda data: link.form_of(data[: link.HELLO_BYTES_MAX], len(data)), 500, 0.1),
+    "link.decode_item": Cost(link.decode_item, 12_000, 110, 80),  # only of an outcome: apps ask their own node for it
+    "session to a router": Cost(said_to("router"), 18_000, 0.1),
+    "stream to a router": Cost(said_to("router", bytes), 700_000, 0.1, 16),  # a window of 4096 messages
+    "session to an app": Cost(said_to("app"), 18_000, 110, 80),
+    "control.decode_control": Cost(decode_control, 3000, 0.1),
+    "inquiry.decode_inquiry": Cost(decode_inquiry, 2000, 0.1),
+    "fate_json.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
+    "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
+    "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "application.decode_application": Cost(lambda data: decode_application(data, GROUP.public), 350_000, 0.1),
+    "application.unseal": Cost(lambda data: unseal(data, GROUP.public, CONTENT_KEYS), 5000, 0.1),
+    "application.unseal_unicast": Cost(lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS), 5000, 0.1),
+}
+REPORT = Report("ab" * 32, 1, tuple(Outcome("x" * 150, "y" * 150, 1, 1, 1) for _ in range(OUTCOMES_MAX)), "z" * 1000)
+SAMPLES = (
+    *WIRES, *map(encode_control, CONTROLS), *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
+    encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
+    encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
+    *(one.text().removeprefix("upsycle:").encode() for one in LINKS),
+)  # fmt: skip
+OUTCOME = b"\x83\x09\x58\x20" + bytes(32)
+OPENINGS: tuple[bytes, ...] = (b"", OUTCOME, *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)))
+FILLERS = (
+    b"\xa0", b"\x80", b"\x00", b"\x40", b"\x60", b"\xf6", b"\x20", b"\x61a", b"\x41a", b"\x81\x00", b"\x82\x00\x61a",
+    b"\xa1\x00\x00", b"\x18\xff", b"\xc0\x00", b"[", b'"",', b"\x42\x84\x00", b"\x43\x82\x04\x00",
+)  # fmt: skip
+
+
+def worst_of(opening: bytes, filler: bytes, size: int, major: int) -> bytes:
+    """That opening, and behind it as many fillers as fit, as one array, map, string, nesting, or as they are."""
+    room = max(0, size - len(opening) - 5)
+    count = room // len(filler)
+    match major:
+        case 5:  # its keys must differ
+            pairs = (b"\x1a" + (1 << 31 | number).to_bytes(4, "big") + filler for number in range(room // 6))
+            return opening + head(room // 6, 5) + b"".join(pairs)
+        case 4:
+            return opening + head(count, 4) + filler * count
+        case 2:
+            return opening + head(count * len(filler)) + filler * count
+        case 1:
+            return opening + b"\x81" * room
+    return opening + filler * count
+
+
+def effort(cost: Cost, data: bytes) -> int:
+    return opcodes(lambda: read(cost, data))
+
+
+def read(cost: Cost, data: bytes) -> None:
+    try:
+        cost.read(data)
+    except (Malformed, SealError, BadText, RemoteProtocolError, IndexError):
+        pass
+
+
+def allowed(cost: Cost, data: bytes) -> float:
+    return cost.fixed + cost.per_byte * len(data)
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_wide_deep_and_many_items_cost_no_more_than_is_said(name: str) -> None:
+    """The opening of each type, and the smallest things behind it."""
+    cost = COSTS[name]
+    for opening in OPENINGS:
+        for filler, major in ((b"\xa0", 4), (b"\x61a", 4), (b"\x00", 5), (b"\x00", 1), (b"\x82\x00\x61a", 4)):
+            data = worst_of(opening, filler, 1 << 12, major)
+            assert effort(cost, data) <= allowed(cost, data), f"{data[:12].hex()}…"
+
+
+@pytest.mark.parametrize("name", COSTS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_search_for_the_worst_finds_nothing_worse(name: str, data: st.DataObject) -> None:
+    cost = COSTS[name]
+    sample = data.draw(st.sampled_from(SAMPLES))
+    opening = data.draw(st.sampled_from(OPENINGS) | st.integers(0, len(sample)).map(lambda end: sample[:end]))
+    filler, major = data.draw(st.sampled_from(FILLERS)), data.draw(st.sampled_from((0, 1, 2, 4, 5)))
+    wire = worst_of(opening, filler, data.draw(st.integers(8, 4096)), major)
+    spent = effort(cost, wire)
+    target(spent / allowed(cost, wire))
+    assert spent <= allowed(cost, wire), f"{wire[:40].hex()}…"
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_what_is_refused_is_not_built(name: str) -> None:
+    """Functions in C allocate what they build: a megabyte of empty maps would be sixty."""
+    cost, size = COSTS[name], 1 << 17
+    for opening in (
+        b"",
+        OUTCOME,
+        b"\x82\x01",
+        b"\x82\x02",
+        b"\x82\x07",
+        b"\x82\x08",
+        b"\x83\x09",
+        b"\x84\x01",
+        b"\x82\xa5",
+    ):
+        data = worst_of(opening, b"\xa0", size, 4)
+        assert allocated(lambda data=data: read(cost, data)) <= 100_000 + cost.memory_per_byte * size  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_honest_samples_are_within_it_too(name: str) -> None:
+    cost = COSTS[name]
+    for sample in SAMPLES:
+        assert effort(cost, sample) <= allowed(cost, sample)
+
+
+def readers() -> Iterator[str]:
+    """The functions of the core that are made to read what others wrote."""
+    for path in sorted(CORE.glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(
+                ("decode", "open_message", "unseal", "parse_")
+            ):
+                yield f"{path.stem}.{node.name}"
+
+
+ELSEWHERE = {"events.decode_events", "id_prefix.parse_prefix", "line.decode_line", "text.parse_key"}
+"""What this node wrote itself, what its owner types, and lines of logs, which have limits of their own."""
+
+
+def test_every_decoder_has_its_cost() -> None:
+    assert set(readers()) - ELSEWHERE <= set(COSTS), "state what a byte of that costs"
+
+
+@pytest.mark.parametrize("filler", [b"\x40", b"\x41\x82", b"\x42\x84\x00", b"\x43\x82\x04\x00", b"\x43\x82\x06\x00"])
+def test_the_smallest_frames_end_the_link_before_they_are_all_cut(filler: bytes) -> None:
+    cost = COSTS["stream to a router"]
+    data = filler * ((1 << 17) // len(filler))
+    assert effort(cost, data) <= allowed(cost, data)
+    assert allocated(lambda: read(cost, data)) <= 1_000_000
+
+
+def test_the_attacks_that_were_measured() -> None:
+    """hello and one item of 126 KB, `82 09` and empty maps: it took 0.28 s, and is over at its second byte now."""
+    wide = b"\x82\x09" + head(126_000, 4) + b"\xa0" * 126_000
+    honest = effort(COSTS["session to a router"], link.encode_item(link.Settled(0)))
+    assert effort(COSTS["session to a router"], wide) < honest + 1000
