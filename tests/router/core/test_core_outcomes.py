@@ -111,6 +111,17 @@ def test_what_was_missed_is_told_after_a_restart_and_told_once() -> None:
     assert told == [[(GROUP.public, 3)], []]
 
 
+def test_of_one_who_is_shut_out_nothing_is_remembered() -> None:
+    one, alice, bob = publisher(OutcomeLimits())
+    one.router.link_down(bob, one.now())
+    publish(one, alice, *some(3, ttl_s=10))
+    one.pass_time(20)
+    assert one.disk.missed and one.disk.away
+    one.router.neighbours_changed([Neighbour(BOB.public, blocked=True)], one.now())
+    one.cycle()
+    assert not one.disk.missed and not one.disk.away
+
+
 def test_one_who_lapses_is_told_no_more() -> None:
     one, alice, bob = publisher(OutcomeLimits())
     one.router.link_down(bob, one.now())
