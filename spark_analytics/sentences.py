@@ -174,6 +174,22 @@ def _clocks(summary: Row) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _disputed(summary: Row) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    for row in summary["reasons"]:
+        if row["reason"] == "clock-doubted":
+            counts[row["router"]] += row["count"]
+    for router, count in sorted(counts.items()):
+        steps = next((f"; its log tells of it: `clock_step`, {many(row['lines'], 'time')}" for row in summary["events"]
+                      if (row["router"], row["event"]) == (router, "clock_step")), "")  # fmt: skip
+        yield say(
+            "warning",
+            f"At the router {router} {many(count, 'message')} had to come again, for clocks disagree "
+            f"(clock-doubted){steps}.",
+            "Its own clock is wrong, or a neighbour's: `router clock` and `router peers` say there which. Set it.",
+        )
+
+
 def _clock_steps(summary: Row, pair: Row) -> str:
     """What their own logs say of clocks that jumped."""
     steps = {row["router"]: row["lines"] for row in summary["events"] if row["event"] == "clock_step"}
@@ -254,6 +270,6 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _broken, _contradictions, again, early, bad_files, unlisted, forks, rewritten,
-    no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates, _future, _clocks, _filling, other_problems,
-    _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
+    no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates, _future, _clocks, _disputed, _filling,
+    other_problems, _ended_otherwise, _strays, _turned_away, _flaps, _not_followed, _quality,
 )  # fmt: skip

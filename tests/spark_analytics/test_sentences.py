@@ -151,6 +151,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         f"Where the log of the router {A} ends, the queue of {C} is full: 10 of 10 messages wait; its oldest message "
         "is past its time.",
     ),
+    "messages that clocks disagree about": (
+        {"reasons": [{"router": A, "event": event, "reason": "clock-doubted", "at_door": event == "refused", "count": 2}
+                     for event in ("refused", "deferred")],
+         "events": [{"router": A, "event": "clock_step", "lines": 1, "count": 1}]}, "warning",
+        f"At the router {A} 4 messages had to come again, for clocks disagree (clock-doubted); its log tells of it: "
+        "`clock_step`, 1 time.",
+    ),
     "another problem": (
         {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
         "warning", "Something about the files: a/2:1: renamed.",
