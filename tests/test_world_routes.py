@@ -17,7 +17,7 @@ from router.core.lifetime import expiry_min
 from router.core.limits import Limits
 from router.core.message import message_id, seal_multicast, seal_unicast, with_via
 from router.core.reasons import Reason
-from router.core.rights import JOIN, STORE, Neighbour
+from router.core.rights import Neighbour
 from router.core.routes import Route, RouteLimits
 
 ALL = "join store relay"
@@ -111,21 +111,6 @@ def test_a_local_group_stays_on_the_node() -> None:
         [two] = writer.publish(world.group("news"))
         world.run_until_quiet()
         assert world.ledger(core).accepted() == {two}, "the last JOIN wins (R-C14)"
-
-
-def test_a_client_that_joins_locally_keeps_nothing_from_the_uplinks() -> None:
-    with World(4) as world:
-        core = world.node("core")
-        edge, _ = edge_of(world, core, "edge")
-        client, writer, reader = world.app(edge, owner=False), world.app(edge), reader_at(world, core)
-        known = Neighbour(client.key.public, grants=frozenset((JOIN, STORE)))
-        edge.reconfigure([*edge.neighbours.values(), known])
-        world.run_until_quiet()
-        client.join(world.group("news"), local=True)
-        world.run_until_quiet()
-        [one] = writer.publish(world.group("news"))
-        world.run_until_quiet()
-        assert reader.first_deliveries() == [one] == client.first_deliveries()
 
 
 def test_groups_beyond_the_window_are_all_joined() -> None:

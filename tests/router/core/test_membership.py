@@ -344,3 +344,16 @@ def test_the_groups_of_a_key_that_is_gone_end_in_one_order() -> None:
     one.cycle()
     left = [dict(event.fields)["group"] for event in one.events if isinstance(event, State) and event.event == "leave"]
     assert left == sorted((CATS, GROUP.public))
+
+
+def test_a_client_that_joins_locally_keeps_nothing_of_others_from_the_uplinks() -> None:
+    one = house()
+    up, client, alice = (
+        one.link(key.public, role=role) for key, role in ((UP, "router"), (CLIENT, "router"), (ALICE, "app"))
+    )
+    say(one, client, CLIENT, Join(GROUP.public, True))
+    one.handed(up)
+    one.bring(alice, news := seal_multicast(GROUP, b"news", ttl_s=60, expiry_min=EXPIRY))
+    one.cycle()
+    assert one.handed(up) == [news]
+    assert one.handed(client) == [news]
