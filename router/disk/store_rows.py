@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import cbor2
@@ -22,6 +23,9 @@ NUMBER = struct.Struct(">Q")
 TIMED = struct.Struct(">IQ")  # a Unix second and a parcel's first arrival number
 _ROW = struct.Struct(">III8s8s")
 _RUN = struct.Struct(">II")
+KEY_BYTES = 32
+ALIKE_MAX = 4096
+"""So many kinds of queue rows are counted before they are added up."""
 
 
 class QueueRow(NamedTuple):
@@ -137,16 +141,13 @@ def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Ho
     sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
     parts: dict[tuple[bytes, int], list[int]] = {}
     shared = txn.stat(pending)["entries"]
+    alike: Counter[tuple[bytes, bytes, bytes | None]] = Counter()
     for key, raw in txn.cursor(queues):
-        messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
-        owed, left, *_ = totals(raw)
-        total = sums.setdefault((bytes(key[:32]), signer, neighbour), [0, 0])
-        total[0] += owed
-        total[1] += left
-        several = txn.get(key[32:], db=pending) if shared else None
-        part = parts.setdefault((neighbour, WORD.unpack(several)[0] if several else 1), [0, 0])
-        part[0] += messages
-        part[1] += size
+        alike[key[:KEY_BYTES], raw, txn.get(key[KEY_BYTES:], db=pending) if shared else None] += 1
+        if len(alike) >= ALIKE_MAX:
+            _add_up(alike, sums, parts)
+            alike.clear()
+    _add_up(alike, sums, parts)
     held: dict[bytes, list[int]] = {}
     for (neighbour, recipients), (messages, size) in parts.items():
         whole = held.setdefault(neighbour, [0, 0])
@@ -154,6 +155,22 @@ def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Ho
         whole[1] += size // recipients
     backlogs = [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
     return backlogs, [Holding(neighbour, messages, size) for neighbour, (messages, size) in held.items()]
+
+
+def _add_up(
+    alike: Mapping[tuple[bytes, bytes, bytes | None], int], sums: dict[tuple[bytes, bytes, bytes], list[int]],
+    parts: dict[tuple[bytes, int], list[int]],
+) -> None:  # fmt: skip
+    """Rows of small parcels are mostly alike: what a row says is read once for all of them."""
+    for (recipient, raw, several), times in alike.items():
+        messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
+        owed, left, *_ = totals(raw)
+        total = sums.setdefault((recipient, signer, neighbour), [0, 0])
+        total[0] += times * owed
+        total[1] += times * left
+        part = parts.setdefault((neighbour, WORD.unpack(several)[0] if several else 1), [0, 0])
+        part[0] += times * messages
+        part[1] += times * size
 
 
 def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:

@@ -21,6 +21,7 @@ from router.core.acceptance import PARCEL_MESSAGES_MAX
 from router.core.groups import Subscription
 from router.core.parcel import U32, column_of, words
 from router.core.recovered import Belief
+from router.disk import store_rows
 from router.disk.store_rows import QueueRow, decode_parcel, encode_parcel, read_subscription, totals
 
 CDDL = Path(__file__).parents[3] / "cddl"
@@ -140,3 +141,35 @@ def test_a_subscription_is_two_bits(flags: int) -> None:
 
 def test_the_file_is_sound() -> None:
     assert not validator("store").warnings
+
+
+@pytest.mark.parametrize("alike_max", [2, 4096])
+def test_rows_that_are_alike_are_read_once_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike_max: int
+) -> None:
+    """A backlog of very many small parcels is summed as one of few large ones is."""
+    env = lmdb.open(str(tmp_path), max_dbs=2)
+    queues, pending = env.open_db(b"queues"), env.open_db(b"pending")
+    row = QueueRow(1, 90, 90, b"signer--", b"nearby--")
+    other = QueueRow(3, 300, 200, b"signer--", b"nearby--", ((0, 1),))
+    with env.begin(write=True) as txn:
+        for first in range(1, 501):
+            for recipient in KEYS[:2]:
+                txn.put(recipient + first.to_bytes(8, "big"), row.encode(), db=queues)
+            txn.put(first.to_bytes(8, "big"), (2).to_bytes(4, "big"), db=pending)
+        txn.put(KEYS[0] + (501).to_bytes(8, "big"), other.encode(), db=queues)
+    read: list[bytes] = []
+
+    def noted(raw: bytes) -> tuple[int, int, bytes, bytes]:
+        read.append(raw)
+        return totals(raw)
+
+    monkeypatch.setattr(store_rows, "ALIKE_MAX", alike_max)
+    monkeypatch.setattr(store_rows, "totals", noted)
+    with env.begin() as txn:
+        backlogs, held = store_rows.backlog(txn, queues, pending)
+    env.close()
+    sums = {one.recipient: (one.messages, one.bytes) for one in backlogs}
+    assert sums == {KEYS[0]: (502, 500 * 90 + 200), KEYS[1]: (500, 500 * 90)}
+    assert [(one.messages, one.bytes) for one in held] == [(503, 500 * 90 + 300)]
+    assert len(read) <= 4
