@@ -35,11 +35,13 @@ from router.core.session import (
 )
 from router.core.unfinished import FRAME_S
 from router.in_flight import InFlight
+from router.pace import Paces, StrangerPace
 from router.transport import Buffer, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
+PACED_READ_BYTES_MAX = 16 * 1024
 PARTS_MAX = 65_536
 BUSY_S = 0.005
 TRICKLE_BYTES = 256
@@ -227,13 +229,13 @@ class ConnectionLimits:
 
 
 class Connection:
-    """Runs one stream until it ends. `tell` gives the message router what arrives."""
+    """Runs one stream until it ends. `tell` gives the message router what arrives. A stranger is read at its `pace`."""
 
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
         tell: Callable[[Told], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
         log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
-        welcome: Callable[[PublicKey], Welcome | None] = everybody,
+        welcome: Callable[[PublicKey], Welcome | None] = everybody, paces: Paces | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(
@@ -247,6 +249,8 @@ class Connection:
         self._limits = limits
         self._log_head = log_head
         self._is_busy = is_busy
+        self._paces = paces
+        self._pace: StrangerPace | None = None
         self.is_up = False
         self._trickles = False  # the last read brought next to nothing
         self.turned_away = ""  # a sentence, where the other end does not let us in
@@ -301,7 +305,7 @@ class Connection:
         with trio.move_on_after(unfinished.patience_s):
             if pause_s:
                 await trio.sleep(pause_s)
-            data = await self._stream.receive_some(READ_BYTES_MAX)
+            data = await self._stream.receive_some(READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX)
         unfinished.waited(trio.current_time() - began_s)
         if data is None:
             raise unfinished.too_slow()
@@ -314,11 +318,15 @@ class Connection:
         number, settled, ended = self.outlet.number, 0, None
         while self._is_busy():
             await trio.sleep(BUSY_S)
+        if self._pace is not None:
+            await self._pace.take_bytes(len(data))
         events, fault = self._receive(data, mono_ns)
         for event in events:
             match event:
                 case Messages():
                     self.outlet.is_idle = False
+                    if self._pace is not None:
+                        await self._pace.take_messages(len(event.spans))
                     arrived = read_messages(number, event)
                     await self._in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
                     self._tell(arrived)
@@ -333,6 +341,8 @@ class Connection:
                 case Up(peer, hello):
                     patience.deadline = float("inf")
                     self.is_up, self._trickles = True, False
+                    if self._paces is not None and self._session.is_stranger:
+                        self._pace = self._paces.one()
                     self._tell(Opened(self.outlet, peer, self._stream.owner, self._dialled, hello))
                     if hello.role == "router":  # both ends should know at once how far apart their clocks are
                         self.outlet.ping(mono_ns)

@@ -9,6 +9,7 @@ from router.disk.eventlog import Limits as LogLimits
 from router.disk.store_terms import StoreLimits
 from router.housekeeping import HousekeepingLimits
 from router.message_router import CycleLimits
+from router.pace import PaceLimits
 from router.pool import PoolLimits
 from router.settings.config import Config, Limits
 from router.wall_clock import ClockLimits
@@ -29,6 +30,12 @@ def unknown_max(limits: Limits) -> int:
 def in_flight_bytes(limits: Limits) -> tuple[int, int]:
     """Of all links, and of that of strangers."""
     return limits.in_flight_bytes_max, limits.in_flight_bytes_max * limits.strangers_in_flight_percent // 100
+
+
+def pace_limits(limits: Limits) -> PaceLimits:
+    return PaceLimits(
+        limits.messages_per_s_stranger, limits.messages_per_s_strangers, limits.strangers_bytes_per_s
+    )  # fmt: skip
 
 
 def store_limits(config: Config) -> StoreLimits:

@@ -53,6 +53,7 @@ from router.limits import (
     housekeeping_limits,
     in_flight_bytes,
     log_limits,
+    pace_limits,
     pool_limits,
     store_limits,
     strangers_max,
@@ -60,6 +61,7 @@ from router.limits import (
     verifiers,
 )
 from router.message_router import Drain, MessageRouter, Reconfigured, Waiting
+from router.pace import Paces
 from router.pool import Pool
 from router.settings import keyring
 from router.settings.config import Config, Limits
@@ -218,6 +220,7 @@ class Node:
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
             )  # fmt: skip
+            self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
             async with actor_system():
@@ -331,7 +334,7 @@ class Node:
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._tell, in_flight=self._in_flight, clock=self._clock,
             limits=connection_limits(config, is_known=is_known),
-            log_head=self._log_head, is_busy=self._is_busy, welcome=judge,
+            log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):
             connection.outlet.close(Reason.NOT_AUTHORISED, "")

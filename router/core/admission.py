@@ -64,7 +64,7 @@ class Admission:
         self._desk = desk
         self._limits = limits
         self._down = down
-        self._strangers_rate = _a_second(limits.messages_per_s_strangers)
+        self._strangers_rate = _at_pace(limits.messages_per_s_strangers)
         self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in the order of that
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Admission:
         """Give the link the allowances of its standing."""
         limits = self._limits
         if link.standing is Standing.STRANGER:
-            link.allowance = _Both(_a_second(limits.messages_per_s_stranger), self._strangers_rate)
+            link.allowance = _Both(_at_pace(limits.messages_per_s_stranger), self._strangers_rate)
             forgeries = limits.strangers_bad_signatures_max
         else:
             link.allowance = _a_second(limits.messages_per_s_neighbour)
@@ -141,3 +141,8 @@ class Admission:
 
 def _a_second(rate: float) -> Allowance:
     return Allowance(rate, max(1.0, rate))
+
+
+def _at_pace(rate: float) -> Allowance:
+    """Strangers are read at this pace: with as much again saved up, only what is not read so is refused."""
+    return Allowance(rate, max(1.0, 2 * rate))

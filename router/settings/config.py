@@ -122,9 +122,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     messages_per_s_source: Annotated[int, span(0, 10_000_000,
         "Messages taken from one source or group, then rate-limited; 0: no limit.")] = 0
     messages_per_s_stranger: Annotated[int, span(0, 10_000_000,
-        "Messages taken from one stranger, then rate-limited; no further signature is checked; 0: no limit.")] = 50
+        "Messages read from one stranger; what is faster waits unread; 0: no limit.")] = 50
     messages_per_s_strangers: Annotated[int, span(0, 10_000_000,
-        "Messages taken from all strangers together; 0: no limit.")] = 500
+        "Messages read from all strangers together; what is faster waits unread; 0: no limit.")] = 500
     bad_signatures_max: Annotated[int, span(0, 1_000_000,
         "False signatures taken in a minute on one link; more closes it, bad-signature, and shuts its key out.",
         )] = 64
@@ -144,6 +144,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Share of in_flight_bytes_max that all strangers together may take.")] = 25
     strangers_frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
         "A stranger's largest frame; never more than frame_bytes_max.")] = 64 * KIB
+    strangers_bytes_per_s: Annotated[int, span(0, GIB,
+        "Bytes read from all strangers together; what is faster waits unread; 0: no limit.")] = MIB
     strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
     strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,

@@ -20,11 +20,13 @@ from router.core.message import seal_unicast
 from router.core.reasons import Reason
 from router.core.session import Ended, Offer, Session, SettledUpTo, Welcome
 from router.in_flight import InFlight
+from router.pace import Pace, PaceLimits, Paces
 from router.transport import Stream
 from transports.memory import stream_pair
 
 NODE = SigningKey(b"n" * 32)
 UNLIMITED = 1 << 40
+UNHURRIED = Paces(PaceLimits(0, 0, 0))  # of strangers where none is prescribed
 
 
 class Clock:
@@ -41,7 +43,7 @@ def offer(role: str = "router") -> Offer:
 class Ends:
     """A connection of a node, and its other end by hand."""
 
-    def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, *, is_stranger: bool) -> None:
+    def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, paces: Paces | None) -> None:
         ours, self.stream = stream_pair()
         self.told: list[Told] = []
         self.said = ""
@@ -49,7 +51,7 @@ class Ends:
         self.connection = Connection(
             number, ours, offer(), NODE, dialled=False, expect=None, tell=self.told.append, in_flight=in_flight,
             clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
-            welcome=lambda _: Welcome(is_stranger),
+            welcome=lambda _: Welcome(paces is not None), paces=paces,
         )  # fmt: skip
         self._ours: Stream = ours
 
@@ -90,11 +92,9 @@ class Ends:
 @asynccontextmanager
 async def connected(
     in_flight: InFlight | None = None, limits: ConnectionLimits | None = None, number: int = 1, *,
-    is_stranger: bool = False, shakes_hands: bool = True,
+    paces: Paces | None = None, shakes_hands: bool = True,
 ) -> AsyncIterator[Ends]:  # fmt: skip
-    ends = Ends(
-        in_flight or InFlight(UNLIMITED, UNLIMITED), limits or ConnectionLimits(), number, is_stranger=is_stranger
-    )
+    ends = Ends(in_flight or InFlight(UNLIMITED, UNLIMITED), limits or ConnectionLimits(), number, paces)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ends.run)
         if shakes_hands:
@@ -127,7 +127,7 @@ async def test_reading_pauses_while_too_much_is_not_settled(autojump_clock: Mock
 
 async def test_one_message_alone_is_read_whatever_its_size(autojump_clock: MockClock) -> None:
     one = letter(5000)
-    async with connected(InFlight(100, 100), is_stranger=True) as ends:
+    async with connected(InFlight(100, 100), paces=UNHURRIED) as ends:
         await ends.say(one)
         assert ends.arrived == len(one)
 
@@ -136,8 +136,8 @@ async def test_strangers_take_their_share_of_it_and_leave_the_rest_to_others(aut
     one = letter(1000)
     in_flight = InFlight(8 * len(one), 2 * len(one))
     async with (
-        connected(in_flight, number=1, is_stranger=True) as first,
-        connected(in_flight, number=2, is_stranger=True) as second,
+        connected(in_flight, number=1, paces=UNHURRIED) as first,
+        connected(in_flight, number=2, paces=UNHURRIED) as second,
         connected(in_flight, number=3) as known,
     ):
         for ends in (first, first, second, second, *[known] * 6):
@@ -151,6 +151,58 @@ async def test_strangers_take_their_share_of_it_and_leave_the_rest_to_others(aut
         assert second.arrived == 2 * len(one) == in_flight.strangers_bytes
         in_flight.give_back(2, 2 * len(one))
         assert (in_flight.bytes, in_flight.strangers_bytes, in_flight._strangers) == (0, 0, {})
+
+
+# -- the pace of strangers ---------------------------------------------------------------------------------------
+
+
+def test_a_pace_is_kept_and_what_was_not_used_is_not_saved_up() -> None:
+    pace = Pace(10)
+    assert [pace.wait_s(5, 0), pace.wait_s(5, 0), pace.wait_s(5, 0)] == [0, 0, 0.5]
+    assert pace.wait_s(1, 0.5) == pytest.approx(0.1)
+    assert [round(pace.wait_s(10, 100), 6), round(pace.wait_s(10, 100), 6)] == [0, 1]
+    assert Pace(0).wait_s(10**9, 0) == 0
+
+
+async def until_heard(count: int, *several: Ends) -> float:
+    """The seconds until the node was told of so many messages of each."""
+    began = trio.current_time()
+    with trio.fail_after(1000):
+        while any(sum(len(one.rows) for one in ends.told if isinstance(one, Arrived)) < count for ends in several):
+            await trio.sleep(0.05)
+    return trio.current_time() - began
+
+
+PACE = {
+    "one": PaceLimits(10, 1000, 0), "all": PaceLimits(1000, 10, 0), "bytes": PaceLimits(0, 0, 10 * len(letter(1000))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("limits", PACE.values(), ids=PACE)
+async def test_a_stranger_is_read_at_its_pace_and_nothing_of_it_is_refused(
+    limits: PaceLimits, autojump_clock: MockClock
+) -> None:
+    async with connected(paces=Paces(limits)) as ends:
+        await trio.sleep(10)
+        for _ in range(60):
+            await ends.say(letter(1000))
+        assert await until_heard(60, ends) == pytest.approx(5, abs=0.2), "ten at once, and ten a second"
+        assert ends.connection.outlet.closing is None
+
+
+async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_clock: MockClock) -> None:
+    paces = Paces(PaceLimits(10, 10, 0))
+    async with (
+        connected(number=1, paces=paces) as first,
+        connected(number=2, paces=paces) as second,
+        connected(number=3) as known,
+    ):
+        await trio.sleep(10)
+        for _ in range(60):
+            for ends in (first, second, known):
+                await ends.say(letter(10))
+        assert await until_heard(60, known) == 0
+        assert await until_heard(60, first, second) == pytest.approx(11, abs=0.2)
 
 
 # -- time and items ----------------------------------------------------------------------------------------------

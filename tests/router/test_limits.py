@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+from core_samples import ALICE, BOB
 from msgspec import inspect
 from msgspec.structs import replace
 
+from router.core.rights import Directory
+from router.core.session import Offer
 from router.limits import (
     clock_limits,
     connection_limits,
@@ -15,6 +19,7 @@ from router.limits import (
     housekeeping_limits,
     in_flight_bytes,
     log_limits,
+    pace_limits,
     pool_limits,
     store_limits,
     strangers_max,
@@ -23,10 +28,12 @@ from router.limits import (
 )
 from router.node import core_limits
 from router.settings.config import Config, Limits, by_role
+from router.welcome import offer_to, welcome
+from transports.memory import stream_pair
 
 ELSEWHERE = {
     "limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes", "limits.handshakes_max_per_prefix",
-    "limits.handshake_spared_s", "limits.strangers_window_messages", "limits.strangers_window_bytes",
+    "limits.handshake_spared_s",
 }  # fmt: skip
 """What a node says in its hello, or hands to a transport as it is."""
 SECTIONS = ("limits", "queues", "store", "log", "verify", "link")
@@ -46,11 +53,22 @@ def numbers() -> list[str]:
     return found
 
 
+def told_to_a_stranger(config: Config) -> list[Any]:
+    """Its welcome, and our hello to it."""
+    stream, _ = stream_pair()
+    stream.peer = ALICE.public
+    judge = partial(welcome, Directory(BOB.public, accept_strangers=True), config, False)
+    offer = Offer("router", bytes(8), True, 1 << 30, 1 << 30, bytes(16))
+    return [judge(ALICE.public), offer_to(stream, offer, config, judge)]
+
+
 def in_force(config: Config) -> list[Any]:
     return [
+        *told_to_a_stranger(config),
         core_limits(config), store_limits(config), pool_limits(config), cycle_limits(config), log_limits(config),
         housekeeping_limits(config), clock_limits(config), connection_limits(config, is_known=True),
-        connection_limits(config, is_known=False), in_flight_bytes(config.limits), unknown_max(config.limits),
+        connection_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
+        unknown_max(config.limits),
         verifiers(config),
     ]  # fmt: skip
 

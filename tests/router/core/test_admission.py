@@ -158,7 +158,7 @@ def test_a_stranger_has_a_rate_before_its_signatures_are_checked() -> None:
     one = admitting(messages_per_s_stranger=3, messages_per_s_strangers=100)
     number = one.link(strange(1).public, role="router")
     job = one.bring(number, *map(forged, asks(strange(1), 10)))
-    assert len(job.fresh) == 3, "no more of them cost a signature"
+    assert len(job.fresh) == 6, "no more of them cost a signature, and twice a second's worth may come at once"
     one.cycle()
     assert sorted(set(refused(one))) == [Reason.BAD_SIGNATURE, Reason.RATE_LIMITED]
     one.seconds += 1
@@ -169,7 +169,7 @@ def test_all_strangers_together_have_one_too() -> None:
     one = admitting(messages_per_s_stranger=3, messages_per_s_strangers=7)
     links = {n: one.link(strange(n).public, role="router") for n in range(1, 6)}
     jobs = [one.bring(number, *asks(strange(n), 3)) for n, number in links.items()]
-    assert [len(job.fresh) for job in jobs] == [3, 3, 1, 0, 0]
+    assert [len(job.fresh) for job in jobs] == [3, 3, 3, 3, 2]
     known = one.link(NEIGHBOUR.public, role="router")
     assert len(one.bring(known, *asks(NEIGHBOUR, 30)).fresh) == 30, "neighbours that are known do not share it"
 

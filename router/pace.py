@@ -1,0 +1,64 @@
+"""How fast strangers are read: each has a pace, and all of them together have one. Who is ahead of it waits.
+
+What waits is not read, so a flood stays in the sender's own buffers: it is neither decoded nor refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import trio
+
+BURST_S = 1.0  # what would have been read in so long may come at once
+
+
+class Pace:
+    """So many a second (0: any number). `wait_s` is pure: times are those of the caller's clock."""
+
+    def __init__(self, per_s: float) -> None:
+        self._per_s = per_s
+        self._at = -math.inf  # until when what was taken would have lasted
+
+    def wait_s(self, count: int, now: float) -> float:
+        """Take `count`, and wait this long before acting on them."""
+        if not self._per_s:
+            return 0.0
+        self._at = max(self._at, now - BURST_S) + count / self._per_s
+        return max(0.0, self._at - now)
+
+
+@dataclass(frozen=True, slots=True)
+class PaceLimits:
+    """Messages a second of one stranger, messages and bytes a second of all strangers together."""
+
+    messages_per_s: float
+    all_messages_per_s: float
+    all_bytes_per_s: float
+
+
+class Paces:
+    """Those of all strangers together; `one` makes that of another stranger."""
+
+    def __init__(self, limits: PaceLimits) -> None:
+        self._limits = limits
+        self.messages = Pace(limits.all_messages_per_s)
+        self.bytes = Pace(limits.all_bytes_per_s)
+
+    def one(self) -> StrangerPace:
+        return StrangerPace(self, Pace(self._limits.messages_per_s))
+
+
+class StrangerPace:
+    """A stranger's own, within that of all."""
+
+    def __init__(self, paces: Paces, own: Pace) -> None:
+        self._all = paces
+        self._own = own
+
+    async def take_bytes(self, count: int) -> None:
+        await trio.sleep(self._all.bytes.wait_s(count, trio.current_time()))
+
+    async def take_messages(self, count: int) -> None:
+        now = trio.current_time()
+        await trio.sleep(max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now)))
