@@ -11,7 +11,8 @@ from router.housekeeping import HousekeepingLimits
 from router.message_router import CycleLimits
 from router.pace import PaceLimits
 from router.pool import PoolLimits
-from router.settings.config import Config, Limits
+from router.settings.config import Config
+from router.settings.config_limits import Limits
 from router.wall_clock import ClockLimits
 
 UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those of strangers

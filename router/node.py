@@ -64,7 +64,8 @@ from router.message_router import Drain, MessageRouter, Reconfigured, Waiting
 from router.pace import Paces
 from router.pool import Pool
 from router.settings import keyring
-from router.settings.config import Config, Limits
+from router.settings.config import Config
+from router.settings.config_limits import Limits
 from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home

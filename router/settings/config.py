@@ -12,32 +12,24 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from router.core.crypto import PublicKey
 from router.settings import config_peers, config_sample, config_services, private_file
+from router.settings.config_limits import Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import ServiceSpec
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
+from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
 
 FILE_NAME = "router.toml"
 OWNER_URL = "unix:router.sock"
-
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-HOUR_S, DAY_S = 3600, 86_400
-COUNT_MAX = 10**12
-BYTES_MAX = 1 << 50
 
 Role = Literal["edge", "core"]
 Accept = Literal["known", "anyone"]
 Durability = Literal["synced", "unsynced"]
 Outcomes = Literal["names", "counts"]
-
-
-def span(least: float, most: float, sentence: str) -> Meta:
-    """The range and the sentence of a number."""
-    return Meta(ge=least, le=most, description=sentence)
 
 
 # fmt: off
@@ -62,98 +54,6 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     service_restart_s_max: Annotated[float, span(0.01, HOUR_S, "But never later than this.")] = 60.0
     service_attempts_max: Annotated[int, span(1, 1_000_000,
         "A message on which a service fails so many times is refused, peer-refused, and the next has its turn.")] = 5
-
-
-class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What connections, senders and tables may take. Beyond it the newcomer is refused."""
-
-    frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
-        "Largest frame; a longer one is refused at its first bytes, too-large.")] = MIB + 4 * KIB
-    hello_s: Annotated[float, span(0.1, 600, "Handshake and hello must be done by then, or we close.")] = 10.0
-    frame_s: Annotated[float, span(1, HOUR_S,
-        "The rest of a frame that has begun is waited for so long, then we close.")] = 300.0
-    window_messages: Annotated[int, span(1, 1_000_000,
-        "Messages a neighbour may have unsettled with us; more closes the link, window-exceeded.")] = 4096
-    window_bytes: Annotated[int, span(4 * KIB, GIB,
-        "The same in bytes; one message of any allowed size always fits.")] = 8 * MIB
-    in_flight_bytes_max: Annotated[int, span(MIB, 64 * GIB,
-        "Bytes received and not yet settled, on all links; reading pauses while it is taken.")] = 64 * MIB
-    connections_max: Annotated[int, span(1, 1_000_000,
-        "Open connections; a further one is closed. Half of them are for keys that this node knows.")] = 10_000
-    handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
-        "Handshakes under way from one address prefix; a further one waits, or is closed.")] = 64
-    handshake_spared_s: Annotated[float, span(0.1, 600,
-        "A handshake for which another one waits is cut after this long.")] = 2.0
-    groups_per_client_max: Annotated[int, span(1, 1_000_000,
-        "Groups one subscriber may join; a further JOIN fails.")] = 1000
-    groups_max: Annotated[int, span(1, 10_000_000,
-        "Groups with subscribers on this node; a JOIN of a further one fails.")] = 100_000
-    local_services_max: Annotated[int, span(1, 1_000_000,
-        "Local keys recorded from the owner's socket; a further kept key is refused, not-authorised.")] = 1000
-    lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "A message whose expiry lies further ahead is refused, expiry-too-far.")] = 7 * DAY_S
-    ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = 7 * DAY_S
-    strangers_lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "The same for what strangers bring.")] = 2 * DAY_S
-    seen_index_max: Annotated[int, span(1000, 10**10,
-        "Ids known on disk, kept past their expiry. From half of its share on, a bringer gets shorter lifetimes, and a "
-        "longer one is refused index-full.")] = 10_000_000
-    strangers_index_percent: Annotated[int, span(0, 40,
-        "Share of these ids that all strangers together may fill.")] = 5
-    apps_index_percent: Annotated[int, span(1, 50,
-        "Share of these ids that no client or peer may fill: it is kept for apps of this node.")] = 20
-    neighbour_index_percent: Annotated[int, span(1, 100,
-        "Share of the rest that one client or peer may fill; of several, each as much of what is still free.")] = 50
-    seen_recent_max: Annotated[int, span(0, 10**9,
-        "Of these the newest are in memory too; beyond it the disk is asked.")] = 200_000
-    route_hold_s: Annotated[int, span(0, DAY_S,
-        "A learned route yields to another once its neighbour has been down so long.")] = 60
-    routes_max: Annotated[int, span(1, 10**8,
-        "Learned routes; a further one is not learned, but for a client's a peer's is forgotten.")] = 100_000
-    routes_per_neighbour_max: Annotated[int, span(1, 10**8, "The same through one neighbour.")] = 10_000
-    routes_neighbour_percent: Annotated[int, span(1, 100,
-        "Share of all routes that may lead through one neighbour; of several, each as much as is still free.")] = 50
-    pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = 10.0
-    link_items_per_s: Annotated[float, span(1, 100_000,
-        "Pings, pongs and unreadable messages taken from a neighbour, five times as many at once; more closes the "
-        "link.")] = 10.0
-    messages_per_s_neighbour: Annotated[int, span(0, 10_000_000,
-        "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = 0
-    messages_per_s_source: Annotated[int, span(0, 10_000_000,
-        "Messages taken from one source or group, then rate-limited; 0: no limit.")] = 0
-    messages_per_s_stranger: Annotated[int, span(0, 10_000_000,
-        "Messages read from one stranger; what is faster waits unread; 0: no limit.")] = 50
-    messages_per_s_strangers: Annotated[int, span(0, 10_000_000,
-        "Messages read from all strangers together; what is faster waits unread; 0: no limit.")] = 500
-    bad_signatures_max: Annotated[int, span(0, 1_000_000,
-        "False signatures taken in a minute on one link; more closes it, bad-signature, and shuts its key out.",
-        )] = 64
-    strangers_bad_signatures_max: Annotated[int, span(0, 1_000_000,
-        "False signatures for a stranger; all strangers of its address prefix are shut out with it.")] = 8
-    bad_signatures_barred_s: Annotated[float, span(0, DAY_S,
-        "How long a key or prefix is shut out for false signatures.")] = 60.0
-    strangers_connections_max: Annotated[int, span(0, 1_000_000,
-        "Connections of all strangers together; for a further one the longest silent is closed.")] = 64
-    strangers_idle_s: Annotated[float, span(1, 7 * DAY_S,
-        "A stranger without messages for so long is closed; pings do not count.")] = 60.0
-    strangers_spared_s: Annotated[float, span(0, DAY_S,
-        "One that was silent for less gives way to no other; the further one is closed.")] = 10.0
-    strangers_hello_s: Annotated[float, span(0.1, 600,
-        "The hello of a key that this node does not know must come so soon after its handshake.")] = 3.0
-    strangers_in_flight_percent: Annotated[int, span(1, 100,
-        "Share of in_flight_bytes_max that all strangers together may take.")] = 25
-    strangers_frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
-        "A stranger's largest frame; never more than frame_bytes_max.")] = 64 * KIB
-    strangers_bytes_per_s: Annotated[int, span(0, GIB,
-        "Bytes read from all strangers together; what is faster waits unread; 0: no limit.")] = MIB
-    strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
-    strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
-    clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "A clock that jumps further ahead expires nothing until a neighbour or the operator confirms it.",
-        )] = HOUR_S
-    clock_offset_s_max: Annotated[int, span(1, 366 * DAY_S,
-        "A clock that is further from those of most neighbours expires nothing, until it is set or confirmed.",
-        )] = 600
 
 
 class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

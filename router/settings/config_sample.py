@@ -47,7 +47,7 @@ def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str
 
 
 def _comment(text: str) -> list[str]:
-    return wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ")
+    return wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _range(name: str, kind: inspect.Type) -> str:

@@ -27,7 +27,8 @@ from router.limits import (
     verifiers,
 )
 from router.node import core_limits
-from router.settings.config import Config, Limits, by_role
+from router.settings.config import Config, by_role
+from router.settings.config_limits import Limits
 from router.welcome import offer_to, welcome
 from transports.memory import stream_pair
 

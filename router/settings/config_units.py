@@ -1,0 +1,15 @@
+"""The units of settings, and how a number says its range and what it means."""
+
+from __future__ import annotations
+
+from msgspec import Meta
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+HOUR_S, DAY_S = 3600, 86_400
+COUNT_MAX = 10**12
+BYTES_MAX = 1 << 50
+
+
+def span(least: float, most: float, sentence: str) -> Meta:
+    """The range and the sentence of a number."""
+    return Meta(ge=least, le=most, description=sentence)
