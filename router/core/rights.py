@@ -97,6 +97,11 @@ class Directory:
         """Whether this node keeps anything of it beyond its link: it is configured or recorded, and not blocked."""
         return (key in self.locals or key in self.neighbours) and not self.is_blocked(key)
 
+    def is_shut_out(self, key: bytes, standing: Standing) -> bool:
+        """Whether what it brought is heard no more: it was blocked or removed after its link took that `standing`."""
+        was_known = standing is Standing.CLIENT or standing is Standing.PEER
+        return self.is_blocked(key) or (was_known and not self.is_known(key))
+
     def may_join(self, key: bytes, standing: Standing | None) -> bool:
         """Whether it may be in groups here; `standing`: of its open link, None while it is away."""
         if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):

@@ -46,6 +46,8 @@ class Routing:
         neighbour: bytes, standing: Standing, now_s: int,
     ) -> Plan:  # fmt: skip
         """The plan for a message that `neighbour` brought."""
+        if self._directory.is_shut_out(neighbour, standing):
+            return Reason.NOT_AUTHORISED
         if kind == MULTICAST:
             return self.multicast(signer, via, neighbour, standing)
         assert destination is not None

@@ -11,6 +11,7 @@ from router.core.crypto import SigningKey
 from router.core.events import State
 from router.core.lifetime import expiry_min
 from router.core.message import open_message, seal_multicast, seal_unicast
+from router.core.reasons import Reason
 from router.core.rights import JOIN, RELAY, STORE, WHY, Neighbour, Standing
 from router.core.routes import Route
 
@@ -185,7 +186,7 @@ def test_who_is_blocked_or_removed_is_gone_in_the_same_moment() -> None:
     for now_known, cause in (((client(*ALL, blocked=True),), "blocked"), ((), "left")):
         one, number = house()
         one.router.routes.learn(Route(FAR.public, CLIENT.public, WALL_S + 60), WALL_S)
-        last = seal_unicast(CLIENT, BOB.public, b"", ttl_s=300, expiry_min=EXPIRY)
+        last = seal_unicast(FAR, BOB.public, b"", ttl_s=300, expiry_min=EXPIRY)
         again = seal_unicast(CLIENT, ME.public, encode_control(Join(GROUP.public, False)), ttl_s=0, expiry_min=EXPIRY)
         one.bring(number, last, again)  # verified, and decided after the configuration has changed
         configure(one, *now_known)
@@ -193,6 +194,8 @@ def test_who_is_blocked_or_removed_is_gone_in_the_same_moment() -> None:
         assert [leave["because"] for leave in states(one, "leave")] == [cause]
         assert not list(one.router.groups) and not list(one.router.routes) and not one.disk.away
         assert ("link_down" in one.states()) and owed(one) == 0
+        assert one.accepted() == [], "nor is anything heard that came before and was still to be decided"
+        assert [reason for _, reason, _ in one.turned()] == [Reason.NOT_AUTHORISED] * len(one.turned())
 
 
 def test_one_who_would_be_a_stranger_now_comes_as_one() -> None:

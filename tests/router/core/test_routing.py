@@ -182,7 +182,7 @@ def test_one_that_is_blocked_is_never_the_next_hop() -> None:
     assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "round it, where there is another way"
     assert house.multicast(LOCAL, APP) == (UP,), "nor a subscriber; nor is one without the right to join"
     assert house.multicast(LOCAL, APP, via=CLIENT) is Reason.BLOCKED
-    house.directory.replace_neighbours([Neighbour(OTHER_APP, blocked=True)])
+    house.directory.replace_neighbours([Neighbour(OTHER_APP, blocked=True), Neighbour(PEER)])
     assert house.unicast(BEHIND, OTHER_APP, AS_PEER, PEER) is Reason.BLOCKED, "nor an app"
 
 
