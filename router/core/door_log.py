@@ -166,7 +166,7 @@ class DoorLog:
         if link.standing is Standing.LOCAL or self._purses[link.standing].is_ample(now):
             self.name(link, now)
         else:
-            self._count(link, "link_up", "", now)
+            self._count(link.standing, "link_up", "", now)
 
     def name(self, link: Link, now: Now) -> None:
         """What is handed to a link is in flight until it goes down: the log must know both."""
@@ -178,7 +178,7 @@ class DoorLog:
         if link.is_named:
             self._state(link, "link_down", now, because)
         else:
-            self._count(link, "link_down", because, now)
+            self._count(link.standing, "link_down", because, now)
 
     def _state(self, link: Link, event: str, now: Now, because: str = "") -> None:
         cause = (("because", because),) if because else ()
@@ -187,8 +187,22 @@ class DoorLog:
         if link.standing is not Standing.LOCAL:
             self._purses[link.standing].spend(LINE_BYTES)
 
-    def _count(self, link: Link, event: str, because: str, now: Now) -> None:
-        whose = link.standing, event, because
+    def counts(self, event: str, now: Now) -> bool:
+        """Whether this event of a stranger is counted instead of written, for the budget is not ample."""
+        if self.spares(now):
+            return False
+        self._count(Standing.STRANGER, event, "", now)
+        return True
+
+    def spares(self, now: Now) -> bool:
+        """Whether there is a line to spare for a stranger; if so, it is paid."""
+        purse = self._purses[Standing.STRANGER]
+        if is_ample := purse.is_ample(now):
+            purse.spend(LINE_BYTES)
+        return is_ample
+
+    def _count(self, standing: Standing, event: str, because: str, now: Now) -> None:
+        whose = standing, event, because
         since, times = self._links.get(whose, (now, 0))
         self._links[whose] = since, times + 1
 

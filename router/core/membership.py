@@ -24,6 +24,7 @@ from .control import (
     encode_control,
 )
 from .crypto import PublicKey, SigningKey
+from .door_log import DoorLog
 from .effects import Desk, Heard, Inquire, Now, Pulled, Tell
 from .groups import Groups, Subscription
 from .inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
@@ -53,7 +54,7 @@ class Membership:
     """
 
     def __init__(
-        self, key: SigningKey, directory: Directory, groups: Groups, links: Links, desk: Desk,
+        self, key: SigningKey, directory: Directory, groups: Groups, links: Links, desk: Desk, door: DoorLog,
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
     ) -> None:  # fmt: skip
         self._key = key
@@ -61,6 +62,7 @@ class Membership:
         self._groups = groups
         self._links = links
         self._desk = desk
+        self._door = door
         self._limits = limits
         self._left = left
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
@@ -174,7 +176,7 @@ class Membership:
         subscription = Subscription(group, link.key, local, link.durable or link.standing is not Standing.LOCAL)
         if self._groups.add(subscription):
             self._desk.changes.members[group, link.key] = subscription
-            self._log("join", link.key, group, now)
+            self._log("join", link.key, group, now, subscription)
         self._tell_uplinks(group, wanted, now)
         return True
 
@@ -182,12 +184,14 @@ class Membership:
         self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None, *, of_all: bool = False
     ) -> None:
         """`cause`: why it leaves, if that is not its own wish; `of_all`: its whole queue ends, not the group's part."""
-        wanted = self._groups.is_wanted(group)
+        wanted, subscription = self._groups.is_wanted(group), self._groups.get(group, subscriber)
         if self._groups.remove(group, subscriber):
             self._desk.changes.members[group, subscriber] = None
             if not of_all:
                 self._left(subscriber, group)
-            self._log("leave", subscriber, group, now, **({} if cause is None else {"because": cause.word}))
+            self._log(
+                "leave", subscriber, group, now, subscription, **({} if cause is None else {"because": cause.word})
+            )
         self._tell_uplinks(group, wanted, now)
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
@@ -207,9 +211,19 @@ class Membership:
                 self.say(link, JoinAck(PublicKey(group), False), now)
         return bool(groups)
 
-    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now, **more: bytes | str) -> None:
+    def _log(
+        self, event: str, subscriber: bytes, group: bytes, now: Now, subscription: Subscription | None = None,
+        **more: bytes | str,
+    ) -> None:  # fmt: skip
+        """What strangers join and leave is counted instead, where there is much of it."""
         fields = (("subscriber", subscriber), ("group", group), *more.items())
-        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        if subscription is None or not self._is_a_stranger_s(subscription) or not self._door.counts(event, now):
+            self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    def _is_a_stranger_s(self, one: Subscription) -> bool:
+        """Whether it is of a key that nobody has named: apps without a name lose theirs when they go."""
+        directory = self._directory
+        return one.durable and one.subscriber not in directory.neighbours and one.subscriber not in directory.locals
 
     # -- what we ask of our uplinks --------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Router:
         self.admission = Admission(self.links, self.groups, self._desk, limits.admission, self.link_down)
         self._away = Away(self._desk, recovered.away, limits.away_s_max)
         self._membership = Membership(
-            key, directory, self.groups, self.links, self._desk, limits.membership, self._queue_ends
+            key, directory, self.groups, self.links, self._desk, self.door, limits.membership, self._queue_ends
         )
         self._outcomes = Outcomes(self.links, self._desk, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
@@ -280,10 +280,13 @@ class Router:
         self._queue_ends(recipient, None)
 
     def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17)."""
+        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, if there
+        is a line of the log to spare."""
         link = self.links.get(number)
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
+            return
+        if link.standing is Standing.STRANGER and not self.door.spares(now):
             return
         self._membership.say(link, Carried(parcel.wire(index)), now)
         whole = ((parcel.first + index, 1),)

@@ -120,7 +120,8 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     refused_percent: Annotated[int, span(1, 50,
         "Share of keep_bytes that messages turned away from apps and known neighbours take within keep_s; beyond it "
         "they are counted by the minute, without ids.")] = 25
-    strangers_percent: Annotated[int, span(1, 50, "The same for strangers, with their links.")] = 5
+    strangers_percent: Annotated[int, span(1, 50, "The same for strangers, with what they connect, join and leave.",
+        )] = 5
     refused_ids_per_s: Annotated[int, span(0, 100_000,
         "Ids of messages turned away that are named, for one neighbour; an eighth for all strangers together.",
         )] = 256

@@ -9,10 +9,10 @@ import pytest
 from core_samples import ALICE, BOB, GROUP
 from one_router import ME, WALL_S, OneRouter
 
-from router.core.control import Join, encode_control
+from router.core.control import Join, Leave, encode_control
 from router.core.crypto import PublicKey, SigningKey
 from router.core.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX, DoorLimits
-from router.core.events import INT64_MAX, Event, State, Turned, encode_events
+from router.core.events import INT64_MAX, Event, State, Turned, encode_events, stands_for
 from router.core.lifetime import expiry_min
 from router.core.limits import Limits
 from router.core.line import lines
@@ -263,3 +263,22 @@ def test_a_link_is_named_as_soon_as_something_is_handed_to_it() -> None:
     one.router.link_down(far, one.now())
     one.cycle()
     assert dict(one.events[-1].fields)["link"] == far, "and its end is named as well"  # type: ignore[union-attr]
+
+
+def test_what_strangers_join_and_leave_is_counted_beyond_the_budget() -> None:
+    """Where anybody may join, joining and leaving is no way to fill the log."""
+    one = house(LIMITS)
+    one.router.directory.join_open = True
+    far = one.link(stranger(1).public, owner=False)
+    for at in range(300):
+        said = Leave(GROUP.public) if at % 2 else Join(GROUP.public, False)
+        wire = seal_unicast(stranger(1), ME.public, encode_control(said), ttl_s=0, expiry_min=EXPIRY)
+        one.bring(far, wire)
+        one.pass_time(0.1)
+        one.told(far), one.settled()
+    assert log_bytes(one.events) <= LIMITS.strangers_bytes_max * (BURST_PART + 1) / BURST_PART
+    one.router.door.write_all(one.now())
+    one.cycle()
+    for event in ("join", "leave"):
+        found = [stands_for(state) for state in one.events if isinstance(state, State) and state.event == event]
+        assert sum(found) == 150 > len(found)
