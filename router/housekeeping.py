@@ -62,6 +62,8 @@ class Housekeeping:
         self._tidy = tidy
         self._wall = wall
         self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
+        if not wall.is_doubted and (said := wall.problem(now)):
+            log.warning("%s", said)
         self.is_due = True
         self.is_disk_full = False
         self._has_dead_rows = False

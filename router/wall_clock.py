@@ -87,11 +87,12 @@ class WallClock:
         self._last = self._judged = shown
         self._tolerance_ns = self._ahead_ns_max  # so far ahead of what was believed a clock that is set back may be
         self.state = State.BELIEVED
+        self.began_ahead_ns = 0  # of the last known time
         if known is not None:
             self._begin(shown, known)
 
     def _begin(self, shown: Now, known: Belief) -> None:
-        ahead_ns = shown.wall_ns - known.judged_ns
+        self.began_ahead_ns = ahead_ns = shown.wall_ns - known.judged_ns
         was_doubted = known.state not in (State.BELIEVED.value, State.CONFIRMED.value)
         is_set_back = shown.wall_ns < known.shown_ns - self._step_ns_max and ahead_ns >= -self._step_ns_max
         if ahead_ns > self._ahead_ns_max or (was_doubted and not is_set_back):
@@ -142,12 +143,14 @@ class WallClock:
             self._tolerance_ns = self._step_ns_max
         self.state = State.DOUBTED if ahead_ns > tolerance_ns else State.BELIEVED
 
+        self.began_ahead_ns = 0
+
     def _weigh(self, shown: Now, votes: Iterable[Vote]) -> None:
         match consensus([*votes], self.near_ns):
             case None:
                 pass
             case 0:
-                self.state = State.BELIEVED
+                self.state, self.began_ahead_ns = State.BELIEVED, 0
             case offset_ns:
                 self.state, self._tolerance_ns = State.DISPUTED, self._step_ns_max
                 self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
@@ -159,6 +162,12 @@ class WallClock:
 
     def problem(self, now: Now) -> str:
         """For the operator: what is wrong, what follows, what to do. Empty: nothing."""
+        if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
+            return (
+                f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
+                f"the last time that was known here: if it is wrong, the next router refuses what is sent by it; "
+                f"{OR_CONFIRM}"
+            )
         if not self.is_doubted:
             return ""
         apart = apart_words(now.ahead_ns)

@@ -169,6 +169,15 @@ def test_a_restart_settles_no_doubt(before: State, ahead_s: int) -> None:
     assert WallClock(after(30, 60 if ahead_s > 0 else ahead_s), LIMITS, left).is_doubted is (ahead_s < 0), "set back"
 
 
+@pytest.mark.parametrize("step_s", [0, 3 * DAY_S])
+def test_a_start_behind_the_last_known_time_is_told_until_it_is_set_or_a_neighbour_agrees(step_s: int) -> None:
+    clock = WallClock(after(5), LIMITS, known(judged_s=3 * DAY_S))
+    assert state(clock) is State.BELIEVED, "nothing ends too early by it"
+    assert "began 3.0 days behind the last time that was known here" in clock.problem(clock.now(after(5)))
+    looked(clock, after(9, step_s), 1)
+    assert "began" not in clock.problem(clock.now(after(10, step_s)))
+
+
 def test_a_confirmed_clock_stays_so_over_a_restart() -> None:
     assert WallClock(after(5), LIMITS, known(state=State.CONFIRMED)).state is State.CONFIRMED
     assert WallClock(after(5, 8 * DAY_S), LIMITS, known(state=State.CONFIRMED)).state is State.DOUBTED

@@ -42,7 +42,17 @@ def test_dropping_an_empty_queue(at_node: Run) -> None:
     assert at_node("queue", "drop", "somebody").exit_code == 2
 
 
-@pytest.mark.parametrize("view", ["status", "peers", "queue", "groups"])
+def test_a_clock_is_told_and_confirmed(at_node: Run) -> None:
+    assert json.loads(at_node("clock", "--json").stdout)["state"] == "believed"
+    assert "believed" in at_node("clock").stdout and "clock" not in at_node("status").stdout, "nothing is wrong"
+    assert "confirmed" in at_node("clock", "confirm").stdout
+    assert json.loads(at_node("clock", "--json").stdout) | {"shown_ns": 0} == {
+        "state": "confirmed", "shown_ns": 0, "ahead_s": 0.0, "problem": "",
+    }  # fmt: skip
+    assert at_node("clock", "forward").exit_code == 2
+
+
+@pytest.mark.parametrize("view", ["status", "peers", "queue", "groups", "clock"])
 def test_without_a_node_it_is_code_3(router: Run, view: str) -> None:
     router("init")
     result = router(view, "--json")
