@@ -78,6 +78,12 @@ BAD_MESSAGES = (
                lambda link, _: link.unicast(link.router, b"\x82\x01" + _nested(200), ttl_s=0), Reason.MALFORMED),
     BadMessage("a control message of an unknown type",
                lambda link, _: link.unicast(link.router, b"\x82\x18\x63\xa0", ttl_s=0), Reason.UNSUPPORTED),
+    BadMessage("a body that answers what nobody asked",
+               lambda link, _: link.unicast(link.router, b"\x82\x08\x99\xf0\x00" + b"\xa0" * 0xF000, ttl_s=0),
+               Reason.NOT_AUTHORISED),
+    BadMessage("a long control message",
+               lambda link, _: link.unicast(link.router, b"\x82\x01\x98\xff" + b"\xa0" * 255, ttl_s=0),
+               Reason.TOO_LARGE),
     BadMessage("wrongly signed", lambda _, group: forged(_good(group)), Reason.BAD_SIGNATURE),
     BadMessage("signed with another key",
                lambda link, group: _good(link.key).replace(link.key.public, group.public), Reason.BAD_SIGNATURE),
@@ -100,6 +106,9 @@ def bad_bytes(frame_bytes_max: int) -> Iterator[BadBytes]:
     )
     yield BadBytes("an item with a key twice", frame(b"\x82\x02\xa2\x61a\x00\x61a\x00"), Reason.MALFORMED)
     yield BadBytes("a deeply nested item", frame(b"\x82\x05" + _nested(500)), Reason.MALFORMED)
+    yield BadBytes("a wide outcome, to a router", frame(b"\x82\x09\x99\xf0\x00" + b"\xa0" * 0xF000), Reason.MALFORMED)
+    yield BadBytes("a wide ping", frame(b"\x82\x06\x99\xf0\x00" + b"\xa0" * 0xF000), Reason.TOO_LARGE)
+    yield BadBytes("a flood of settlings", 200 * frame(b"\x82\x04\x00"), Reason.RATE_LIMITED)
     yield BadBytes("a second hello", frame(b"\x82\x02\xa0"), Reason.MALFORMED)
     yield BadBytes("a settling of what was never sent", frame(b"\x82\x04\x19\xff\xff"), Reason.MALFORMED)
     yield BadBytes("a refusal of what was never sent", frame(b"\x83\x05\x19\xff\xff\x01"), Reason.MALFORMED)
