@@ -1,7 +1,7 @@
 """`router why` on a running node: what became of a message, here and, where they let us ask, at the next routers.
 
 The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions.
-A neighbour is answered only about messages that it handed over itself, only if the operator granted it `why`, and with
+A neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
 numbers instead of names (`core/fate_json.py`). It may have us ask further, one router fewer each time. So is a local
 service that did not come by the owner's socket, with names, and without a grant.
 """
@@ -19,7 +19,7 @@ import trio
 
 from router.core.effects import Now
 from router.core.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
-from router.core.fate_json import Report, concerns, decode_report, encode_report, report
+from router.core.fate_json import Report, decode_report, encode_report, may_hear, report
 from router.core.id_prefix import IdPrefix, parse_prefix
 from router.core.inquiry import Inquiry
 from router.core.rights import WHY
@@ -210,7 +210,9 @@ class Fates:
                 return
             found = offered(found, records)
         trace, asker = found.trace, question.asker
-        if trace is None or (asker is not None and not concerns(trace, asker.hex())):
+        if trace is not None and asker is not None:
+            trace = may_hear(trace, asker.hex())
+        if trace is None:
             not_yours = NOT_YOURS if question.neighbour else NOT_THE_SERVICE_S
             self._done(question, _error(question, not_yours) if asker else _json(not_one(question.typed, found)))
             return

@@ -1,7 +1,7 @@
 """A message's fate as JSON: all of it for the node's owner, and to a neighbour no more than the neighbour may know.
 
-The owner's keys are the contract of `router why --json`. A neighbour that handed the message over, and was granted
-`why`, hears how many of our recipients it has come to which end for, and when; never who they are.
+The owner's keys are the contract of `router why --json`. A neighbour that was granted `why` hears, of messages that
+were accepted from it, how many of our recipients they have come to which end for, and when; never who they are.
 """
 
 from __future__ import annotations
@@ -95,9 +95,14 @@ class Report:
     problem: str = ""
 
 
-def concerns(trace: Trace, neighbour: str) -> bool:
-    """Whether this neighbour itself handed the message over: only then may it ask."""
-    return any(line.peer == neighbour for line in (*trace.accepted, *trace.turned))
+def may_hear(trace: Trace, asker: str) -> Trace | None:
+    """What of it concerns this asker, who is not the owner: what became of a message that was accepted from it, and
+    which copies of it were turned away here, be it as a duplicate of what somebody else brought. None: of neither."""
+    accepted = tuple(line for line in trace.accepted if line.peer == asker)
+    turned = tuple(line for line in trace.turned if line.peer == asker)
+    if accepted:
+        return replace(trace, accepted=accepted, turned=turned)
+    return Trace(trace.identity, turned=turned, holes=trace.holes, spoilt=trace.spoilt) if turned else None
 
 
 def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Report]) -> Report:

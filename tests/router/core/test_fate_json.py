@@ -17,12 +17,12 @@ from router.core.fate_json import (
     REPORT_BYTES_MAX,
     Outcome,
     Report,
-    concerns,
     decode_report,
     encode_report,
     fate_json,
     followed,
     hop_json,
+    may_hear,
     recipient_json,
     report,
     summary,
@@ -74,10 +74,31 @@ def test_who_was_turned_away() -> None:
 # -- between routers ---------------------------------------------------------------------------------------------
 
 
-def test_a_neighbour_may_ask_about_what_it_handed_over_itself() -> None:
-    assert concerns(TRACE, PETER) and not concerns(TRACE, BOB)
-    assert concerns(replace(TRACE, accepted=()), PETER), "though it was turned away"
-    assert not concerns(replace(TRACE, accepted=(), turned=()), PETER)
+def line(event: str, peer: str) -> Line:
+    return Line(1, event, 100, 1, 5, peer=peer, reason="duplicate" if event == "duplicate" else "no-route")
+
+
+def test_a_neighbour_may_ask_about_what_was_accepted_from_it() -> None:
+    """Of what others brought of the same message it hears nothing."""
+    trace = replace(TRACE, turned=(REFUSED, line("refused", BOB), line("duplicate", CARA)))
+    assert may_hear(trace, PETER) == TRACE
+    twice = replace(trace, accepted=(Line(1, "accepted", 90, 1, 5, peer=BOB), *trace.accepted))
+    assert may_hear(twice, PETER) == TRACE
+
+
+def test_who_only_received_a_message_hears_nothing_of_it() -> None:
+    assert may_hear(TRACE, BOB) is None
+    assert may_hear(replace(TRACE, accepted=(), turned=()), PETER) is None
+
+
+@pytest.mark.parametrize("event", ["duplicate", "refused"])
+def test_of_a_copy_that_was_turned_away_it_hears_that_alone(event: str) -> None:
+    """It may have received the message and sent it back, or found it somewhere: what became of it is not its affair."""
+    mine, others = line(event, BOB), line("refused", CARA)
+    heard = may_hear(replace(TRACE, turned=(others, mine)), BOB)
+    assert heard == Trace(IDS[0], turned=(mine,))
+    assert fate(heard, lambda *_: Prospect(), NOW_NS, 600) is None
+    assert report(None, heard, BOB, {}) == Report(IDS[0].hex(), 0, (Outcome(event, mine.reason, 1, 5),))
 
 
 def test_it_hears_numbers_and_no_names() -> None:
