@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from .fingerprint import mark
 from .gold.accepted import arrivals_twice
+from .gold.custody import ID
 from .gold.names import named, rows
 from .gold.pieces import early_of
 from .gold.tables import Tables
@@ -80,3 +81,57 @@ def given(table: DataFrame) -> DataFrame:
     """The stretches of arrival numbers that accepted lines of the layout give: parcel .. stop - 1."""
     lines = table.where("event = 'accepted' AND parcel >= 0 AND accepted.n > 0")
     return lines.select("router", "seq", "parcel", F.expr("parcel + accepted.n").alias("stop"))
+
+
+def unsent(tables: Tables, words: Rows) -> Rows:
+    """Messages that a router says a neighbour brought and that the neighbour's log, which is whole, must tell of and
+    does not: as the local engine's `findings/unsent.sql` says. `words`: rows of `findings.tally`."""
+    keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
+    lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
+        "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"
+    )
+    brought = lines.join(F.broadcast(keys), "peer", "inner").drop("peer")
+    messages = (
+        brought.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID)).drop("ids")
+    )
+    there = tables.accepted_id.select("id", F.col("router").alias("brought"))
+    missing = messages.join(there, ["id", "brought"], "left_anti")
+    handed = tables.handover.where("custody = 'followed'").select(
+        "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
+    )
+    followed = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought").agg(
+        F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns")
+    )  # fmt: skip
+    logs = tables.routers.select(
+        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
+    )
+    stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
+    logs = logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
+    known = missing.join(followed, ["router", "brought"], "inner").join(F.broadcast(logs), "brought", "inner").where(
+        """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
+        AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
+    )  # fmt: skip
+    sums = known.groupBy("router", "brought", "kind").agg(
+        F.count("*").alias("count"), F.min(F.struct("seq", "i", "id")).alias("first")
+    )
+    found = rows(sums)
+    if not found:
+        return []
+    names = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
+    carriers = _carriers(tables)
+    return [
+        {
+            "router": names[row["router"]], "peer": names[row["brought"]], "kind": row["kind"], "count": row["count"],
+            "carriers": carriers.get((row["brought"], names[row["router"]]), 0),
+            "first": {**row["first"], "id": row["first"]["id"].hex()},
+        }
+        for row in found
+    ]  # fmt: skip
+
+
+def _carriers(tables: Tables) -> dict[tuple[int, str], int]:
+    """By router and destination: messages accepted for another router itself; in each there may have been one."""
+    keys = F.broadcast(tables.routers.select(F.col("router").alias("destination")))
+    lines = tables.accepted.select("router", "n", "said.destination").join(keys, "destination", "left_semi")
+    sums = lines.groupBy("router", "destination").agg(F.sum("n").alias("n"))
+    return {(row["router"], row["destination"]): row["n"] for row in rows(sums)}

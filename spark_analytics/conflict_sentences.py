@@ -42,6 +42,20 @@ def early(summary: Row) -> Iterator[Finding]:
         )
 
 
+def unsent(summary: Row) -> Iterator[Finding]:
+    """Messages that a router says a neighbour brought, and of which that one's log knows nothing."""
+    for row in summary["unsent"]:
+        peer = row["peer"]
+        yield say(
+            "bad",
+            f"The router {row['router']} says that {peer} brought it {many(row['count'], 'message')} that the log of "
+            f"{peer}, which is whole there, does not hold: the first is {row['id']}, accepted in {_event(row)}. One of "
+            "the two logs is wrong.",
+            f"Ask its signer to whom the message was handed, and look whether the store of {peer} was put back to an "
+            "older state. Otherwise whoever has the key of one of them wrote its log.",
+        )
+
+
 def overdue(summary: Row) -> Iterator[Finding]:
     """What is pending though its time is over for a day or more where the log ends."""
     for row in summary["overdue"]:

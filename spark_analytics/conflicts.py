@@ -67,3 +67,21 @@ def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
             sums = before[0] + counts.get("accepted", 0), before[1] + ended, max(before[2], seal.max_t)
             reached.setdefault(seal.last_seq + 1, sums)
     return reached.get(log.pruned_to + 1, (0, 0, 0))
+
+
+def unsent(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """By router and neighbour: messages that the router says the neighbour brought, and that are not in the neighbour's
+    log, which must tell of them; the first of them. Multicasts only as far as there are more than carriers, in which
+    they may have come."""
+    pairs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        pairs.setdefault((row["router"], row["peer"]), []).append(row)
+    found = []
+    for (router, peer), own in pairs.items():
+        count = sum(row["count"] for row in own if row["kind"] == "unicast")
+        rest = sum(row["count"] - row["carriers"] for row in own if row["kind"] != "unicast")
+        first = min(own, key=lambda row: (row["kind"] != "unicast", row["first"]["seq"], row["first"]["i"]))["first"]
+        if count + max(0, rest):
+            said = {"router": router, "peer": peer, "count": count + max(0, rest)}
+            found.append(said | {"seq": first["seq"], "id": first["id"]})
+    return found

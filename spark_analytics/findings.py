@@ -47,6 +47,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "overdue": conflict_findings.overdue(tables, windows["due"]),
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
+        "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
         **_latencies(tables, step),
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),

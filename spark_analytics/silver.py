@@ -118,7 +118,8 @@ def compact(events: DataFrame) -> DataFrame:
     signer = F.coalesce("source", "group", "signer").alias("signer")
     accepted = F.struct(
         F.least("n", F.expr("octet_length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"),
-        due_ns.alias("due_ns"), F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
+        due_ns.alias("due_ns"), F.expr("array_max(ttls)").alias("ttl_s"),
+        F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
         "peer", F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
     )  # fmt: skip
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")

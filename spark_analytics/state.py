@@ -28,7 +28,7 @@ VERSION = 3
 PARTS_MAX = 16
 """So many parts of one level become one part of the next."""
 _ACCEPTED = (
-    "struct<n:bigint,ids:binary,due_ns:bigint,recipients:array<string>,kind:string,signer:string,"
+    "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
     "destination:string,peer:string,lives:array<bigint>>"
 )
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,

@@ -24,6 +24,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     ends            router seq t
     configs         router fields
     quality         check router count
+    unsent          router peer kind count carriers first{seq i id}
     again           router count arrival first_seq seq      of the least of them: the last three
     early           router count sure seq arrival recipient expired_t due_ns    of the first: the last five
     overdue         router count recipients is_doubted recipient seq parcel due_ns    of the first due: the last four
@@ -37,7 +38,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .conflicts import placed, pruned_open
+from .conflicts import placed, pruned_open, unsent
 from .evidence import Evidence
 from .finding import utc
 from .latency import percentile
@@ -138,6 +139,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
+        "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
         "again": placed(found.get("again", ()), evidence, ("router",)),
         "early": placed(found.get("early", ()), evidence, ("router",)),
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -125,7 +126,33 @@ def footer_that_counts_otherwise(scene: Scene) -> None:
         scene.lose(one, "bad", one.path.name, f"the footer counts {(changed.counts or {})['accepted']} accepted")
 
 
+def never_sent(scene: Scene) -> None:
+    """A message that a neighbour, whose log is given, is said to have brought, and of which that one knows nothing."""
+    scene.forget_witnesses()
+    victim = scene.core()
+
+    def change(rows: Rows) -> Rows:
+        brought = [
+            row for row in rows if row.event == "accepted" and row.peer in scene.untouched and row.source != row.peer
+        ]
+        peers = Counter(row.peer for row in brought)
+        peer = max(peers, key=lambda one: (peers[one], one))
+        own = [row for row in brought if row.peer == peer]
+        old = own[len(own) // 2]
+        scene.claim(str(peer))
+        scene.tell("bad", f"The router {victim} says that {peer} brought it 1 message ")
+        odd = replace(
+            old, n=1, count=1, first=FAR, ids=scene.chance.randbytes(32).hex(), sizes=[9], ttls=[60],
+            expiries=[(old.expiries or [0])[0]], kind="unicast", source=scene.chance.randbytes(32).hex(), group=None,
+            destination=scene.chance.randbytes(32).hex(), recipients=[],
+        )  # fmt: skip
+        at = next(number for number, row in enumerate(rows) if row is old)
+        return [*rows[: at + 1], odd, *rows[at + 1 :]]
+
+    scene.again(victim, change)
+
+
 LIES: tuple[Callable[[Scene], None], ...] = (
-    in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
+    never_sent, in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
     footer_that_counts_otherwise,
 )  # fmt: skip

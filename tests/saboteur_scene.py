@@ -80,6 +80,14 @@ class Scene:
         self._untouched.remove(cores[0])
         return cores[0]
 
+    def claim(self, router: str) -> None:
+        """Its log stays as it is."""
+        self._untouched.remove(router)
+
+    @property
+    def untouched(self) -> frozenset[str]:
+        return frozenset(self._untouched)
+
     def segment(self, segments_min: int = 1) -> LogFile:
         return self.chance.choice(segments(self.logs[self.victim(segments_min)]))
 

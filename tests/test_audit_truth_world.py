@@ -53,6 +53,8 @@ def agree(world: World, found: dict[str, Any]) -> None:
         row = by_router[node.address.hex()]
         expected = told(world, node)
         assert {name: row[name] for name in expected} == expected, node.name
+    assert [row["text"] for row in found["findings"] if row["level"] == "bad"] == []
+    assert found["overdue"] == found["pruned_open"] == found["early"] == []
     assert found["residual"] == 0 and found["holes"] == found["problems"] == found["broken"] == found["lost"] == []
 
 

@@ -34,7 +34,7 @@ NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
     "log_end", "keys", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
-    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery",
+    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
 """So many routers have a bit each where messages are told apart."""
@@ -160,4 +160,7 @@ def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, A
     span = tables.find("span")
     windows = summary.windows_of(span[0]["min_minute"], span[0]["max_minute"], as_of_ns)
     tables.let(step=windows.step, first_window=windows.first, last_window=windows.last)
-    return {"span": span} | {name: tables.find(name) for name in FINDINGS}
+    found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
+    if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
+        found["unsent"] = tables.find("unsent")
+    return found

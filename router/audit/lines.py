@@ -46,6 +46,7 @@ SELECT
         $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
         9_223_372_036_854_775_807
     )::BIGINT END AS due_ns,
+    list_max(ttls) AS ttl_s,
     CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN list_transform(
         list_zip(ttls, expiries), lambda life: least(
             t + life[1]::HUGEINT * 1_000_000_000, $epoch_ns + life[2]::HUGEINT * 60_000_000_000,

@@ -215,6 +215,7 @@ class Acceptance:
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
         able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel))
         if not able:
+            self.next_arrival = parcel.first  # nobody has seen the number
             self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
             return
         parcel.recipients = able

@@ -15,7 +15,7 @@ from spark_analytics.span import Span
 STEP = 1 << 16
 """Arrival numbers are looked at in stretches of this many, wherever they are compared with each other."""
 
-_COLUMNS = ("n", "ids", "due_ns", "recipients", "lives")
+_COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
 _SAID = ("kind", "signer", "destination", "peer")
 
 
@@ -41,7 +41,7 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
     return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
         "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients",
-        "due_ns", "lives", hole_first.alias("hole_first"),
+        "due_ns", "ttl_s", "lives", hole_first.alias("hole_first"),
         is_over.alias("is_over"),
         span.is_within().alias("is_within"),
     )  # fmt: skip

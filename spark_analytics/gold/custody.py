@@ -18,20 +18,41 @@ ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
 
 
-def accepted_id(accepted: DataFrame, partitions: int) -> DataFrame:
-    """Key (id, router): the `first_t` of all acceptances; `times`: of those asked for. Laid out by id."""
-    messages = accepted.select("router", "t", "is_within", "ids", F.explode(F.expr("sequence(0L, n - 1)")).alias("i"))
-    ids = messages.select(F.expr(ID).alias("id"), "router", "t", F.col("is_within").cast("int").alias("time"))
+BITS_OF_ROUTERS = 63
+"""So many routers have a bit each where it is asked who has a message."""
+
+
+def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
+    """Key (id, router): the `first_t` of all acceptances; `times`: of those asked for; `brought`: a bit for each router
+    with a log here that these say brought it, unless it signed it itself. Laid out by id."""
+    keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
+    lines = accepted.withColumn(
+        "peer", F.expr("CASE WHEN is_within AND NOT said.peer <=> said.signer THEN said.peer END")
+    )
+    brought = F.expr(f"shiftleft(1L, cast(neighbour % {BITS_OF_ROUTERS} AS int))")
+    messages = lines.join(keys, "peer", "left").select(
+        "router", "t", "is_within", "ids", brought.alias("brought"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i")
+    )
+    ids = messages.select(
+        F.expr(ID).alias("id"), "router", "t", F.col("is_within").cast("int").alias("time"), "brought"
+    )
     by_id = ids.repartition(partitions, "id").groupBy("id", "router")
-    return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"))
+    return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"), F.bit_or("brought").alias("brought"))
 
 
 def distinct_id(accepted_id: DataFrame) -> DataFrame:
-    """`accepted_again`: how many acceptances are not the first of that id at that router."""
-    within = accepted_id.where("times > 0").groupBy("id").agg(F.sum(F.col("times") - 1).alias("again"))
-    return within.agg(
-        F.count("*").alias("messages"), F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again")
-    )
+    """`accepted_again`: how many acceptances are not the first of that id at that router. `unsent`: ids that a router
+    is said to have brought that did not accept them; of more than 63 routers, all that any brought."""
+    there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
+    by_id = accepted_id.groupBy("id").agg(
+        F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
+        F.bit_or("brought").alias("brought"), F.bit_or(there).alias("there"), F.max("router").alias("most"),
+    )  # fmt: skip
+    unsent = F.expr(f"brought IS NOT NULL AND (most >= {BITS_OF_ROUTERS} OR (brought & ~there) <> 0)")
+    return by_id.agg(
+        F.count("again").alias("messages"), F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
+        F.count(F.when(unsent, 1)).alias("unsent"),
+    )  # fmt: skip
 
 
 def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:

@@ -105,7 +105,7 @@ class Tables:
 
     @cached_property
     def accepted_id(self) -> DataFrame:
-        return self._keep(custody.accepted_id(self.accepted, self.partitions))
+        return self._keep(custody.accepted_id(self.accepted, self.routers, self.partitions))
 
     @cached_property
     def handover(self) -> DataFrame:

@@ -1,6 +1,10 @@
--- Each accepted message and its id, as two numbers.
+-- Each accepted message and its id, as two numbers. brought: which router brought it, if that one's log is given too, and
+-- unless it signed the message itself.
 CREATE TABLE accepted_id AS
-SELECT line, router, t, is_within, i, id_low(ids, i) AS low, id_high(ids, i) AS high
+SELECT line, router, t, is_within, brought, i, id_low(ids, i) AS low, id_high(ids, i) AS high
 FROM (
-    SELECT line, router, t, is_asked(t) AS is_within, ids, unnest(range(n))::INTEGER AS i FROM accepted_line
+    SELECT line.line, line.router, t, is_asked(t) AS is_within, ids,
+        CASE WHEN signer IS DISTINCT FROM peer THEN neighbour.router END AS brought,
+        unnest(range(n))::INTEGER AS i
+    FROM accepted_line line LEFT JOIN routers neighbour ON neighbour.key = line.peer
 );

@@ -1,7 +1,7 @@
 -- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times nanoseconds.
 -- Of an outward line's ranges the first stands in columns of its own: there is seldom another. n: messages of an accepted
 -- line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted line.
--- due_ns: when the last of an accepted line's messages is due; lives: when each is, if that differs.
+-- ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when each is, if that differs.
 -- Few columns: each costs a thirtieth of the reading, even where it holds nothing. Numbers are stored as they are: to
 -- compress them costs more than the disk gains.
 CREATE TABLE events (
@@ -21,6 +21,7 @@ CREATE TABLE events (
     ids VARCHAR USING COMPRESSION uncompressed,
     recipients VARCHAR[],
     due_ns BIGINT USING COMPRESSION uncompressed,
+    ttl_s BIGINT USING COMPRESSION uncompressed,
     lives BIGINT[],
     recipient VARCHAR,
     parcel BIGINT USING COMPRESSION uncompressed,

@@ -1,10 +1,12 @@
 -- Each message by its id: how often it was accepted in the time asked for, at how many routers then, and whether any
--- router accepted it more than once at all. Of at most 63 routers: a bit each.
+-- router accepted it more than once at all; is_unsent: a router is said to have brought it that did not accept it. Of at most 63 routers: a bit each.
 CREATE TABLE message_id AS
-SELECT low, high, times, bit_count(there) AS routers, ever > bit_count(there_ever) AS is_again
+SELECT low, high, times, bit_count(there) AS routers, ever > bit_count(there_ever) AS is_again,
+    brought & (~there_ever) <> 0 AS is_unsent
 FROM (
     SELECT low, high, count(*) AS ever, bit_or(1::BIGINT << router) AS there_ever,
-        count(*) FILTER (is_within) AS times, coalesce(bit_or(1::BIGINT << router) FILTER (is_within), 0) AS there
+        count(*) FILTER (is_within) AS times, coalesce(bit_or(1::BIGINT << router) FILTER (is_within), 0) AS there,
+        coalesce(bit_or(1::BIGINT << brought) FILTER (is_within), 0) AS brought
     FROM accepted_id
     GROUP BY low, high
 );

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_logs import APP, START, Log, audited, name, states
+from audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, audited, message_id, name, states
 from msgspec.structs import replace
 
 from router.core.line import Line, decode_line, encode_lines
@@ -260,3 +260,85 @@ def test_two_lines_with_one_event_number_are_told(tmp_path: Path) -> None:
     found = audited(tmp_path)
     assert found["verdict"] == "bad"
     assert any("the sequence number 4 where 5 should be" in one for one in found["problems"])
+
+
+# -- what a neighbour is said to have brought -------------------------------------------------------------
+
+
+class Hop:
+    """B brings A two messages, `x` in between is told by A alone; B hears that A has both."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.taker, self.giver = Log(A), Log(B)
+        self.giver.state("start", -9)
+        self.giver.accepted(1, ["first", "last"], [name(A)], at=1)
+        self.taker.accepted(1, ["first"], [], at=2, peer=name(B))
+        unicast = {"kind": "unicast", "group": None, "source": APP, "destination": OTHER_APP, "peer": name(B)}
+        self.odd = self.taker.accepted(2, ["x"], [], at=3, **unicast | columns)
+        self.taker.accepted(3, ["last"], [], at=4, peer=name(B))
+
+    def audited(self, directory: Path, *, hears: bool = True) -> dict[str, Any]:
+        if hears:
+            self.giver.outward("acked", [(1, 2)], 5, recipient=name(A))
+        self.giver.state("stop", LATE)
+        return audited(self.taker.write(directory / "taker"), self.giver.write(directory / "giver"), at=LATE + 1)
+
+
+def test_a_message_that_the_neighbours_log_does_not_know_is_told(tmp_path: Path) -> None:
+    found = Hop().audited(tmp_path)
+    [row] = found["unsent"]
+    assert (row["router"], row["peer"], row["count"], row["seq"]) == (name(A), name(B), 1, 2)
+    assert row["id"] == message_id("x") and row["file"].startswith(str(tmp_path / "taker"))
+    assert found["verdict"] == "bad" and "One of the two logs is wrong" in told(found, "bad")
+
+
+def test_what_may_be_so_is_not_told(tmp_path: Path) -> None:
+    """Signed by the neighbour itself; after all that is known to be in its log; in a carrier; before its log began."""
+    signed = Hop(source=name(B))
+    after = Hop()
+    after.taker.lines[1:] = [replace(after.taker.lines[2], seq=2), replace(after.taker.lines[1], seq=3)]
+    carried = Hop(kind="multicast", group=message_id("group"), source=None, destination=None)
+    carried.giver.accepted(
+        9, ["carrier"], [name(A)], kind="unicast", group=None, source=APP, destination=name(A), peer=APP
+    )
+    early = Hop()
+    early.taker.lines[1] = replace(early.odd, t=START - 60 * 10**9)
+    for number, hop in enumerate((signed, after, carried, early)):
+        assert hop.audited(tmp_path / str(number))["unsent"] == [], number
+    assert Hop().audited(tmp_path / "unheard", hears=False)["unsent"] == []
+
+
+def test_of_multicasts_those_are_told_that_no_carrier_can_have_brought(tmp_path: Path) -> None:
+    hop = Hop(kind="multicast", group=message_id("group"), source=None, destination=None)
+    [row] = hop.audited(tmp_path)["unsent"]
+    assert row["count"] == 1
+
+
+def test_of_a_neighbour_with_a_hole_in_its_log_nothing_is_told(tmp_path: Path) -> None:
+    hop = Hop()
+    hop.giver.lines[:1] = []
+    assert hop.audited(tmp_path)["unsent"] == []
+
+
+@pytest.mark.parametrize(
+    ("late_s", "is_doubted", "kind", "count"),
+    [(2 * DAY_S, False, "unicast", 1), (DAY_S, False, "unicast", 0), (2 * DAY_S, True, "unicast", 0),
+     (2 * DAY_S, False, "multicast", 0)],
+)  # fmt: skip
+def test_of_a_pruned_log_what_it_may_have_had_before_is_not_told(
+    late_s: int, is_doubted: bool, kind: str, count: int, tmp_path: Path
+) -> None:
+    taker, giver = Log(A), Log(B)
+    giver.state("start", -9)
+    giver.accepted(1, ["quick"], [name(A)], at=1, ttl=9 * DAY_S)
+    giver.outward("acked", [(1, 1)], 3, recipient=name(A))
+    if is_doubted:
+        giver.state("clock_step", 4, by_s=0, doubted=False)
+    giver.accepted(2, ["last"], [name(A)], at=late_s + 1)
+    giver.outward("acked", [(2, 1)], late_s + 5, recipient=name(A), parcel=2)
+    taker.accepted(1, ["quick"], [], at=2, peer=name(B))
+    taker.accepted(2, ["x"], [], at=late_s + 3, peer=name(B), kind=kind, source=APP, destination=OTHER_APP)
+    taker.accepted(3, ["last"], [], at=late_s + 4, peer=name(B))
+    there = pruned(giver, tmp_path / "giver", [1], 1)
+    found = audited(taker.write(tmp_path / "taker"), there, at=late_s + LATE)
+    assert sum(row["count"] for row in found["unsent"]) == count

@@ -224,6 +224,16 @@ def test_what_shares_its_fate_shares_a_parcel() -> None:
     assert sorted(one.disk.parcels) == [1, 3, 5, 7], "ttl 0 is not stored"
 
 
+def test_arrival_numbers_have_no_gap_where_a_message_is_refused() -> None:
+    """So whoever reads the log sees by a sum that each was given once."""
+    one, alice, bob = house()
+    one.router.link_down(bob, one.now())
+    one.bring(alice, news(b"1"), news(b"2", ttl_s=0), news(b"3"))
+    one.cycle()
+    assert [k for k, *_ in one.settled()[alice][1]] == [2]
+    assert [(first, count) for first, count, _ in one.accepted()] == [(1, 1), (2, 1)]
+
+
 def test_a_parcel_has_a_limit() -> None:
     one, alice, _ = house()
     wires = [news(bytes((n % 256, n // 256))) for n in range(PARCEL_MESSAGES_MAX + 1)]
