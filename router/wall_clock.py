@@ -186,13 +186,14 @@ class WallClock:
 def consensus(votes: Sequence[Vote], near_ns: int) -> int | None:
     """By how much the neighbours say that this clock is behind; 0: they agree with it; None: they say nothing clear.
 
-    An uplink counts twice. One neighbour alone is not believed against another that agrees with this clock.
+    An uplink counts twice. One neighbour alone is believed only if it is an uplink, and nobody agrees with this clock:
+    of a core and an edge whose clocks differ, the edge is the one that doubts its own.
     """
     agree = [one for one in votes if abs(one.offset_ns) <= near_ns]
     most = _largest_group(sorted(one for one in votes if abs(one.offset_ns) > near_ns), 2 * near_ns)
     if _weight(agree) > _weight(most):
         return 0
-    if 2 * _weight(most) > _weight(votes) and (len(most) > 1 or not agree):
+    if 2 * _weight(most) > _weight(votes) and (len(most) > 1 or (most[0].is_uplink and not agree)):
         return most[len(most) // 2].offset_ns
     return None
 

@@ -44,7 +44,7 @@ class House:
         self.seconds = self.ahead_s = 0
         self.wall: WallClock | None = None
         directory = Directory(KEY.public)
-        directory.replace_neighbours([Neighbour(FAR, "far")])
+        directory.replace_neighbours([Neighbour(FAR, "far", uplink=True)])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
         self.logbook = Logbook(Segments(path / "log", KEY, Limits()), self.store, 1e9, 1 << 40)
         self.measured: dict[int, Measured] = {}

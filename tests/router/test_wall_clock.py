@@ -115,6 +115,8 @@ def test_the_operator_confirms_and_neighbours_are_not_heard_until_it_steps() -> 
     [
         ([], None, None),
         ([3], None, 0),
+        ([DAY_S], None, None),  # a client alone
+        ([], DAY_S, DAY_S),  # an uplink alone
         ([3, DAY_S], None, None),  # one alone is not believed against another that agrees
         ([3], DAY_S, None),  # nor an uplink
         ([3, 5, DAY_S], None, 0),
