@@ -46,7 +46,7 @@ def why(home: Home, typed: str) -> dict[str, Any]:
 
 
 def _read(home: Home, typed: str, ttl_s_max: int) -> dict[str, Any]:
-    now = Now(time.time_ns(), time.monotonic_ns())
+    now = Now(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     try:
         return _by_both(home, typed, now, ttl_s_max)
     except StoreError as error:
