@@ -19,6 +19,7 @@ from .gold.names import named, rows
 from .gold.tables import Tables
 from .log_files import FileFacts, Problem
 from .page import render
+from .schema import UNLIKE
 from .session import prepare
 from .span import Span
 from .writer import Writer
@@ -95,8 +96,8 @@ def _read(
     If files are not as the schema says, though signed, the others are read once more.
     """
 
-    def content(name: str) -> bytes:
-        return bronze.content_of(spark, given.uris[name])
+    def content(name: str) -> list[bytes]:
+        return [bronze.content_of(spark, given.uris[name])]
 
     names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
     size = sum(one.size for one in facts)
@@ -115,7 +116,7 @@ def _read(
             events = silver.numbered(written, numbers)
         events = silver.sealed(events, by_uri)
         tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
-        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == silver.UNLIKE}
+        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == UNLIKE}
         more |= set(sealed.contradicted(tables.rows, words, evidence.seals, seals)) if not more else set()
         if not more:
             return tables, words, told

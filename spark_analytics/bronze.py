@@ -12,14 +12,15 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from .evidence import NO_LOG
+from .line_grammar import EVENT, KNOWN_EVENTS, LINE_BYTES_MAX, MAPPED, NEWER, OTHER, PLAIN
 from .log_files import FileFacts, Problem
 from .schema import COLUMNS, role
 
-LINE_BYTES_MAX = 64 * 1024
+END_BYTES_MAX = 64 * 1024
 """As much of the first and the last line is kept; header and footer are shorter."""
 FILE_BYTES_MAX = 1 << 30
 """A larger file is not read: Spark takes a file's bytes at once, and a router closes a segment long before."""
@@ -71,8 +72,8 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     content = F.col("content")
     size = F.length(content)
     files = _files(spark, exact(uris)).where(F.col("length") <= FILE_BYTES_MAX)
-    start = F.decode(F.substring(content, 1, LINE_BYTES_MAX), _BYTES)
-    end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {LINE_BYTES_MAX - 1}))"), _BYTES)
+    start = F.decode(F.substring(content, 1, END_BYTES_MAX), _BYTES)
+    end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {END_BYTES_MAX - 1}))"), _BYTES)
     lines = files.select(
         F.col(_URI).alias("uri"), "content", size.alias("size"), start.alias("start"), end.alias("end")
     )
@@ -125,11 +126,33 @@ def content_of(spark: SparkSession, uri: str) -> bytes:
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
-    and a line that is not as the schema says as `_corrupt`."""
-    reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
-    found = reader.option("lineSep", "\n").json(exact(uris))
+    and what is no line, or none that Spark can read, as `_corrupt`."""
+    text = spark.read.option("lineSep", "\n").text(exact(uris))
     # To take the path from `_metadata` would copy each row.
-    return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
+    judged = text.select("value", is_line("value").alias("is_line"), F.input_file_name().alias("file"))
+    parsed = judged.select(F.from_json(F.when(F.col("is_line"), F.col("value")), SCHEMA).alias("line"), "value", "file")
+    found = parsed.select("line.*", "value", "file")
+    corrupt = F.when(F.col("event").isNull(), F.col("value"))
+    return found.select(*map(quoted, COLUMNS), corrupt.alias(CORRUPT), "file")
+
+
+def is_line(name: str) -> Column:
+    """Whether the text in that column is a line of an event log: `line_grammar.is_line`, by Spark."""
+
+    def fits(pattern: str) -> Column:
+        return F.col(name).rlike(rf"\A(?:{pattern})\z")
+
+    def differ(names: Column) -> Column:
+        return F.coalesce(F.size(names) == F.size(F.array_distinct(names)), F.lit(True))
+
+    is_of_another_event = fits(OTHER) & ~F.regexp_extract(name, EVENT, 1).isin(*KNOWN_EVENTS)
+    has_names_that_differ = differ(F.json_object_keys(name))
+    for one in ("fields", "counts"):
+        has_names_that_differ &= differ(F.json_object_keys(F.get_json_object(name, f"$.{one}")))
+    has_names = F.when(fits(MAPPED) | fits(NEWER) | is_of_another_event, has_names_that_differ).otherwise(False)
+    return (
+        F.when(F.octet_length(name) >= LINE_BYTES_MAX, F.lit(False)).when(fits(PLAIN), F.lit(True)).otherwise(has_names)
+    )
 
 
 def no_lines(spark: SparkSession) -> DataFrame:
@@ -144,10 +167,9 @@ def spellings(uri: str) -> list[str]:
 
 def events_raw(text: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as columns: those of the schema, `_rescued` (columns that the schema lacks, as text),
-    `_corrupt` (the bytes of a line that is not as the schema says, whatever they are), the file and when it was taken
-    in."""
-    options = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE"}
-    parsed = text.withColumn("line", F.from_json("value", f"{SCHEMA}, {CORRUPT} STRING", options))
+    `_corrupt` (the bytes of what is no line, whatever they are), the file and when it was taken in."""
+    judged = text.withColumn("is_line", is_line("value"))
+    parsed = judged.withColumn("line", F.from_json(F.when(F.col("is_line"), F.col("value")), SCHEMA))
     names = F.array(*(F.lit(name) for name in COLUMNS))
     unknown = F.array_except(F.json_object_keys("value"), names)
     everything = F.from_json("value", "map<string,string>")
@@ -155,8 +177,8 @@ def events_raw(text: DataFrame) -> DataFrame:
     return parsed.withColumn("unknown", unknown).select(
         "file",
         *(F.col(f"line.{quoted(name)}") for name in COLUMNS),
-        F.when(F.size("unknown") > 0, rescued).alias("_rescued"),
-        F.col(f"line.{CORRUPT}").cast("binary").alias(CORRUPT),
+        F.when(F.col("is_line") & (F.size("unknown") > 0), rescued).alias("_rescued"),
+        F.when(~F.col("is_line"), F.col("value").cast("binary")).alias(CORRUPT),
         F.current_timestamp().alias("ingested_at"),
     )
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from . import ed25519
 from .chain import TWO_HISTORIES, Seal, events, fits, fork, missing
 from .footer import Verify
-from .log_files import FileFacts, Problem, Reading, Seen
+from .log_files import Content, FileFacts, Problem, Reading, Seen
 from .tails import Tails
 
 NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.jsonl"
@@ -107,7 +107,7 @@ class Evidence:
 
 def judge(
     facts: Iterable[FileFacts],
-    content: Callable[[str], bytes],
+    content: Content,
     *,
     listed: Iterable[Problem] = (),
     known: Collection[str] = (),
@@ -116,7 +116,7 @@ def judge(
 ) -> Evidence:
     """The evidence that the files are, before anybody looked at lines.
 
-    `content(path)`: all bytes of a file (`OSError` if it cannot be read); `listed`: what was found wrong while listing
+    `content(path)`: all bytes of a file; `listed`: what was found wrong while listing
     directories; `known`: `authentic` of an earlier evidence; `doubted`: files whose lines an engine could not read,
     whoever signed them. Paths are compared as text: each file under one path.
     """

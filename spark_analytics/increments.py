@@ -20,7 +20,7 @@ from .gold.accepted import arrivals_twice
 from .gold.names import named, rows
 from .gold.tables import NotIncremental, Tables
 from .running import PARCEL, Running, Steps, cut_off
-from .schema import ROUTE_EVENTS, TURNED_EVENTS
+from .schema import ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
 from .silver import Part
 from .span import Span
 from .state import State, Store, added_up
@@ -168,7 +168,7 @@ class _Batch:
         """What lines say without a look at parcels: counts, and what routers wrote down about themselves."""
         self.tallied = self._tally()
         found = [row for row in self.tallied if row["is_new"]]
-        if unlike := {row["reason"] for row in found if row["event"] == silver.UNLIKE}:
+        if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
             raise Unlike(unlike)
         self._compare_with_footers(found)
         if any(row["old"] for row in found if row["event"] in pieces.EVENTS):

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from .evidence import Evidence, Gap, Witness
 from .gold.names import named
+from .schema import NUMBER_OF_TEXT
 
 LINKS = ("link_up", "link_down")
 EVENTS = ("start", "clock_step", *LINKS)
@@ -29,15 +30,16 @@ def told(others: DataFrame, routers: DataFrame) -> list[Row]:
     """Of the layout's lines about no recipient, the last of each router, event and link (`at`); each gap is one of its
     own, and so is each head of a neighbour's log. Of a link that was up and went down nothing is told."""
     kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
-    at = """CASE WHEN event IN ('link_up', 'link_down') THEN try_cast(other.fields['link'] AS bigint)
-        WHEN event = 'log_gap' THEN seq END"""
+    link = NUMBER_OF_TEXT.format("other.fields['link']")
+    at = f"CASE WHEN event IN ('link_up', 'link_down') THEN {link} WHEN event = 'log_gap' THEN seq END"
     heads = {
         "peer": "other.fields['peer']",
-        "head_seq": "try_cast(other.fields['head_seq'] AS bigint)",
+        "head_seq": NUMBER_OF_TEXT.format("other.fields['head_seq']"),
         "head_digest": "other.fields['head_digest']",
     }
     columns = (F.expr(f"CASE WHEN event = 'link' THEN {said} END").alias(name) for name, said in heads.items())
-    ttl = "CASE WHEN event = 'config' THEN try_cast(other.fields['ttl_s_max'] AS bigint) END"
+    said = NUMBER_OF_TEXT.format("other.fields['ttl_s_max']")
+    ttl = f"CASE WHEN event = 'config' THEN {said} END"
     ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
     by_kind = kept.select("*", F.expr(at).alias("at"), ttl_s, *columns)
     last = by_kind.groupBy("router", "event", "at", *heads).agg(
@@ -45,8 +47,10 @@ def told(others: DataFrame, routers: DataFrame) -> list[Row]:
         F.max_by("other.missing", "seq").alias("missing"), F.min("ttl_s").alias("ttl_s"),
         F.min(F.when(F.col("ttl_s").isNotNull(), F.col("seq"))).alias("config_seq"),
     )  # fmt: skip
-    link = Window.partitionBy("router", "at")
-    sides = {side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(link) for side in ("up", "down")}
+    by_link = Window.partitionBy("router", "at")
+    sides = {
+        side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(by_link) for side in ("up", "down")
+    }
     matters = """CASE event WHEN 'link_up' THEN at IS NOT NULL AND up > coalesce(down, 0)
         WHEN 'link_down' THEN at IS NOT NULL AND up IS NULL ELSE true END"""
     found = last.withColumns(sides).where(matters).drop("up", "down")

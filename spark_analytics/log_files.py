@@ -7,15 +7,16 @@ Only what is not good is read line by line, and tails and pruned.jsonl, of which
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
 from .chain import Seal
 from .footer import Footer, Verify, decode_line, read_footer, read_header
+from .line_grammar import LINE_BYTES_MAX, is_line
 from .schema import SCHEMA, VERSION, named_seq, role
-from .segment_lines import Lines, contradicts_itself, examine
+from .segment_lines import TOO_LONG, Lines, contradicts_itself, examine, lines_of, why_no_line
 
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
@@ -31,7 +32,8 @@ class FileFacts(NamedTuple):
     """What an engine tells of a file. One that has gone since it was listed is left out: its footer is in pruned.jsonl.
 
     `head`, `last`: first and last line (at most 64 KiB each, the last with its newline if there is one); `digest`:
-    SHA-256 in hex of all bytes before the last line; `error`: why it cannot be read, "" if it can.
+    SHA-256 in hex of all bytes before the last line; `error`: why it cannot be read, "" if it can; `is_odd`: one of
+    these bytes' lines is none, which the engine saw as it read them.
     """
 
     path: str
@@ -40,6 +42,11 @@ class FileFacts(NamedTuple):
     last: bytes
     digest: str
     error: str = ""
+    is_odd: bool = False
+
+
+Content = Callable[[str], Iterable[bytes]]
+"""All bytes of a file, part by part. `OSError`, also while it is read, if it cannot be."""
 
 
 class Problem(NamedTuple):
@@ -71,9 +78,7 @@ class Seen:
 class Reading:
     """Takes file after file, in order of their paths."""
 
-    def __init__(
-        self, content: Callable[[str], bytes], verify: Verify, known: Collection[str], doubted: Collection[str] = ()
-    ) -> None:
+    def __init__(self, content: Content, verify: Verify, known: Collection[str], doubted: Collection[str] = ()) -> None:
         self.files: list[Seen] = []
         self.problems: list[Problem] = []
         self.authentic: set[str] = set()
@@ -105,10 +110,10 @@ class Reading:
                 self._say(fact.path, 1, foreign[1])
                 return
             found = self._examine(fact.path, is_tail=False)
-            if found is not None and fact.path in self._doubted and contradicts_itself(found):
+            if found is not None and self._is_doubted(fact) and contradicts_itself(found):
                 self._say(fact.path, 0, SIGNED_SO)
             elif found is not None and not found.problems:
-                self._say(fact.path, 0, NOT_THE_SCHEMA if fact.path in self._doubted else CHANGED)
+                self._say(fact.path, 0, NOT_THE_SCHEMA if self._is_doubted(fact) else CHANGED)
             self._take_bad(fact.path, found or Lines())
             return
         if (named := named_seq(fact.path)) not in (None, footer.first_seq):
@@ -118,9 +123,14 @@ class Reading:
             footer.sha256, (_seal(footer, fact.path, True),),
         ))  # fmt: skip
 
+    def _is_doubted(self, fact: FileFacts) -> bool:
+        return fact.is_odd or fact.path in self._doubted
+
     def _good_footer(self, fact: FileFacts) -> Footer | None:
         """The footer, if header, footer, signature and digest vouch for the file."""
-        if fact.path in self._doubted:
+        if self._is_doubted(fact):
+            return None
+        if not all(is_line(line.removesuffix(b"\n")) for line in (fact.head, fact.last)):
             return None
         try:
             header, footer = read_header(decode_line(fact.head)), read_footer(decode_line(fact.last))
@@ -156,42 +166,47 @@ class Reading:
         self.files.append(Seen(path, "bad", found.router, *span, found.lines))
 
     def _take_pruned(self, path: str) -> None:
-        data, before = self._read(path), len(self.problems)
+        before = len(self.problems)
         seals: dict[str, list[Seal]] = defaultdict(list)
-        for number, line in enumerate((data or b"").split(b"\n")[:-1], 1):
-            try:  # What follows the last newline was torn by a crash: its segment stands, or the gap shows.
-                footer = read_footer(decode_line(line))
-            except ValueError as error:
-                self._say(path, number, f"not the footer of a pruned segment: {error}")
-                continue
-            if self._is_authentic(footer, line + b"\n"):
-                seals[footer.router].append(_seal(footer, path, False))
-            else:
-                said = f"segments {footer.first_seq} to {footer.last_seq}"
-                text = f"the footer of the pruned {said} is not signed by the router {footer.router}, or was changed"
-                self._say(path, number, text)
-        status = "bad" if data is None or len(self.problems) > before else "pruned"
+        try:
+            for number, line in enumerate(lines_of(self._content(path)), 1):
+                if line.endswith(b"\n"):  # What follows the last one was torn by a crash: its segment stands.
+                    self._take_pruned_footer(path, number, line, seals)
+                elif len(line) >= LINE_BYTES_MAX:
+                    self._say(path, number, TOO_LONG)
+        except OSError as error:
+            self._say(path, 0, f"{UNREADABLE}: {error.strerror or error}")
+        status = "bad" if len(self.problems) > before else "pruned"
         for router, found in sorted(seals.items()):
             first, last = min(one.first_seq for one in found), max(one.last_seq for one in found)
             self.files.append(Seen(path, status, router, first, last, len(found), seals=tuple(found)))
         if not seals:
             self.files.append(Seen(path, status))
 
-    def _examine(self, path: str, *, is_tail: bool) -> Lines | None:
-        data = self._read(path)
-        if data is None:
-            return None
-        found = examine(data, self._verify, is_tail=is_tail)
-        for number, text in found.problems:
-            self._say(path, number, text)
-        return found
-
-    def _read(self, path: str) -> bytes | None:
+    def _take_pruned_footer(self, path: str, number: int, line: bytes, seals: dict[str, list[Seal]]) -> None:
         try:
-            return self._content(path)
+            footer = read_footer(decode_line(line))
+        except ValueError as error:
+            self._say(path, number, f"not the footer of a pruned segment: {error}")
+            return
+        if not is_line(line[:-1]):
+            self._say(path, number, f"not the footer of a pruned segment: {why_no_line(line)}")
+        elif self._is_authentic(footer, line):
+            seals[footer.router].append(_seal(footer, path, False))
+        else:
+            said = f"segments {footer.first_seq} to {footer.last_seq}"
+            text = f"the footer of the pruned {said} is not signed by the router {footer.router}, or was changed"
+            self._say(path, number, text)
+
+    def _examine(self, path: str, *, is_tail: bool) -> Lines | None:
+        try:
+            found = examine(self._content(path), self._verify, is_tail=is_tail)
         except OSError as error:
             self._say(path, 0, f"{UNREADABLE}: {error.strerror or error}")
             return None
+        for number, text in found.problems:
+            self._say(path, number, text)
+        return found
 
     def _say(self, path: str, line: int, text: str) -> None:
         self.problems.append(Problem(path, line, text))

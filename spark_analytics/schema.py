@@ -41,6 +41,15 @@ EPOCH_NS = 1_577_836_800 * 10**9
 COUNT_MAX = 1 << 40
 """A line that claims to stand for more messages counts for so many: no log has them, and sums stay within 64 bits."""
 
+EXPIRY_MAX = 100_000_000
+"""Minutes since 2020; later ones count as this one (year 2210), so that nanoseconds fit 64 bits."""
+
+NUMBER_OF_TEXT = "CASE WHEN length({0}) < 19 AND translate({0}, '0123456789', '') = '' THEN try_cast({0} AS bigint) END"
+"""The whole number that a field, which is text, is in digits alone; null if it is none. In the SQL of either engine."""
+
+UNLIKE = "(not as the schema says)"
+"""The event that an engine makes of a line that is none; its file does not count."""
+
 GRACE_NS = 600 * 10**9
 """How long after its due time a unit without an end is still `pending`."""
 

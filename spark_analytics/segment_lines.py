@@ -6,16 +6,19 @@ has signed. Whatever the bytes are, the answer is a list of problems, each with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from .chain import events
 from .footer import Footer, Header, Verify, decode_line, is_natural, read_footer, read_header
+from .line_grammar import LINE_BYTES_MAX, columns_fit, is_line
 from .schema import COLUMNS
 
 PROBLEMS_MAX = 100
+TOO_LONG = f"this line is longer than {LINE_BYTES_MAX} bytes, and nothing from here on was read"
 
 
 @dataclass(slots=True)
@@ -44,21 +47,41 @@ def contradicts_itself(found: Lines) -> bool:
     return found.footer is not None and bool(texts) and all(text.startswith(_CONTRADICTIONS) for text in texts)
 
 
-def examine(data: bytes, verify: Verify, *, is_tail: bool = False) -> Lines:
-    """What a segment says and what is wrong with it; of a tail: header, lines without a gap, and no footer."""
+def examine(data: Iterable[bytes], verify: Verify, *, is_tail: bool = False) -> Lines:
+    """What a segment says and what is wrong with it; of a tail: header, lines without a gap, and no footer. `data`: its
+    bytes, part by part."""
     check = _Check(verify, is_tail)
-    for line in _lines(data):
+    for line in lines_of(data):
         check.line(line)
     return check.end()
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """With their newlines, which alone end a line."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:end]
-        start = end
+def lines_of(data: Iterable[bytes]) -> Iterator[bytes]:
+    """With their newlines, which alone end a line. One that is too long is the last, cut off."""
+    rest: list[bytes] = []
+    length = 0
+    for part in data:
+        start = 0
+        while end := part.find(b"\n", start) + 1:
+            if length + end - start > LINE_BYTES_MAX:
+                break
+            yield b"".join((*rest, part[start:end]))
+            rest, length, start = [], 0, end
+        rest.append(part[start:])
+        length += len(rest[-1])
+        if length >= LINE_BYTES_MAX:
+            break
+    if length:
+        yield b"".join(rest)[:LINE_BYTES_MAX]
+
+
+def why_no_line(line: bytes) -> str:
+    """What is wrong with the spelling of a line that can be read as JSON."""
+    row = json.loads(line)
+    plain = json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    at = next((at for at, (one, other) in enumerate(zip(plain, line, strict=False)) if one != other), len(plain))
+    there = "" if plain == line.rstrip(b"\n") else f", from column {at + 1} on"
+    return f"it is not spelled as a router writes it{there} (cddl/segment.cddl)"
 
 
 class _Check:
@@ -76,11 +99,16 @@ class _Check:
         self._first_lines: dict[str, int] = {}
         self._times: list[int] = []
         self._ended = False
+        self._is_cut = False
 
     def line(self, data: bytes) -> None:
         self._number += 1
         if self._ended:
             self._say("a line after the footer; nothing may follow it")
+            return
+        if len(data) >= LINE_BYTES_MAX and not data.endswith(b"\n"):
+            self._ended = self._is_cut = True
+            self._say(TOO_LONG)
             return
         if not data.endswith(b"\n"):
             self._say(f"the file is cut off in the middle of this line, after {len(data)} bytes of it")
@@ -92,18 +120,20 @@ class _Check:
             return
         if row.get("event") == "seal":
             self._ended = True
-            self._check_footer(row)
+            self._check_footer(row, data)
             return
         self._digest.update(data)
         if self._number == 1:
-            self._check_header(row)
+            self._check_header(row, data)
         else:
-            self._check_event(row)
+            self._check_event(row, data)
 
     def end(self) -> Lines:
         found = self._found
         if not self._number:
             self._say("the file is empty: it should begin with a header")
+        elif self._is_cut:
+            pass
         elif self._is_tail and self._ended:
             self._say("a footer in a tail, which is not sealed")
         elif not self._is_tail and not self._ended:
@@ -123,15 +153,16 @@ class _Check:
         else:
             self._unsaid += 1
 
-    def _check_header(self, row: Mapping[str, Any]) -> None:
+    def _check_header(self, row: Mapping[str, Any], line: bytes) -> None:
         try:
             header = self._found.header = read_header(row)
         except ValueError as error:
             self._say(f"not the header that should be the first line: {error}")
             return
         self._next_seq = header.first_seq
+        self._check_spelling(line)
 
-    def _check_event(self, row: Mapping[str, Any]) -> None:
+    def _check_event(self, row: Mapping[str, Any], line: bytes) -> None:
         found, event = self._found, row.get("event")
         wrong = _misfit(row)
         if wrong:
@@ -139,15 +170,16 @@ class _Check:
             return
         seq, n, router = row.get("seq"), row.get("n"), row.get("router")
         if not seq or not n:
-            self._say(f"the event {event!r:.40} has no sequence number")
+            self._say(f"not a line of an event log: the event {event!r:.40} has no sequence number")
             return
+        self._check_spelling(line)
         if 0 < self._next_seq < seq:
             self._say(f"before this line is missing: {events(self._next_seq, seq - 1)}")
         elif seq < self._next_seq:
             self._say(f"the sequence number {seq} where {self._next_seq} should be")
         if found.header and router != found.header.router:
             self._say(f"an event of the router {router} in the log of {found.header.router}")
-        if event == "accepted" and not _columns_fit(row, n):
+        if event == "accepted" and not columns_fit(row):
             self._say(f"the columns of this accepted event do not hold {n} messages each")
         self._next_seq = seq + n
         found.router = found.router or router
@@ -158,7 +190,11 @@ class _Check:
         self._first_lines.setdefault(str(event), self._number)
         self._times.append(row.get("t") or 0)
 
-    def _check_footer(self, row: Mapping[str, Any]) -> None:
+    def _check_spelling(self, line: bytes) -> None:
+        if not is_line(line.removesuffix(b"\n")):
+            self._say(f"not a line of an event log: {why_no_line(line)}")
+
+    def _check_footer(self, row: Mapping[str, Any], line: bytes) -> None:
         try:
             footer = read_footer(row)
         except ValueError as error:
@@ -167,6 +203,7 @@ class _Check:
         if not footer.is_authentic(self._verify):
             self._say(f"the footer is not signed by the router {footer.router}, or was changed after it was")
             return
+        self._check_spelling(line)
         self._found.footer = footer
         digest = self._digest.hexdigest()
         if footer.sha256 != digest:
@@ -227,8 +264,3 @@ def _misfit(row: Mapping[str, Any]) -> str | None:
         if fits and value is not None and not fits(value):
             return f"the column {name} holds {value!r:.60}, where {kind} should be"
     return None
-
-
-def _columns_fit(row: Mapping[str, Any], n: int) -> bool:
-    columns = row.get("sizes"), row.get("ttls"), row.get("expiries")
-    return len(row.get("ids") or "") == 64 * n and all(len(column or ()) == n for column in columns)

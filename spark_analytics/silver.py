@@ -16,15 +16,19 @@ from pyspark.sql import functions as F
 from . import bronze
 from .chain import missing
 from .evidence import File
-from .schema import COLUMNS, COUNT_MAX, EPOCH_NS, FRAME_EVENTS
+from .schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
 
 FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts", "min_t", "max_t", "predecessor",
                  "sha256", "signature")  # fmt: skip
 """Of headers and footers only."""
 EVENT_COLUMNS = tuple(name for name in COLUMNS if name not in FRAME_COLUMNS)
-UNLIKE = "(not as the schema says)"
-EXPIRY_MAX = 100_000_000
-"""Minutes since 2020; later ones count as this one (year 2210), so that nanoseconds fit 64 bits."""
+IS_UNLIKE = f"""
+    {bronze.CORRUPT} IS NOT NULL OR NOT router <=> signer_of_file OR event = 'accepted' AND NOT (
+        n <=> count AND octet_length(ids) <=> n * 64
+        AND n <=> size(sizes) AND n <=> size(ttls) AND n <=> size(expiries)
+    )
+"""
+"""What is no line, or of another router than the one that signed the file, or says another length of its columns."""
 
 
 class Part(NamedTuple):
@@ -72,13 +76,19 @@ def read_events(
 def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
     """The events among the lines of these files, between a and b; the router is the one that signed the file.
 
-    A line that is not as the schema says is the event `UNLIKE`, and says nothing more.
+    One that is `IS_UNLIKE` is the event `UNLIKE`, and says nothing more.
     """
-    is_unlike = F.col(bronze.CORRUPT).isNotNull()
-    is_event = F.col("event").isNotNull() & ~F.col("event").isin(*FRAME_EVENTS)
-    kept = lines.where(is_event | is_unlike).drop("router").join(F.broadcast(sources), "file", "inner")
+    is_event = ~F.col("event").isin(*FRAME_EVENTS)
+    signed = sources.withColumnRenamed("router", "signer_of_file")
+    kept = lines.where(is_event | F.col(bronze.CORRUPT).isNotNull()).join(F.broadcast(signed), "file", "inner")
+    is_unlike = F.expr(IS_UNLIKE)
     columns = {name: F.col(bronze.quoted(name)) for name in EVENT_COLUMNS}
-    said = {"event": F.lit(UNLIKE), "router": F.col("router"), "seq": F.col("a"), "count": F.lit(0).cast("bigint")}
+    said = {
+        "event": F.lit(UNLIKE),
+        "router": F.col("signer_of_file"),
+        "seq": F.col("a"),
+        "count": F.lit(0).cast("bigint"),
+    }
     return kept.where(F.expr("seq >= a AND seq <= b") | is_unlike).select(
         *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()),
         "number", "file",
@@ -109,15 +119,16 @@ def compact(events: DataFrame) -> DataFrame:
     """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
-        F.expr("t + array_max(ttls) * 1000000000L"),
+        F.expr(f"t + least(array_max(ttls), {TTL_S_MAX}L) * 1000000000L"),
         F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
     )
     has_lives = "array_min(ttls) < array_max(ttls) OR array_min(expiries) < array_max(expiries)"
     lives = f"""transform(ttls, (ttl, i) -> least(
-        t + ttl * 1000000000L, {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
+        t + least(ttl, {TTL_S_MAX}L) * 1000000000L,
+        {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
     signer = F.coalesce("source", "group", "signer").alias("signer")
     accepted = F.struct(
-        F.least("n", F.expr("octet_length(ids) div 64")).alias("n"), F.unhex("ids").alias("ids"),
+        "n", F.unhex("ids").alias("ids"),
         due_ns.alias("due_ns"), F.expr("array_max(ttls)").alias("ttl_s"),
         F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
         "peer", F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
@@ -132,7 +143,7 @@ def compact(events: DataFrame) -> DataFrame:
         F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
         more.alias("more_ranges"),
         F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"),
-        F.least("count", F.lit(COUNT_MAX)).alias("count"), "link", "depth",
+        "count", "link", "depth",
         (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
         F.when(is_accepted, accepted).alias("accepted"),
         F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"), seal.alias("seal"),

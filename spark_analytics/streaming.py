@@ -274,7 +274,7 @@ class _Files:
         self._doubted = self._doubted | {*paths}
         spark = self._stream.spark
         self.evidence = judge(
-            self.facts.values(), lambda name: bronze.content_of(spark, self.uris[name]), listed=self.listed,
+            self.facts.values(), lambda name: [bronze.content_of(spark, self.uris[name])], listed=self.listed,
             known=self._known, doubted=self._doubted, verify=self._stream.verify,
         )  # fmt: skip
         statuses = {file.path: file.status for file in self.evidence.files}

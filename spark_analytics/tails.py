@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
 
 from .chain import TWO_HISTORIES, Conflict, Seal, missing
 from .footer import decode_line
-from .log_files import Problem, Seen
+from .log_files import Content, Problem, Seen
+from .segment_lines import lines_of
 
 TAKEN_AWAY = "their segment was changed or taken away"
 Told = Mapping[int, tuple[int, bytes]]
@@ -18,7 +19,7 @@ Told = Mapping[int, tuple[int, bytes]]
 class Tails:
     """Compares files; each is read once, and only if another one reaches into it."""
 
-    def __init__(self, content: Callable[[str], bytes]) -> None:
+    def __init__(self, content: Content) -> None:
         self._content = content
         self._known: dict[str, Told] = {}
 
@@ -73,15 +74,18 @@ class Tails:
         return min(shows, key=lambda seal: (seal.first_seq, seal.last_seq, seal.path))
 
     def _digest(self, path: str) -> str:
+        digest = sha256()
         try:
-            return sha256(self._content(path)).hexdigest()
+            for part in self._content(path):
+                digest.update(part)
         except OSError:
             return ""
+        return digest.hexdigest()
 
     def _told(self, path: str) -> Told:
         if path not in self._known:
             try:
-                self._known[path] = dict(_events(self._content(path).split(b"\n")))
+                self._known[path] = dict(_events(lines_of(self._content(path))))
             except OSError:
                 self._known[path] = {}  # It was read a moment ago; the engine will say that it has gone.
         return self._known[path]
@@ -104,7 +108,7 @@ def _of(status: str, files: Iterable[Seen]) -> list[Seen]:
 def _events(lines: Iterable[bytes]) -> Iterator[tuple[int, tuple[int, bytes]]]:
     for number, line in enumerate(lines, 1):
         try:
-            row = decode_line(line + b"\n")
+            row = decode_line(line)
         except ValueError:
             continue
         if isinstance(seq := row.get("seq"), int) and row.get("event") not in ("segment", "seal"):

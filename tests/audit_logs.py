@@ -23,6 +23,8 @@ START = 29_000_000 * MINUTE
 """A full minute in 2025."""
 NEVER = 100_000_000
 """An expiry far ahead."""
+BOOTED = 1000 * SECOND
+"""The monotonic clock at START."""
 LATE = 10_000
 """Seconds after START, when all of a test is long due."""
 A, B, C = (SigningKey(letter * 32) for letter in (b"a", b"b", b"c"))
@@ -49,7 +51,7 @@ class Log:
 
     def _add(self, event: str, at: float, n: int = 1, boot: str = "0" * 32, **columns: Any) -> Line:
         t = START + int(at * SECOND)
-        columns = {"mono": t - START, "count": n} | columns
+        columns = {"mono": t - START + BOOTED, "count": n} | columns
         self.lines.append(Line(1, event, self.seq, n, t, router=name(self.key), boot=boot, **columns))
         self.seq += n
         return self.lines[-1]

@@ -40,7 +40,7 @@ def evidence(*directories: Path, order: Callable[[list[FileFacts]], None] = list
     found = [facts(path) for path in candidates(*directories)]
     order(found)
     empty = [Problem(str(directory), 0, NO_LOG) for directory in directories if not candidates(directory)]
-    return judge(found, lambda path: Path(path).read_bytes(), listed=empty, verify=verify)
+    return judge(found, lambda path: [Path(path).read_bytes()], listed=empty, verify=verify)
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Log:
 def read_log(directory: Path, router: bytes) -> Log:
     """The log of this router. Each file is read line by line too, though its footer vouches for it: the router under
     test wrote both."""
-    found = evidence(directory) if candidates(directory) else judge([], lambda path: b"")
+    found = evidence(directory) if candidates(directory) else judge([], lambda path: [])
     paths = [Path(file.path) for file in found.files if file.status in ("good", "tail")]
     inside = [
         f"{path}:{number}: {text}"
         for path in paths
-        for number, text in examine(path.read_bytes(), verify, is_tail=role(path.name) == "tail").problems
+        for number, text in examine([path.read_bytes()], verify, is_tail=role(path.name) == "tail").problems
     ]
     rows = [decode_line(line) for path in paths for line in path.read_bytes().splitlines()]
     lines = sorted((row for row in rows if row.event not in FRAME_EVENTS), key=lambda row: row.seq)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,14 +12,14 @@ import duckdb
 
 from router.audit import lines, publish
 from router.audit.database import MEMORY_BYTES, Database, database
-from router.audit.facts import read_facts
+from router.audit.facts import READ_BYTES, read_facts
 from router.audit.listing import Listing
+from router.audit.spelling import Care
 from router.core.crypto import verify
 from spark_analytics import summary
 from spark_analytics.evidence import Evidence, judge, witnessed
 from spark_analytics.log_files import FileFacts
 from spark_analytics.schema import (
-    COUNT_MAX,
     GRACE_NS,
     OUTWARD_EVENTS,
     OVERDUE_NS,
@@ -28,12 +28,10 @@ from spark_analytics.schema import (
     TURNED_EVENTS,
 )
 
-CONTENT_BYTES_MAX = 1 << 30
-"""A file that is not as its router signed it is looked at line by line, in memory, up to this size."""
 NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
-    "log_end", "keys", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
+    "log_end", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
     "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
@@ -68,7 +66,7 @@ def audit(
     """The summary of the logs; with `out` the tables are written there too. `AuditFailed` says what is in the way."""
     began = monotonic()
     near = publish.parent(out) if out else None
-    evidence, facts = evidence_of(listing, report)
+    evidence, facts = evidence_of(listing, report, Care.QUICK)
     sizes = {one.path: one.size for one in facts}
     unlike: list[str] = []
     while True:
@@ -91,7 +89,9 @@ def audit(
         evidence = _judged(listing, facts, evidence.authentic, unlike)
 
 
-def evidence_of(listing: Listing, report: Report = lambda what, part: None) -> tuple[Evidence, list[FileFacts]]:
+def evidence_of(
+    listing: Listing, report: Report = lambda what, part: None, care: Care = Care.EXACT
+) -> tuple[Evidence, list[FileFacts]]:
     """What the files prove, and the facts that it rests on."""
     read = 0
 
@@ -100,7 +100,7 @@ def evidence_of(listing: Listing, report: Report = lambda what, part: None) -> t
         read += 1
         report("checking signatures and digests", read / len(listing.paths))
 
-    facts = read_facts(listing.paths, done)
+    facts = read_facts(listing.paths, done, care)
     return _judged(listing, facts), facts
 
 
@@ -121,7 +121,6 @@ def _added_up(
         until_ns=span.until_ns,
         grace_ns=GRACE_NS,
         overdue_ns=OVERDUE_NS,
-        count_max=COUNT_MAX,
     )
     tables.run("SET force_compression = 'uncompressed'")  # To compress costs more than the disk gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
@@ -133,13 +132,10 @@ def _added_up(
     return _findings(tables, span.as_of_ns), evidence
 
 
-def _content(path: str) -> bytes:
-    """All of a file. `OSError` also if it is larger than a log's file could be."""
+def _content(path: str) -> Iterator[bytes]:
     with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
-        data = file.read(CONTENT_BYTES_MAX + 1)
-    if len(data) > CONTENT_BYTES_MAX:
-        raise OSError(f"it is larger than {CONTENT_BYTES_MAX} bytes and not as its router signed it")
-    return data
+        while data := file.read(READ_BYTES):
+            yield data
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:

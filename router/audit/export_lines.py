@@ -18,12 +18,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.audit.lines import LINE_BYTES_MAX
 from router.audit.pseudonyms import Pseudonyms
 from router.core.line import VERSION, Line, decode_line, encode_lines
 from router.core.segment import Tally, file_name, header, is_authentic, sign
 from router.disk.eventlog import PRUNED
 from spark_analytics.evidence import Evidence, File
+from spark_analytics.line_grammar import LINE_BYTES_MAX
 from spark_analytics.log_files import FileFacts
 from spark_analytics.schema import role
 

@@ -6,9 +6,11 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from typing import BinaryIO
 
+from router.audit.spelling import Care, Spelling
 from spark_analytics.log_files import FileFacts
 
 LINE_BYTES_MAX = 64 * 1024
@@ -18,15 +20,17 @@ THREADS = 8
 """More than there are cores: of files on a slow disk it is the disk that is waited for."""
 
 
-def read_facts(paths: Iterable[str], done: Callable[[int], None] = lambda size: None) -> list[FileFacts]:
+def read_facts(
+    paths: Iterable[str], done: Callable[[int], None] = lambda size: None, care: Care | None = None
+) -> list[FileFacts]:
     """The facts of all files, in the order of the paths, read by several threads; `done` hears each file's bytes.
 
-    What cannot be read is told in the facts, not raised.
+    `care`: how their lines are looked at; None: not at all. What cannot be read is told in the facts, not raised.
     """
     pool = ThreadPoolExecutor(THREADS)  # hashing and reading let go of the interpreter
     try:
         found = []
-        for facts in pool.map(file_facts, paths):
+        for facts in pool.map(partial(file_facts, care=care), paths):
             found.append(facts)
             done(facts.size)
         return found
@@ -34,19 +38,19 @@ def read_facts(paths: Iterable[str], done: Callable[[int], None] = lambda size: 
         pool.shutdown(cancel_futures=True)
 
 
-def file_facts(path: str) -> FileFacts:
+def file_facts(path: str, care: Care | None = None) -> FileFacts:
     """The facts of one file, in one pass with little memory."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - names need not be UTF-8
         if not stat.S_ISREG(mode):  # opening a pipe would wait for ever
             return FileFacts(path, 0, b"", b"", "", "it is not a regular file")
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be UTF-8
-            return _facts(path, file)
+            return _facts(path, file, Spelling(care) if care else None)
     except OSError as error:
         return FileFacts(path, 0, b"", b"", "", error.strerror or str(error))
 
 
-def _facts(path: str, file: BinaryIO) -> FileFacts:
+def _facts(path: str, file: BinaryIO, spelling: Spelling | None) -> FileFacts:
     size = file.seek(0, os.SEEK_END)
     last = _last_line(file, size)
     file.seek(0)
@@ -59,8 +63,11 @@ def _facts(path: str, file: BinaryIO) -> FileFacts:
         if not head:
             head = _first_line(bytes(buffer[: min(count, LINE_BYTES_MAX)]))
         digest.update(memoryview(buffer)[:count])
+        if spelling:
+            spelling.take(memoryview(buffer)[:count])
         left -= count
-    return FileFacts(path, size, head or last, last, digest.hexdigest())
+    is_odd = spelling is not None and spelling.is_odd
+    return FileFacts(path, size, head or last, last, digest.hexdigest(), is_odd=is_odd)
 
 
 def _first_line(data: bytes) -> bytes:
@@ -72,15 +79,3 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
     file.seek(max(0, size - LINE_BYTES_MAX))
     data = file.read(LINE_BYTES_MAX)
     return data[data.rfind(b"\n", 0, len(data) - 1) + 1 :]
-
-
-def longest_line(path: str) -> int:
-    """Bytes of the file's longest line, found without keeping it."""
-    longest = length = 0
-    with open(path, "rb", buffering=READ_BYTES) as file:  # noqa: PTH123
-        while data := file.read(READ_BYTES):
-            first, *rest = data.split(b"\n")
-            length += len(first)
-            for line in rest:
-                longest, length = max(longest, length), len(line)
-    return max(longest, length) + 1

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import duckdb
 
-from router.audit.database import AuditFailed, Database, exact, quoted
-from router.audit.facts import longest_line
+from router.audit.database import Database, exact, quoted
+from router.audit.facts import file_facts
 from router.audit.sealed import contradicted
+from router.audit.spelling import Care
 from spark_analytics.chain import missing
 from spark_analytics.evidence import Evidence, File, Gap, Witness
-from spark_analytics.schema import COLUMNS, COUNT_MAX, EPOCH_NS
+from spark_analytics.line_grammar import LINE_BYTES_MAX
+from spark_analytics.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
 
-LINE_BYTES_MAX = 64 << 20
-"""A longer line is not read; a router's are at most a few hundred KiB."""
-LINE_BYTES = 16 << 20
-"""So long may a line be without a look at how long the file's lines really are: DuckDB's buffers are as large."""
+LINE_BYTES = LINE_BYTES_MAX
+"""So much DuckDB lets a line have: its buffers are as large."""
 NEEDED = (
-    "event", "seq", "n", "t", "mono", "boot", "kind", "source", "group", "signer", "destination", "peer", "first",
-    "count", "ids", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason", "link", "depth",
-    "fields",
+    "event", "seq", "n", "t", "mono", "router", "boot", "kind", "source", "group", "signer", "destination", "peer",
+    "first", "count", "ids", "sizes", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason",
+    "link", "depth", "fields",
 )  # fmt: skip
 _TYPES = {
     "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
@@ -30,38 +31,49 @@ _TYPES = {
 }  # fmt: skip
 _UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException)
 """What DuckDB says of a line that is no JSON, no UTF-8, or has another type in a column."""
+_KEY = "[0-9a-f]{64}|[0-9a-f]{32}"
+"""A key, or a boot."""
 _EVENTS = """
 INSERT INTO events
 SELECT
-    file.router, file.number, seq,
-    CASE WHEN event = 'accepted' THEN least(n, strlen(ids) // 64)
-        WHEN recipient IS NOT NULL THEN at_most(ranges[1][2], $count_max)
-        ELSE n
-    END AS n,
-    t, mono, boot, event, kind,
-    coalesce(source, "group", signer) AS signer, destination, peer, at_most(count, $count_max) AS count,
+    router_number, file_number, seq,
+    CASE WHEN event <> 'accepted' AND recipient IS NOT NULL THEN ranges[1][2] ELSE n END AS n,
+    t, mono, boot,
+    CASE WHEN is_odd THEN $unlike ELSE event END AS event,
+    kind, coalesce(source, "group", signer) AS signer, destination, peer, count,
     CASE WHEN event = 'accepted' THEN ids END AS ids, recipients,
     CASE WHEN event = 'accepted' THEN least(
-        t + list_max(ttls)::HUGEINT * 1_000_000_000,
-        $epoch_ns + list_max(expiries)::HUGEINT * 60_000_000_000,
-        9_223_372_036_854_775_807
-    )::BIGINT END AS due_ns,
+        t + least(list_max(ttls), $ttl_max_s) * 1_000_000_000,
+        $epoch_ns + least(list_max(expiries), $expiry_max) * 60_000_000_000
+    ) END AS due_ns,
     list_max(ttls) AS ttl_s,
     CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN list_transform(
         list_zip(ttls, expiries), lambda life: least(
-            t + life[1]::HUGEINT * 1_000_000_000, $epoch_ns + life[2]::HUGEINT * 60_000_000_000,
-            9_223_372_036_854_775_807
-        )::BIGINT
+            t + least(life[1], $ttl_max_s) * 1_000_000_000, $epoch_ns + least(life[2], $expiry_max) * 60_000_000_000
+        )
     ) END AS lives,
     recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
     reason, link, depth, fields
-FROM read_json(
-    $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
-    maximum_object_size = $line_bytes, filename = true
-) line
-JOIN file ON file.path = line.filename
-WHERE event NOT IN ('segment', 'seal') AND seq >= file.first_seq AND seq <= file.last_seq
+FROM (
+    SELECT line.*, file.router AS router_number, file.number AS file_number,
+        seq BETWEEN file.first_seq AND file.last_seq AS is_within,
+        line.router IS DISTINCT FROM file.key OR event = 'accepted' AND (
+            n IS DISTINCT FROM count OR n * 64 IS DISTINCT FROM strlen(ids) OR n IS DISTINCT FROM len(sizes)
+            OR n IS DISTINCT FROM len(ttls) OR n IS DISTINCT FROM len(expiries)
+        ) OR CASE WHEN is_within THEN FALSE ELSE NOT regexp_full_match(
+            concat_ws(' ', boot, source, "group", signer, destination, peer, recipient,
+                array_to_string(recipients, ' ')),
+            '[0-9a-f]{32}( [0-9a-f]{64})* ?'
+        ) END AS is_odd
+    FROM read_json(
+        $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
+        maximum_object_size = $line_bytes, filename = true
+    ) line
+    JOIN file ON file.path = line.filename
+    WHERE event NOT IN ('segment', 'seal')
+)
+WHERE is_within OR is_odd
 """
 
 
@@ -82,7 +94,8 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
     """
     database.make("words")
     database.make("events")
-    database.run("CREATE TABLE file (path VARCHAR, number INTEGER, router INTEGER, first_seq BIGINT, last_seq BIGINT)")
+    columns = "path VARCHAR, number INTEGER, router INTEGER, key VARCHAR, first_seq BIGINT, last_seq BIGINT"
+    database.run(f"CREATE TABLE file ({columns})")
     database.run("CREATE TABLE routers (router INTEGER, key VARCHAR, is_whole BOOLEAN, pruned_to BIGINT)")
     numbers = {log.router: number for number, log in enumerate(evidence.logs)}
     if numbers:
@@ -91,7 +104,9 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
     parts = _parts(evidence.files)
     if unlike := _read_readable(database, numbers, parts, sizes) if parts else []:
         return unlike
-    return contradicted(database, evidence.seals, {part.file.path: part.number for part in parts})
+    database.make("keys")
+    unlike = [path for path in _with_odd_keys(database, numbers, parts) if file_facts(path, Care.EXACT).is_odd]
+    return unlike or contradicted(database, evidence.seals, {part.file.path: part.number for part in parts})
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:
@@ -113,48 +128,31 @@ def _read_readable(
 ) -> list[str]:
     """Read them; if a line cannot be, each half apart. Returns the files that are to blame."""
     paths = sorted({part.file.path for part in parts})
-    line_bytes = min(LINE_BYTES, max(sizes[path] for path in paths))
     try:
-        _read(database, numbers, parts, line_bytes)
+        return _read(database, numbers, parts, min(LINE_BYTES, max(sizes[path] for path in paths)))
     except _UNLIKE:
         if len(paths) == 1:
-            return [] if _read_long(database, numbers, parts, line_bytes) else paths
+            return paths
         first = set(paths[: len(paths) // 2])
         halves = [part for part in parts if part.file.path in first], [p for p in parts if p.file.path not in first]
         return [path for half in halves for path in _read_readable(database, numbers, half, sizes)]
-    return []
 
 
-def _read_long(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> bool:
-    """Whether the file can be read after all, because only its lines were too long."""
-    path = parts[0].file.path
-    longest = longest_line(path)
-    if longest > LINE_BYTES_MAX:
-        raise AuditFailed(f"{path} has a line of {longest} bytes; at most {LINE_BYTES_MAX} can be read")
-    if longest <= line_bytes:
-        return False
-    try:
-        _read(database, numbers, parts, longest)
-    except _UNLIKE:
-        return False
-    return True
-
-
-def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> None:
-    """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8."""
+def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
+    """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Returns the files with
+    a line of another router, or with columns of another length than it says."""
     links = database.directory / "files"
     links.mkdir()
-    rows: dict[str, list[tuple[object, ...]]] = {}
+    spans: dict[str, list[tuple[object, ...]]] = {}
     for part in parts:
-        span = part.number, numbers[str(part.file.router)], part.first_seq, part.last_seq
-        rows.setdefault(part.file.path, []).append(span)
+        key = str(part.file.router)
+        spans.setdefault(part.file.path, []).append((part.number, numbers[key], key, part.first_seq, part.last_seq))
+    paths = {str(links / f"{number}.jsonl"): path for number, path in enumerate(spans)}
+    for link, path in paths.items():
+        os.symlink(os.path.abspath(path), link)  # noqa: PTH100, PTH211 - a link is resolved by the system
+    values = [(link, *span) for link, path in paths.items() for span in spans[path]]
     database.run("DELETE FROM file")
-    values = []
-    for number, (path, spans) in enumerate(rows.items()):
-        link = links / f"{number}.jsonl"
-        link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - a link is resolved by the system
-        values += [(str(link), *span) for span in spans]
-    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?, ?)", values)
+    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?)", values)
     try:
         database.run(
             _EVENTS.replace("{columns}", columns_read()),
@@ -162,13 +160,30 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
                 "paths": f"{exact(str(links))}/*.jsonl",
                 "line_bytes": line_bytes + 1,
                 "epoch_ns": EPOCH_NS,
-                "count_max": COUNT_MAX,
+                "ttl_max_s": TTL_S_MAX,
+                "expiry_max": EXPIRY_MAX,
+                "unlike": UNLIKE,
             },
         )
     finally:
-        for link in links.iterdir():
-            link.unlink()
-        links.rmdir()
+        shutil.rmtree(links)
+    odd = {row["file"] for row in database.rows("SELECT DISTINCT file FROM events WHERE event = ?", [UNLIKE])}
+    return sorted({part.file.path for part in parts if part.number in odd})
+
+
+def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterable[_Part]) -> list[str]:
+    """The files of routers with a line that has a key, or a boot, that is none: of those in `events` nobody has looked
+    at these yet."""
+    database.run(f"CREATE TABLE odd_key AS SELECT key FROM keys WHERE NOT regexp_full_match(key, '{_KEY}')")
+    if not database.rows("SELECT key FROM odd_key LIMIT 1"):
+        return []
+    found = database.rows(
+        "SELECT DISTINCT router FROM events WHERE recipient IN (FROM odd_key) OR peer IN (FROM odd_key)"
+        " OR signer IN (FROM odd_key) OR destination IN (FROM odd_key) OR boot IN (FROM odd_key)"
+        " OR list_has_any(recipients, (SELECT list(key) FROM odd_key))"
+    )
+    routers = {row["router"] for row in found}
+    return sorted({part.file.path for part in parts if numbers[str(part.file.router)] in routers})
 
 
 def columns_read() -> str:
@@ -188,7 +203,7 @@ def gaps(database: Database) -> list[Gap]:
 def witnesses(database: Database) -> list[Witness]:
     """Heads of logs that routers heard from their neighbours."""
     found = database.connection.execute(
-        "SELECT DISTINCT key, fields['peer'], try_cast(fields['head_seq'] AS BIGINT) AS head_seq, fields['head_digest']"
+        "SELECT DISTINCT key, fields['peer'], number_of_text(fields['head_seq']) AS head_seq, fields['head_digest']"
         " FROM events JOIN routers USING (router)"
         " WHERE event = 'link' AND head_seq IS NOT NULL AND fields['peer'] IS NOT NULL"
         " AND fields['head_digest'] IS NOT NULL"

@@ -27,6 +27,7 @@ BOOT_BYTES = 16
 ID_BYTES = 32
 WORD_BYTES = 4
 INT64_MAX = (1 << 63) - 1  # What the analytics can count with.
+FIELD_MAX = 10**18 - 1  # Of a number in a line (`cddl/segment.cddl`).
 
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Boot = Annotated[bytes, Meta(min_length=BOOT_BYTES, max_length=BOOT_BYTES)]
@@ -196,10 +197,10 @@ def _ids_fit(event: Turned) -> bool:
 
 
 def _storable(value: Plain) -> Plain:
-    """Text that a file's name made odd becomes plain text; a number beyond 64 bits becomes its digits."""
+    """Text that a file's name made odd becomes plain text; a number of more than 18 digits becomes text."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, int) and not -INT64_MAX <= value <= INT64_MAX:
+        return value.encode("utf-8", "replace").decode().replace("\ufffd", "?")
+    if isinstance(value, int) and not -FIELD_MAX <= value <= FIELD_MAX:
         return str(value)
     return value
 

@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .events import Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for
+from .events import FIELD_MAX, Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for
 
 VERSION = 1
 KINDS = ("unicast", "multicast")
+TIME_MAX = 4 * 10**18 - 1
+"""A clock that is beyond the year 2096 is told as this."""
 
 
 class Line(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -92,9 +94,12 @@ def encode_line(row: Line) -> bytes:
 def decode_line(line: bytes) -> Line:
     """The line that these bytes are; `ValueError` with a text for people if they are none."""
     try:
-        return _DECODER.decode(line)
+        row = _DECODER.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError(f"not a line of an event log: {str(error)[:120]}") from None
+    if not (0 <= row.seq <= FIELD_MAX and 0 <= row.n <= FIELD_MAX):
+        raise ValueError(f"not a line of an event log: the sequence number {row.seq} with {row.n} numbers")
+    return row
 
 
 # -- events as lines ------------------------------------------------------------------------------------
@@ -127,7 +132,7 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
             return _accepted(event, seq, router, boot)
         case Outward():
             return Line(
-                VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
+                VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
                 recipient=event.recipient.hex(), link=event.link, count=stands_for(event),
                 ranges=event.ranges, parcel=event.parcel,
                 reason=None if event.reason is None else reason_word(event.reason),
@@ -135,14 +140,25 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
             )  # fmt: skip
         case Turned():
             return Line(
-                VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot,
+                VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
                 peer=_hex(event.neighbour), link=event.link, count=event.count, ids=event.ids.hex() or None,
                 reason=reason_word(event.reason), signer=_hex(event.signer),
                 duration_ns=event.duration_ns or None, bytes=event.size or None,
             )  # fmt: skip
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
     count = stands_for(event)
-    return Line(VERSION, event.event, seq, 1, event.at_ns, event.mono_ns, router, boot, count=count, fields=fields)
+    return Line(
+        VERSION,
+        event.event,
+        seq,
+        1,
+        min(event.at_ns, TIME_MAX),
+        event.mono_ns,
+        router,
+        boot,
+        count=count,
+        fields=fields,
+    )
 
 
 def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
@@ -150,7 +166,7 @@ def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
     words = f"<{count}I"
     source, group = (None, event.signer.hex()) if event.kind else (event.signer.hex(), None)
     return Line(
-        VERSION, "accepted", seq, count, event.at_ns, event.mono_ns, router, boot,
+        VERSION, "accepted", seq, count, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
         kind=KINDS[event.kind], source=source, group=group, destination=_hex(event.destination),
         peer=_hex(event.neighbour), link=event.link, first=event.first, count=count, ids=event.ids.hex(),
         sizes=unpack(words, event.sizes), ttls=unpack(words, event.ttls),

@@ -57,7 +57,7 @@ def without_parcels(log: Log) -> None:
     log.accepted(1, range(4))
     log.accepted(5, range(4, 40))
     log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
-    log.outward("expired", [(1, 2**62)], parcel=None)
+    log.outward("expired", [(1, 10**10 - 1)], parcel=None)
     log.state("stop", LATE)
 
 

@@ -9,6 +9,7 @@ import pytest
 from audit_logs import APP, Log
 
 from router.audit.facts import read_facts
+from router.core.line import encode_line
 from spark_analytics import bronze
 from spark_analytics.evidence import NO_LOG
 from spark_analytics.log_files import Problem
@@ -55,14 +56,17 @@ def test_directories_are_searched_and_named_files_taken(spark: SparkSession, tmp
 
 
 def test_raw_lines_keep_what_the_schema_lacks(spark: SparkSession, tmp_path: Path) -> None:
-    lines = ['{"event":"join","seq":3,"later":{"a":1}}', '{"event":"join","seq":4}', '{"event":"jo']
+    log = Log()
+    log.seq = 3
+    texts = [encode_line(log.state("join")).decode() for _ in range(2)]
+    lines = [texts[0][:-1] + ',"later":[1,2]}', texts[1], '{"event":"jo']
     path = tmp_path / "tail-3.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
     text = bronze.text_lines(spark, list(bronze.uris_of(spark, [str(path)]).values()))
     rows = bronze.events_raw(text).select("seq", "_rescued", "_corrupt").orderBy("seq").collect()
     assert [tuple(row) for row in rows] == [
         (None, None, lines[2].encode()),
-        (3, {"later": '{"a":1}'}, None),
+        (3, {"later": "[1,2]"}, None),
         (4, None, None),
     ]
 

@@ -19,7 +19,7 @@ Seen = tuple[str | None, str, int, int, int]
 
 def read(directory: Path, **files: bytes) -> tuple[list[Seen], list[tuple[str, int, str]]]:
     """`(router, status, first, last, lines)` of each file, and the problems, paths without their directory."""
-    reading = Reading(lambda path: Path(path).read_bytes(), verify, ())
+    reading = Reading(lambda path: [Path(path).read_bytes()], verify, ())
     for name, data in files.items():
         path = directory / name.replace("__", ".")
         path.write_bytes(data)
@@ -45,10 +45,10 @@ def test_a_good_segment_is_not_read(tmp_path: Path) -> None:
 
 def test_a_footer_that_is_known_is_not_verified_again(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(WHOLE)
-    reading = Reading(lambda _: b"", verify, ())
+    reading = Reading(lambda _: [], verify, ())
     reading.take(facts(tmp_path / NAME))
     assert len(reading.authentic) == 1
-    again = Reading(lambda _: b"", lambda *_: pytest.fail("verified"), reading.authentic)
+    again = Reading(lambda _: [], lambda *_: pytest.fail("verified"), reading.authentic)
     again.take(facts(tmp_path / NAME))
     assert (again.files, again.authentic) == (reading.files, reading.authentic)
 
@@ -90,14 +90,14 @@ def test_a_segment_under_any_name_is_one(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
-    reading = Reading(lambda _: b"", verify, ())
+    reading = Reading(lambda _: [], verify, ())
     reading.take(facts(tmp_path / NAME))
     assert reading.problems == [Problem(str(tmp_path / NAME), 0, "cannot be read: not a regular file")]
     assert [(seen.status, seen.first, seen.last) for seen in reading.files] == [("bad", 10, 10)]
 
 
 def test_a_file_that_goes_while_it_is_audited() -> None:
-    def gone(path: str) -> bytes:
+    def gone(path: str) -> list[bytes]:
         raise FileNotFoundError(2, "No such file or directory")
 
     reading = Reading(gone, verify, ())
@@ -110,7 +110,7 @@ def test_a_file_that_goes_while_it_is_audited() -> None:
 def test_a_file_that_changes_while_it_is_audited(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(WHOLE[:-1])
     fact = facts(tmp_path / NAME)
-    reading = Reading(lambda _: WHOLE, verify, ())
+    reading = Reading(lambda _: [WHOLE], verify, ())
     reading.take(fact)
     assert [seen.status for seen in reading.files] == ["bad"]
     assert [text for _, _, text in reading.problems] == ["was changed while it was read: audit it again"]
@@ -165,7 +165,7 @@ def test_a_file_set_aside_is_told_of_and_not_read(tmp_path: Path) -> None:
 
 def test_equal_bytes_count_once_under_the_first_path(tmp_path: Path) -> None:
     part = tail(numbered(16, 17))
-    reading = Reading(lambda path: Path(path).read_bytes(), verify, ())
+    reading = Reading(lambda path: [Path(path).read_bytes()], verify, ())
     for name, data in {"a": WHOLE, "b": WHOLE, "tail-16.jsonl": part, "tail-9.jsonl": part}.items():
         (tmp_path / name).write_bytes(data)
         reading.take(facts(tmp_path / name))
@@ -178,7 +178,7 @@ def test_equal_bytes_count_once_under_the_first_path(tmp_path: Path) -> None:
 def test_a_file_without_a_router_is_of_its_neighbours_in_the_directory(tmp_path: Path) -> None:
     for name, found in (("one", [KEY]), ("two", [KEY, OTHER]), ("none", [])):
         (tmp_path / name).mkdir()
-        reading = Reading(lambda path: Path(path).read_bytes(), verify, ())
+        reading = Reading(lambda path: [Path(path).read_bytes()], verify, ())
         for number, key in enumerate(found):
             (tmp_path / name / f"{number}").write_bytes(sealed(events_of(outward(), key=key), key=key))
             reading.take(facts(tmp_path / name / f"{number}"))
@@ -189,7 +189,7 @@ def test_a_file_without_a_router_is_of_its_neighbours_in_the_directory(tmp_path:
 
 
 def test_what_nobody_signed_is_not_believed_about_whose_it_is(tmp_path: Path) -> None:
-    reading = Reading(lambda path: Path(path).read_bytes(), verify, ())
+    reading = Reading(lambda path: [Path(path).read_bytes()], verify, ())
     claim = WHOLE.replace(ROUTER.encode(), OTHER.public.hex().encode()).replace(b'seq":1', b'seq":9')
     for name, data in {file_name(1): sealed(numbered(1, 2)), file_name(4): claim}.items():
         (tmp_path / name).write_bytes(data)

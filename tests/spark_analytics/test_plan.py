@@ -43,7 +43,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
     log.outward("acked", [(30, 1)], recipient=name(A))
     uris, problems = bronze.list_logs(spark, [str(log.write(tmp_path))])
     facts = bronze.facts_of(spark, uris)
-    evidence = judge(facts, lambda _: b"", listed=problems)
+    evidence = judge(facts, lambda _: [], listed=problems)
     prepare(spark)
     events = silver.read_events(spark, silver.parts(evidence.files), uris, {name(A): 0})
     numbers = spark.createDataFrame([(0, name(A))], audit.ROUTERS)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from audit_logs import APP, OTHER_APP, START, A, Log, message_id, name
 
+from router.core.line import encode_line
 from spark_analytics import bronze, silver
 from spark_analytics.evidence import File
+from spark_analytics.schema import UNLIKE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,11 +61,11 @@ def test_the_layout_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.xdist_group("spark")
 def test_a_line_that_cannot_be_read_says_its_file_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "tail-1.jsonl"
-    path.write_text('{"event":"join","seq":1,"n":1}\n{"event":"accepted","seq":"two","n":1}\n')
+    path.write_bytes(encode_line(Log().state("join")) + b'\n{"event":"accepted","seq":"two","n":1}\n')
     found = bronze.uris_of(spark, [str(path)])
     events = silver.read_events(spark, [silver.Part(str(path), name(A), 1, 9)], found, {name(A): 0})
     rows = silver.compact(events).collect()
-    unlike = [row for row in rows if row.event == silver.UNLIKE]
+    unlike = [row for row in rows if row.event == UNLIKE]
     assert [bronze.name_of(row.reason) for row in unlike] == [str(path)]
     assert (unlike[0].accepted, unlike[0].parcel, unlike[0].recipient) == (None, 1, None)
-    assert [row.event for row in rows if row.event != silver.UNLIKE] == ["join"]
+    assert [row.event for row in rows if row.event != UNLIKE] == ["join"]

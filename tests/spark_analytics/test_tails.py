@@ -85,9 +85,9 @@ def test_a_segment_without_its_footer_counts_only_as_it_was_signed(tmp_path: Pat
 def test_files_are_read_only_where_one_reaches_into_another(write: Callable[..., Path]) -> None:
     read: list[str] = []
 
-    def content(path: str) -> bytes:
+    def content(path: str) -> list[bytes]:
         read.append(path)
-        return Path(path).read_bytes()
+        return [Path(path).read_bytes()]
 
     apart, one, other = (
         Seen(str(path), "tail", ROUTER, first, last)

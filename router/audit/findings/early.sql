@@ -1,9 +1,9 @@
 -- Ends as expired before the time of the message was over, by router: how many, of how many it is sure because the log
 -- says how long a message may live there at most, and the first. Deadlines count from a full second.
 WITH life AS (
-    SELECT router, min(try_cast(fields['ttl_s_max'] AS BIGINT)) AS ttl_s, min(seq) AS config_seq
+    SELECT router, min(number_of_text(fields['ttl_s_max'])) AS ttl_s, min(seq) AS config_seq
     FROM events
-    WHERE event = 'config' AND try_cast(fields['ttl_s_max'] AS BIGINT) >= 0
+    WHERE event = 'config' AND number_of_text(fields['ttl_s_max']) >= 0
     GROUP BY router
 ),
 ended AS (

@@ -19,7 +19,7 @@ GROUP BY router;
 CREATE TABLE open_link AS
 SELECT router, link
 FROM (
-    SELECT events.router, try_cast(fields['link'] AS BIGINT) AS link,
+    SELECT events.router, number_of_text(fields['link']) AS link,
         max(seq) FILTER (event = 'link_up') AS up_seq, max(seq) FILTER (event = 'link_down') AS down_seq
     FROM events JOIN log_end USING (router)
     WHERE event IN ('link_up', 'link_down') AND seq > run_seq

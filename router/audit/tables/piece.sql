@@ -10,7 +10,7 @@ ranges AS NOT MATERIALIZED (
     FROM outward_line
     WHERE n > 0
     UNION ALL
-    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, range[1], least(range[2], getvariable('count_max'))
+    SELECT router, seq, t, mono, boot, event, recipient, parcel, link, depth, range[1], range[2]
     FROM (SELECT *, unnest(more_ranges) AS range FROM outward_line WHERE more_ranges IS NOT NULL)
     WHERE range[2] > 0
 ),

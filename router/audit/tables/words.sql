@@ -20,15 +20,19 @@ CREATE MACRO id_low(ids, i) AS hash(substr(ids, 64 * i + 1, 32));
 CREATE MACRO id_high(ids, i) AS hash(substr(ids, 64 * i + 33, 32));
 CREATE MACRO id_text(ids, i) AS substr(ids, 64 * i + 1, 64);
 
+-- `least` would take a value that is not there for the greatest.
+CREATE MACRO at_most(value, most) AS CASE WHEN value > most THEN most ELSE value END;
+
+-- The whole number that a field, which is text, is in digits alone.
+CREATE MACRO number_of_text(said) AS
+    CASE WHEN length(said) < 19 AND translate(said, '0123456789', '') = '' THEN try_cast(said AS BIGINT) END;
+
 -- An event's time, but never later than the audit's: minutes since 1970.
 CREATE MACRO minute_of(t) AS (least(t, getvariable('as_of_ns')) // 60_000_000_000)::INTEGER;
 
 -- Whether it is of the time that was asked for.
 CREATE MACRO is_asked(t) AS least(t, getvariable('as_of_ns')) >= getvariable('since_ns')
     AND least(t, getvariable('as_of_ns')) < getvariable('until_ns');
-
--- `least` would take a value that is not there for the greatest.
-CREATE MACRO at_most(value, most) AS CASE WHEN value > most THEN most ELSE value END;
 
 -- Of a row of `block`: whether message i of the parcel is one of its, all that are, the bit of one, whether it is set.
 CREATE MACRO is_of(i, block, is_whole) AS is_whole OR i >> 5 = block;

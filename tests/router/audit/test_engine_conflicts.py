@@ -337,7 +337,8 @@ def test_of_a_pruned_log_what_it_may_have_had_before_is_not_told(
     giver.accepted(2, ["last"], [name(A)], at=late_s + 1)
     giver.outward("acked", [(2, 1)], late_s + 5, recipient=name(A), parcel=2)
     taker.accepted(1, ["quick"], [], at=2, peer=name(B))
-    taker.accepted(2, ["x"], [], at=late_s + 3, peer=name(B), kind=kind, source=APP, destination=OTHER_APP)
+    ends: dict[str, Any] = {"group": None, "source": APP, "destination": OTHER_APP} if kind == "unicast" else {}
+    taker.accepted(2, ["x"], [], at=late_s + 3, peer=name(B), kind=kind, **ends)
     taker.accepted(3, ["last"], [], at=late_s + 4, peer=name(B))
     there = pruned(giver, tmp_path / "giver", [1], 1)
     found = audited(taker.write(tmp_path / "taker"), there, at=late_s + LATE)

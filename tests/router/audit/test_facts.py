@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from router.audit.facts import LINE_BYTES_MAX, READ_BYTES, file_facts, longest_line, read_facts
+from router.audit.facts import LINE_BYTES_MAX, READ_BYTES, file_facts, read_facts
+from spark_analytics.log_files import FileFacts
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_head_last_and_digest(tmp_path: Path, data: bytes, head: bytes, last: by
     path.write_bytes(data)
     found = file_facts(str(path))
     digest = sha256(data[: len(data) - len(last)]).hexdigest()
-    assert found == (str(path), len(data), head, last, digest, "")
+    assert found == FileFacts(str(path), len(data), head, last, digest)
 
 
 def test_of_a_last_line_without_end_a_part_is_kept(tmp_path: Path) -> None:
@@ -53,10 +54,3 @@ def test_many_files_in_order(tmp_path: Path) -> None:
     found = read_facts(paths, heard.append)
     assert [one.path for one in found] == paths
     assert heard == [one.size for one in found]
-
-
-@pytest.mark.parametrize("lengths", [[0], [5, READ_BYTES, 7], [2 * READ_BYTES + 1, 3], [1, 2, 3]])
-def test_the_longest_line(tmp_path: Path, lengths: list[int]) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"".join(b"x" * length + b"\n" for length in lengths))
-    assert longest_line(str(path)) == max(lengths) + 1

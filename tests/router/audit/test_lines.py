@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from audit_logs import APP, LATE, Log, audited, states
+from audit_logs import APP, LATE, B, Log, audited, states
 
-from router.audit.database import AuditFailed
+from spark_analytics.line_grammar import LINE_BYTES_MAX
 
 
 def log(parcels: int) -> Log:
@@ -32,17 +32,17 @@ def test_a_pattern_in_a_name_means_no_other_file(tmp_path: Path) -> None:
     assert states(audited(directory)) == {"owed": 1, "delivered": 1}
 
 
-@pytest.mark.parametrize(("mib", "is_read"), [(40, True), (70, False)])
-def test_a_line_that_is_longer_than_any_router_s(tmp_path: Path, mib: int, is_read: bool) -> None:
-    """What no buffer of the usual size holds is read with a larger one, up to a limit."""
+@pytest.mark.parametrize(("more", "is_read"), [(-1000, True), (0, False), (49 << 20, False)])
+def test_a_file_with_a_line_longer_than_any_router_s_is_bad(tmp_path: Path, more: int, is_read: bool) -> None:
     found = log(2)
-    found.state("join", text="x" * (mib << 20))
-    directory = found.write(tmp_path)
-    if is_read:
-        assert states(audited(directory)) == {"owed": 2, "delivered": 2}
-    else:
-        with pytest.raises(AuditFailed, match=r"has a line of 734\d{5} bytes; at most 67108864 can be read"):
-            audited(directory)
+    found.state("join", text="x" * (LINE_BYTES_MAX + more))
+    found.write(tmp_path / "long")
+    other = Log(B)
+    other.accepted(1, range(3))
+    other.write(tmp_path / "other")
+    summary = audited(tmp_path)
+    assert [file["status"] for file in summary["files"]] == ([] if is_read else ["bad"])
+    assert summary["owed"] == (5 if is_read else 3)
 
 
 def test_overlapping_tails_and_segments_count_once(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_overlapping_tails_and_segments_count_once(tmp_path: Path) -> None:
 def test_columns_and_words_of_newer_routers_are_borne(tmp_path: Path) -> None:
     directory = log(1).write_tail(tmp_path)
     [path] = directory.iterdir()
-    path.write_bytes(path.read_bytes().replace(b'"link":2', b'"link":2,"mood":{"x":[1,"y"]}'))
+    path.write_bytes(path.read_bytes().replace(b'"duration_ns":0}', b'"duration_ns":0,"mood":[1,-2],"why":"so"}'))
     found = audited(directory)
     assert states(found) == {"owed": 1, "delivered": 1}
 

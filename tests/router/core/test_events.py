@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from router.core.codec import Malformed
 from router.core.crypto import PublicKey, SigningKey
 from router.core.events import (
+    FIELD_MAX,
     INT64_MAX,
     OUTWARD_EVENTS,
     STATE_EVENTS,
@@ -35,7 +36,7 @@ CDDL = Validator(Path(__file__).parents[3] / "cddl" / "event.cddl")
 BOOT = bytes(range(16))
 GROUP, ALICE, BOB = (SigningKey(bytes([number]) * 32).public for number in (1, 2, 3))
 
-natural = st.integers(0, INT64_MAX)
+natural = st.integers(0, FIELD_MAX)
 keys = st.binary(min_size=32, max_size=32)
 words = st.integers(0, (1 << 32) - 1)
 
@@ -74,7 +75,7 @@ _outward = st.builds(
     st.lists(st.tuples(natural, words), max_size=3).map(tuple), st.none() | st.integers(1, 99),
     natural, natural, natural, st.none() | natural,
 )  # fmt: skip
-_value = st.text(max_size=20) | st.integers(-INT64_MAX, INT64_MAX) | st.binary(max_size=40) | st.booleans()
+_value = st.text(max_size=20) | st.integers(-FIELD_MAX, FIELD_MAX) | st.binary(max_size=40) | st.booleans()
 _state = st.builds(
     State, natural, natural, st.sampled_from(sorted(STATE_EVENTS)),
     st.lists(st.tuples(st.text(max_size=10), _value), max_size=4).map(tuple),
