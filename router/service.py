@@ -155,7 +155,11 @@ async def _as_failure(own: Awaitable[None]) -> None:
     """Run what is the service's own; `sys.exit()` and `KeyboardInterrupt` there fail it and end nothing else."""
     try:
         await own
-    except (SystemExit, KeyboardInterrupt, BaseExceptionGroup) as error:
+    except Exception:
+        raise
+    except trio.Cancelled:
+        raise
+    except BaseException as error:
         failure = as_failure(error, KeyboardInterrupt)
         raise failure from failure.__cause__
 

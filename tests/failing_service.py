@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import trio
@@ -9,7 +10,10 @@ import trio
 from router.service import Received, Service
 
 POISON = b"poison"
-QUITS = {b"exit": SystemExit(3), b"interrupt": KeyboardInterrupt("as by Ctrl-C")}
+QUITS = {
+    b"exit": SystemExit(3), b"interrupt": KeyboardInterrupt("as by Ctrl-C"), b"foreign": asyncio.CancelledError(),
+    b"generator": GeneratorExit(), b"exits": BaseExceptionGroup("tasks", [SystemExit(1), ValueError("and more")]),
+}  # fmt: skip
 
 
 class Failing(Service):

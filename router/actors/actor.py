@@ -150,7 +150,9 @@ class TrioActor(pykka.Actor):
         try:
             with self._scope:
                 await self._live()
-        except (Exception, SystemExit, BaseExceptionGroup) as error:  # the one place where a bug in an actor is caught
+        except (KeyboardInterrupt, trio.Cancelled):  # of whoever runs the actor
+            raise
+        except BaseException as error:  # the one place where a bug in an actor is caught
             failure = as_failure(error)
         finally:
             self._end(failure)
@@ -230,18 +232,16 @@ class TrioActor(pykka.Actor):
 
 
 def as_failure(error: BaseException, *quits: type[BaseException]) -> Exception:
-    """Return what failed: of a group of one, which a nursery makes of it, the one exception; of `sys.exit()`, also
-    within a group, `ActorQuit`. `quits` names further exceptions that are taken so. Raise anything else: a cancellation
-    or a Ctrl-C is not a failure."""
-    asked: tuple[type[BaseException], ...] = (SystemExit, *quits)
-    if isinstance(error, BaseExceptionGroup):
-        found, rest = error.split(asked)
-        if found is not None and (rest is None or isinstance(rest, ExceptionGroup)):
-            return _quit(next(_leaves(found)), error)
-    elif isinstance(error, asked):
-        return _quit(error, error)
-    if not isinstance(error, Exception):
+    """Return what failed: of a group of one, which a nursery makes of it, the one exception; of `sys.exit()` and of any
+    other exception that is no `Exception`, also within a group, `ActorQuit`. Raise what is not the actor's own: a
+    cancellation, and a Ctrl-C unless `quits` names it."""
+    ours = tuple(kind for kind in (KeyboardInterrupt, trio.Cancelled) if kind not in quits)
+    leaves = list(_leaves(error))
+    if any(isinstance(one, ours) for one in leaves):
         raise error
+    if asked := [one for one in leaves if not isinstance(one, Exception)]:
+        return _quit(asked[0], error)
+    assert isinstance(error, Exception)
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -38,7 +38,8 @@ STRANGERS_APART_MAX = 8
 @dataclass(frozen=True, slots=True)
 class DoorLimits:
     """Bytes of log in any `keep_s` seconds for what is turned away from apps, from known neighbours and from strangers,
-    and for the links of the latter two. `ids_max`: ids that one sum names; of all strangers together an eighth."""
+    for the links of the latter two, and for what any of them joins and leaves. `ids_max`: ids that one sum names; of
+    all strangers together an eighth."""
 
     ids_max: int = 256
     apps_bytes_max: int = 8 << 20
@@ -187,16 +188,16 @@ class DoorLog:
         if link.standing is not Standing.LOCAL:
             self._purses[link.standing].spend(LINE_BYTES)
 
-    def counts(self, event: str, now: Now) -> bool:
-        """Whether this event of a stranger is counted instead of written, for the budget is not ample."""
-        if self.spares(now):
+    def counts(self, standing: Standing, event: str, now: Now) -> bool:
+        """Whether this event is counted instead of written, for the budget of that standing is not ample."""
+        if self.spares(standing, now):
             return False
-        self._count(Standing.STRANGER, event, "", now)
+        self._count(standing, event, "", now)
         return True
 
-    def spares(self, now: Now) -> bool:
-        """Whether there is a line to spare for a stranger; if so, it is paid."""
-        purse = self._purses[Standing.STRANGER]
+    def spares(self, standing: Standing, now: Now) -> bool:
+        """Whether there is a line to spare for those of that standing; if so, it is paid."""
+        purse = self._purses[standing]
         if is_ample := purse.is_ample(now):
             purse.spend(LINE_BYTES)
         return is_ample

@@ -215,15 +215,20 @@ class Membership:
         self, event: str, subscriber: bytes, group: bytes, now: Now, subscription: Subscription | None = None,
         **more: bytes | str,
     ) -> None:  # fmt: skip
-        """What strangers join and leave is counted instead, where there is much of it."""
+        """What is joined and left is counted instead, where there is much of it; but not what ends by this node's own
+        decision, unless it is a stranger's."""
+        standing = None if subscription is None else self._standing_of(subscription)
+        may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
+        if standing is not None and may_be_counted and self._door.counts(standing, event, now):
+            return
         fields = (("subscriber", subscriber), ("group", group), *more.items())
-        if subscription is None or not self._is_a_stranger_s(subscription) or not self._door.counts(event, now):
-            self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._desk.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
-    def _is_a_stranger_s(self, one: Subscription) -> bool:
-        """Whether it is of a key that nobody has named: apps without a name lose theirs when they go."""
-        directory = self._directory
-        return one.durable and one.subscriber not in directory.neighbours and one.subscriber not in directory.locals
+    def _standing_of(self, one: Subscription) -> Standing:
+        """Whose it is: an app's (that of one without a name ends with it), a known neighbour's, or a stranger's."""
+        if one.subscriber in self._directory.neighbours:
+            return Standing.CLIENT
+        return Standing.STRANGER if one.durable and one.subscriber not in self._directory.locals else Standing.LOCAL
 
     # -- what we ask of our uplinks --------------------------------------------------------------------------
 

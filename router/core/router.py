@@ -286,7 +286,7 @@ class Router:
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
             return
-        if link.standing is Standing.STRANGER and not self.door.spares(now):
+        if link.standing is Standing.STRANGER and not self.door.spares(link.standing, now):
             return
         self._membership.say(link, Carried(parcel.wire(index)), now)
         whole = ((parcel.first + index, 1),)

@@ -72,6 +72,8 @@ def dotted(path: Place) -> str:
 def text_of(path: Path) -> str:
     """What the file says, "" if there is none; `ConfigError` if it cannot be read."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ConfigError((f"{path} is not a file; move it away, and `router init` writes a new one",))
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):

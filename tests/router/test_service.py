@@ -70,7 +70,7 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
 
 
-@pytest.mark.parametrize("body", [b"exit", b"interrupt", b"exit within"])
+@pytest.mark.parametrize("body", [b"exit", b"interrupt", b"exit within", b"foreign", b"generator", b"exits"])
 async def test_a_service_that_would_end_the_process_fails_on_its_message_only(
     body: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -265,18 +265,22 @@ def test_a_link_is_named_as_soon_as_something_is_handed_to_it() -> None:
     assert dict(one.events[-1].fields)["link"] == far, "and its end is named as well"  # type: ignore[union-attr]
 
 
-def test_what_strangers_join_and_leave_is_counted_beyond_the_budget() -> None:
-    """Where anybody may join, joining and leaving is no way to fill the log."""
+@pytest.mark.parametrize("standing", ["stranger", "client", "app"])
+def test_what_is_joined_and_left_is_counted_beyond_the_budget(standing: str) -> None:
+    """Joining and leaving is no way to fill the log, neither for who may join by a grant nor where anybody may."""
     one = house(LIMITS)
-    one.router.directory.join_open = True
-    far = one.link(stranger(1).public, owner=False)
+    budget = {"stranger": LIMITS.strangers_bytes_max, "client": LIMITS.known_bytes_max, "app": LIMITS.apps_bytes_max}
+    one.router.directory.join_open = standing == "stranger"
+    if standing == "client":
+        one.router.directory.replace_neighbours([Neighbour(bytes(stranger(1).public), grants=frozenset({"join"}))])
+    far = one.link(stranger(1).public, owner=standing == "app")
     for at in range(300):
         said = Leave(GROUP.public) if at % 2 else Join(GROUP.public, False)
         wire = seal_unicast(stranger(1), ME.public, encode_control(said), ttl_s=0, expiry_min=EXPIRY)
         one.bring(far, wire)
         one.pass_time(0.1)
         one.told(far), one.settled()
-    assert log_bytes(one.events) <= LIMITS.strangers_bytes_max * (BURST_PART + 1) / BURST_PART
+    assert log_bytes(one.events) <= budget[standing] * (BURST_PART + 1) / BURST_PART
     one.router.door.write_all(one.now())
     one.cycle()
     for event in ("join", "leave"):

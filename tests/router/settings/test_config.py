@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -273,3 +274,10 @@ def test_names_of_services() -> None:
 
 def test_a_schema_reads_like_a_sentence() -> None:
     assert re.fullmatch(r"<schema of Config: \d+ settings>", repr(config._SCHEMA))
+
+
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "router.toml")
+    assert check(tmp_path / "router.toml") == [
+        f"{tmp_path / 'router.toml'} is not a file; move it away, and `router init` writes a new one"
+    ]
