@@ -37,6 +37,8 @@ from router.program import program
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6
 """Of a message, and of a parcel: at each router accepted, forwarded (no event of a message) and its end."""
+UP_NS = 30 * 86_400 * SECOND
+"""How long the routers have been up when they begin."""
 LINE_S = 10e-6
 """What writing a line takes beforehand; where that is too little, it is written again with more time."""
 SEGMENT_BYTES = 8 << 20
@@ -89,6 +91,7 @@ class Pair:
     def __init__(self, load: Load, number: int, directory: Path, begin_ns: int) -> None:
         self._load = load
         self._begin_ns = begin_ns + number * load.parcel_ns // load.pairs
+        self._booted_ns = self._begin_ns - UP_NS
         edge, core, app = (signing_key(number, name) for name in ("edge", "core", "app"))
         self._directories = [directory / f"{name}-{number}" for name in ("edge", "core")]
         self._edge = SampleLog(self._directories[0], edge, SEGMENT_BYTES, 1 << 30)
@@ -117,7 +120,7 @@ class Pair:
 
     def _at(self, now: int) -> None:
         for log in (self._edge, self._core):
-            log.t = log.mono = now
+            log.t, log.mono = now, now - self._booted_ns
 
     def _step(self, at: int) -> None:
         batch, waiting = self._load.batch, self._load.waiting
