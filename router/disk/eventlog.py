@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.core.crypto import SigningKey
-from router.core.line import Line, decode_line, encode_lines
+from router.core.line import Line, encode_lines
+from router.core.line_form import read_line
 from router.core.segment import file_name, fold, is_authentic
 from router.disk import log_index
 from router.disk.log_file import finish, last_line, not_written, open_private, sync
@@ -225,7 +226,7 @@ class Segments:
 
     def _footer(self, line: bytes, path: Path) -> Line | None:
         try:
-            footer = decode_line(line)
+            footer = read_line(line.removesuffix(b"\n"))
         except ValueError:
             return None
         if not line.endswith(b"\n") or not is_authentic(footer):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from errno import EMFILE, ENFILE
 from pathlib import Path
 from typing import BinaryIO
 
+from router.core.line_form import LINE_BYTES_MAX
 from router.settings import private_file
 
 FOOTER_BYTES_MAX = 64 * 1024
@@ -16,6 +18,10 @@ WRITE_BYTES = 256 * 1024
 
 class LogNotWritten(Exception):
     """The disk did not take the log. Nothing is lost: the events are still in the store."""
+
+
+class EndlessLine(ValueError):
+    """A line of a log is longer than a line may be: no more is read of its file."""
 
 
 def open_private(path: Path, flags: int) -> BinaryIO:
@@ -52,6 +58,15 @@ def last_line(path: Path) -> bytes:
     except OSError:
         return b""
     return lines[-1] if lines else b""
+
+
+def lines_of(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next `size` bytes line by line, with their newlines, which alone end a line. `EndlessLine` in its place."""
+    while size and (data := file.readline(min(size, LINE_BYTES_MAX))):
+        if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
+            raise EndlessLine(f"a line is longer than {LINE_BYTES_MAX} bytes")
+        size -= len(data)
+        yield data
 
 
 def not_written(directory: Path, error: OSError) -> LogNotWritten:

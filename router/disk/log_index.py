@@ -21,7 +21,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from router.core.events import ID_BYTES, TURNED_EVENTS, Event, Outward, State, Turned
-from router.core.line import Line, decode_line
+from router.core.line import Line
+from router.core.line_form import FRAMES, read_line
+from router.disk.log_file import lines_of
 from router.settings import private_file
 
 INDEX = ".index-"
@@ -197,19 +199,29 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
     return Columns(array(U64, parts[0]), parts[1], parts[2], more[0], has_older, *more[1:])
 
 
-def make(segment: Path, footer: Line) -> Columns:
-    """From the segment's lines, read anew. A line that cannot be read leaves a gap; `OSError` if the file cannot."""
+def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -> bool:
+    """Whether a line is header, footer, or of one of these events. `router`: whose log it is, None if nobody says."""
+    if row.event in FRAMES:
+        return True
+    return first_seq <= row.seq and row.seq + row.n - 1 <= last_seq and router in (None, row.router)
+
+
+def make(segment: Path, size: int, footer: Line) -> Columns:
+    """From the segment's lines, read anew. What is no line of this segment leaves a gap; `EndlessLine` where one does
+    not end, `OSError` if the file cannot be read."""
     growing, rows, began, offset = Growing(), list[Line](), 0, 0
     next_seq = footer.first_seq
     with segment.open("rb") as file:
-        for data in file:
+        for data in lines_of(file, size):
             if offset - began >= PLACE_BYTES:
                 growing.note_lines(began, rows)
                 rows, began = [], offset
             offset += len(data)
             try:
-                row = decode_line(data)
+                row = read_line(data.removesuffix(b"\n"))
             except ValueError:
+                continue
+            if not is_of(row, footer.first_seq, footer.last_seq, footer.router):
                 continue
             rows.append(row)
             if row.seq > next_seq:

@@ -17,10 +17,12 @@ from typing import NamedTuple
 from router.core.events import ID_BYTES
 from router.core.fate import Hole, Spoilt, Trace, covers
 from router.core.id_prefix import IdPrefix
-from router.core.line import Line, decode_line
+from router.core.line import Line
+from router.core.line_form import read_line
 from router.disk import log_index
 from router.disk.eventlog import Sealed
-from router.disk.log_index import TAG_BYTES, Columns, Span, blocks
+from router.disk.log_file import EndlessLine, lines_of
+from router.disk.log_index import TAG_BYTES, Columns, Span, blocks, is_of
 from router.disk.store_records import Record
 
 CANDIDATES_MAX = 10
@@ -106,18 +108,31 @@ class Search:
         self._is_cut = False
         self._sealed: dict[tuple[Path, ...], Sealed] = {(one.path,): one for one in log.sealed}
         self._believed: dict[int, bool] = {}
+        self._endless: set[int] = set()
+        self._router = log.sealed[0].footer.router if log.sealed else None
         self._spoilt = {(_first_seq(path), str(path)) for path in log.spoilt}
 
     def find(self, prefix: IdPrefix) -> Found:
         """Every line about the message whose id begins so, if there is one such id."""
-        return self._found(self._hits(prefix))
+        return self._settled(lambda: self._found(self._hits(prefix)))
 
     def find_held(self, held: Record) -> Found:
         """The same of this message; its acceptance by the store counts if the log has none."""
+        return self._settled(lambda: self._found_held(held))
+
+    def _found_held(self, held: Record) -> Found:
         hits = self._hits(IdPrefix(held.identity, 8 * ID_BYTES))
         if any(hit.line.event == "accepted" for hit in hits):
             return self._found(hits)
         return self._found([_Hit(held.line, held.identity), *hits], is_by_store=True)
+
+    def _settled(self, look: Callable[[], Found]) -> Found:
+        """Once more, without them, where files turned out to be spoilt when lines of them had been taken."""
+        while True:
+            known = len(self._endless)
+            found = look()
+            if len(self._endless) == known:
+                return found
 
     def _found(self, hits: Sequence[_Hit], *, is_by_store: bool = False) -> Found:
         ids = {hit.identity: hit.line.t for hit in reversed(hits)}
@@ -266,7 +281,10 @@ class Search:
             if not self._believes(one):
                 return None
             try:
-                found = log_index.make(one.path, one.footer)
+                found = log_index.make(one.path, one.size, one.footer)
+            except EndlessLine:
+                self._end(one.footer.first_seq, one.footer.last_seq, one.path)
+                return None
             except FileNotFoundError:
                 self._unread[one.footer.first_seq, one.footer.last_seq] = str(one.path)
                 return None
@@ -288,24 +306,38 @@ class Search:
         return self._believed[first_seq]
 
     def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
-        """The lines between these offsets that hold one of these words. All are decoded, for one that the disk has
+        """The lines between these offsets that hold one of these words. All are judged, for one that the disk has
         spoilt may have lost its words."""
-        sealed = self._sealed.get(span.paths)
-        if sealed is not None and not self._believes(sealed):
+        sealed, first_seq = self._sealed.get(span.paths), span.first_seq
+        if first_seq in self._endless or (sealed is not None and not self._believes(sealed)):
             return
-        size = (span.size if stop is None else stop) - start
-        data = _read(span.paths, start, size)
-        is_whole = len(data) == size
-        for one in data.splitlines():
-            try:
-                line = decode_line(one)
-            except ValueError:
-                is_whole = False
-                continue
-            if any(word in one for word in wanted):
-                yield line
-        if not is_whole:
-            self._unread[span.first_seq, span.last_seq] = str(span.paths[0])
+        left = (span.size if stop is None else stop) - start
+        is_whole, found = True, list[Line]()
+        try:
+            for data in _read(span.paths, start, left):
+                left -= len(data)
+                try:
+                    line = read_line(data.removesuffix(b"\n"))
+                except ValueError:
+                    is_whole = False
+                    continue
+                is_its_own = is_of(line, first_seq, span.last_seq, self._router)
+                is_whole &= is_its_own
+                if is_its_own and any(word in data for word in wanted):
+                    found.append(line)
+        except EndlessLine:
+            self._end(first_seq, span.last_seq, span.paths[0])
+            return
+        if left or not is_whole:
+            self._unread[first_seq, span.last_seq] = str(span.paths[0])
+        yield from found
+
+    def _end(self, first_seq: int, last_seq: int, path: Path) -> None:
+        """Nothing of a file counts that has a line without an end."""
+        self._endless.add(first_seq)
+        self._believed[first_seq] = False
+        self._spoilt.add((first_seq, str(path)))
+        self._unread[first_seq, last_seq] = str(path)
 
 
 def unaccepted(found: Found, prefix: IdPrefix) -> IdPrefix | None:
@@ -337,13 +369,13 @@ def _is_as_signed(one: Sealed) -> bool:
         while left and (data := file.read(min(left, READ_BYTES))):
             digest.update(data)
             left -= len(data)
-        return file.read() == one.footer_bytes and digest.hexdigest() == one.footer.sha256
+        return file.read(len(one.footer_bytes) + 1) == one.footer_bytes and digest.hexdigest() == one.footer.sha256
 
 
-def _read(paths: Iterable[Path], start: int, size: int) -> bytes:
-    """Less if the file is shorter, nothing if it is gone."""
+def _read(paths: Iterable[Path], start: int, size: int) -> Iterator[bytes]:
+    """The lines there; fewer if the file is shorter, none if it is gone."""
     for path in paths:
         with suppress(FileNotFoundError), path.open("rb") as file:
             file.seek(start)
-            return file.read(size)
-    return b""
+            yield from lines_of(file, size)
+            return

@@ -273,7 +273,7 @@ async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pr
         assert (await node.answer(ASKER_LINK))["why"]["problem"] == NOT_PERMITTED
 
 
-async def test_a_damaged_log_is_an_answer(tmp_path: Path) -> None:
+async def test_of_a_damaged_line_nothing_counts_and_its_file_is_told_of(tmp_path: Path) -> None:
     async with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.book.log()
@@ -281,6 +281,19 @@ async def test_a_damaged_log_is_an_answer(tmp_path: Path) -> None:
         data = path.read_bytes()
         with path.open("r+b") as file:
             file.write(data.replace(b'"ttls":[60]', b'"ttls":[  ]'))
+        node.fates.ask(APP, node.identity)
+        found = await node.answer()
+        assert (found["acceptance"], found["states"]) == ("store", {"queued": 1})
+        assert str(path) in found["incomplete"] and found["missing_events"]
+
+
+async def test_a_log_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None:
+    async with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:1])
+        node.book.log()
+        [path] = (tmp_path / "log").glob(".open-*")
+        path.unlink()
+        path.mkdir()
         node.fates.ask(APP, node.identity)
         assert (await node.answer())["error"].startswith(f"{DAMAGED}: ")
         node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")

@@ -110,7 +110,8 @@ def test_made_from_the_file_it_finds_the_same_lines(tmp_path: Path) -> None:
     sealer.add(store.commit(Turned(5, 6, "refused", PEER, 1, 5, IDS[3] + IDS[4], 9, None)), 0)
     sealer.seal()
     [one] = segments.kept()
-    stored, made = log_index.read(one.path, one.size, one.footer.sha256 or ""), log_index.make(one.path, one.footer)
+    stored = log_index.read(one.path, one.size, one.footer.sha256 or "")
+    made = log_index.make(one.path, one.size, one.footer)
     assert stored is not None and KEY.public.hex() == one.footer.router
     for field in ("ids", "gaps", "has_older", "unnamed"):
         assert getattr(stored, field) == getattr(made, field)
