@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -129,17 +128,11 @@ def footer_that_counts_otherwise(scene: Scene) -> None:
 def never_sent(scene: Scene) -> None:
     """A message that a neighbour, whose log is given, is said to have brought, and of which that one knows nothing."""
     scene.forget_witnesses()
-    victim = scene.core()
+    victim, peer = scene.brought()
 
     def change(rows: Rows) -> Rows:
-        brought = [
-            row for row in rows if row.event == "accepted" and row.peer in scene.untouched and row.source != row.peer
-        ]
-        peers = Counter(row.peer for row in brought)
-        peer = max(peers, key=lambda one: (peers[one], one))
-        own = [row for row in brought if row.peer == peer]
+        own = [row for row in rows if row.event == "accepted" and row.peer == peer != row.source]
         old = own[len(own) // 2]
-        scene.claim(str(peer))
         scene.tell("bad", f"The router {victim} says that {peer} brought it 1 message ")
         odd = replace(
             old, n=1, count=1, first=FAR, ids=scene.chance.randbytes(32).hex(), sizes=[9], ttls=[60],

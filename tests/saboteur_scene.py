@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from saboteur_ledger import Ledger, rows
-from saboteur_logs import LogFile, Rows, seal_again, segments
+from saboteur_logs import LogFile, Rows, read_rows, seal_again, segments
 
 from router.audit.sample import TRUTH, log_directory, write_sample
 from router.audit.sample_fleet import signing_key
@@ -75,18 +76,28 @@ class Scene:
         return chosen
 
     def core(self) -> str:
-        """A core whose log nobody has touched yet."""
+        """A core whose log nobody has touched yet; who needs one is at work before others."""
         cores = [router for router in self._untouched if self.names[router].startswith("core")]
+        assert cores, "every core has been touched: begin with who needs one"
         self._untouched.remove(cores[0])
         return cores[0]
 
-    def claim(self, router: str) -> None:
-        """Its log stays as it is."""
-        self._untouched.remove(router)
-
-    @property
-    def untouched(self) -> frozenset[str]:
-        return frozenset(self._untouched)
+    def brought(self) -> tuple[str, str]:
+        """A router and the neighbour that brought it most messages of others, whose logs nobody has touched yet: a core
+        if there is one."""
+        for router in sorted(self._untouched, key=lambda one: not self.names[one].startswith("core")):
+            lines = read_rows(one.path for one in segments(self.logs[router]))
+            peers = Counter(
+                row.peer
+                for row in lines
+                if row.event == "accepted" and row.peer in self._untouched and row.peer not in (router, row.source)
+            )
+            if peers:
+                peer = max(peers, key=lambda one: (peers[one], one))
+                self._untouched.remove(router)
+                self._untouched.remove(str(peer))
+                return router, str(peer)
+        raise AssertionError("of no two neighbours both logs are untouched: begin with who needs such")
 
     def segment(self, segments_min: int = 1) -> LogFile:
         return self.chance.choice(segments(self.logs[self.victim(segments_min)]))

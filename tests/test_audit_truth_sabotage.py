@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from saboteur import FILES, SABOTAGES
 from saboteur_ledger import Ledger, Row, unlike
+from saboteur_liar import never_sent
 from saboteur_scene import Scene, copied, samples
-from saboteur_seals import rewritten
+from saboteur_seals import broken_custody, rewritten
 
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
@@ -106,7 +107,7 @@ def test_several_sabotages_at_once(seed: int, tmp_path: Path) -> None:
     write_sample(tmp_path / "sample", 10, 900, seed, segment_bytes=60_000)
     scene = copied(tmp_path / "sample", tmp_path / "logs", seed)
     chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
-    for sabotage in sorted(chosen, key=lambda one: one in FILES):
+    for sabotage in sorted(chosen, key=lambda one: (one in FILES, one not in (broken_custody, never_sent))):
         sabotage(scene)
     judge(scene, local(scene.directory, scene.as_of_ns))
 
