@@ -13,6 +13,7 @@ from router.pace import PaceLimits
 from router.pool import PoolLimits
 from router.settings.config import Config
 from router.settings.config_limits import Limits
+from router.streams.sockets import HandshakeLimits
 from router.wall_clock import ClockLimits
 
 UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those of strangers
@@ -31,6 +32,13 @@ def unknown_max(limits: Limits) -> int:
 def in_flight_bytes(limits: Limits) -> tuple[int, int]:
     """Of all links, and of that of strangers."""
     return limits.in_flight_bytes_max, limits.in_flight_bytes_max * limits.strangers_in_flight_percent // 100
+
+
+def handshake_limits(limits: Limits) -> HandshakeLimits:
+    return HandshakeLimits(
+        limits.handshakes_max_per_prefix, limits.handshakes_per_s_per_prefix, limits.handshakes_per_s, limits.hello_s,
+        limits.handshake_spared_s,
+    )  # fmt: skip
 
 
 def pace_limits(limits: Limits) -> PaceLimits:

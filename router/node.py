@@ -50,6 +50,7 @@ from router.limits import (
     clock_limits,
     connection_limits,
     cycle_limits,
+    handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
     log_limits,
@@ -370,9 +371,7 @@ async def _listening(
 
     more: dict[str, Any] = {}
     if url.startswith("tls:"):
-        more["handshakes_max_per_prefix"] = limits.handshakes_max_per_prefix
-        more["handshake_timeout_s"] = limits.hello_s
-        more["handshake_spared_s"] = limits.handshake_spared_s
+        more["handshakes"] = handshake_limits(limits)
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )

@@ -1,5 +1,8 @@
 """How fast strangers are read: each has a pace, and all of them together have one. Who is ahead of it waits.
 
+They are heard at beats, all at the same: what they bring in a beat shares one verification and one commit, and between
+two beats the node works for those whom it knows.
+
 What waits is not read, so a flood stays in the sender's own buffers: it is neither decoded nor refused.
 """
 
@@ -11,20 +14,22 @@ from dataclasses import dataclass
 import trio
 
 BURST_S = 1.0  # what would have been read in so long may come at once
+BEAT_S = 0.02  # all strangers are heard together, so often: what they bring shares a commit
 
 
 class Pace:
     """So many a second (0: any number). `wait_s` is pure: times are those of the caller's clock."""
 
-    def __init__(self, per_s: float) -> None:
+    def __init__(self, per_s: float, burst_s: float = BURST_S) -> None:
         self._per_s = per_s
+        self._burst_s = burst_s
         self._at = -math.inf  # until when what was taken would have lasted
 
     def wait_s(self, count: int, now: float) -> float:
         """Take `count`, and wait this long before acting on them."""
         if not self._per_s:
             return 0.0
-        self._at = max(self._at, now - BURST_S) + count / self._per_s
+        self._at = max(self._at, now - self._burst_s) + count / self._per_s
         return max(0.0, self._at - now)
 
 
@@ -61,4 +66,10 @@ class StrangerPace:
 
     async def take_messages(self, count: int) -> None:
         now = trio.current_time()
-        await trio.sleep(max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now)))
+        due = now + max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now))
+        await trio.sleep_until(next_beat(due))
+
+
+def next_beat(at: float) -> float:
+    """The first beat that is not before that time."""
+    return math.ceil(at / BEAT_S) * BEAT_S

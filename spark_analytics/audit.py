@@ -17,7 +17,8 @@ from .findings import Rows, find, tally
 from .footer import Verify
 from .gold.names import named, rows
 from .gold.tables import Tables
-from .log_files import FileFacts, Problem
+from .kept import Kept
+from .log_files import Content, FileFacts, Problem
 from .page import render
 from .schema import UNLIKE
 from .session import prepare
@@ -55,17 +56,19 @@ def audit(
     raw: bool = False,
     verify: Verify = ed25519.verify,
     read_facts: ReadFacts = bronze.facts_of,
+    content: Content | None = None,
     report: Report = lambda what: None,
 ) -> dict[str, Any]:
     """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
-    stand."""
+    stand. `content`: all bytes of a file by its name, where Spark need not be asked for them."""
 
     began = monotonic()
     prepare(spark)
     report("checking signatures and digests")
     facts = [*read_facts(spark, given.uris), *given.facts]
     size = sum(one.size for one in facts)
-    tables, words, evidence = _read(spark, given, facts, span, writer, verify, report)
+    content = content or (lambda name: [bronze.content_of(spark, given.uris[name])])
+    tables, words, evidence = _read(spark, given, facts, span, writer, verify, content, report)
     try:
         if writer:
             report("writing the tables")
@@ -89,15 +92,12 @@ def audit(
 
 def _read(
     spark: SparkSession, given: Given, facts: Sequence[FileFacts], span: Span, writer: Writer | None, verify: Verify,
-    report: Report,
+    content: Content, report: Report,
 ) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
     """The tables of the logs, the tally of their lines, and the evidence with what the lines say of logs.
 
     If files are not as the schema says, though signed, the others are read once more.
     """
-
-    def content(name: str) -> list[bytes]:
-        return [bronze.content_of(spark, given.uris[name])]
 
     names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
     size = sum(one.size for one in facts)
@@ -131,9 +131,10 @@ def _tables(
 ) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
     partitions = partitions_for(size)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    laid = silver.laid_out(silver.compact(events), partitions).persist(StorageLevel.DISK_ONLY)
+    kept = Kept()
+    laid = kept.keep(silver.laid_out(silver.compact(events), partitions))
     others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
-    others = others.persist(StorageLevel.MEMORY_AND_DISK)
+    others = kept.keep(others, StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span), numbers))
     told = log_ends.told(others, numbers)
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
@@ -142,7 +143,6 @@ def _tables(
         [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
     )
     has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
-    kept = [laid, others]
     made = Tables(laid, others, routers, span, has_old, has_more, partitions, is_published, kept)
     return made, words, evidence
 

@@ -96,15 +96,28 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
 
 def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
-    """The facts of all these files (name -> URI), in order of their names; of one that cannot be read, that."""
+    """The facts of all these files (name -> URI), in order of their names; of one that cannot be read, that.
+
+    Whether a line is none is looked at in segments only: of other files each line is judged where it is read.
+    """
     rows = file_facts(spark, list(logs.values())).collect() if logs else []
     found = {name_of(row.uri): row for row in rows}
+    odd = _with_odd_lines(spark, [uri for name, uri in logs.items() if role(name) in ("segment", None)])
     return [
-        FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest)
+        FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest, is_odd=name_of(uri) in odd)
         if (row := found.get(name_of(uri)))
         else _odd_file(spark, name, uri)
         for name, uri in sorted(logs.items())
     ]
+
+
+def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
+    """The names of the files of which a line is none."""
+    if not uris:
+        return set()
+    reader = spark.read.option("lineSep", "\n").option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
+    odd = reader.text(exact(uris)).where(~is_line("value")).select(F.col(_URI).alias("uri")).distinct()
+    return {name_of(row.uri) for row in odd.collect()}
 
 
 def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
@@ -126,14 +139,14 @@ def content_of(spark: SparkSession, uri: str) -> bytes:
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
-    and what is no line, or none that Spark can read, as `_corrupt`."""
-    text = spark.read.option("lineSep", "\n").text(exact(uris))
+    and what is no JSON of that schema as `_corrupt`.
+
+    The files are those whose lines have been judged by the grammar: `facts_of` tells which are odd.
+    """
+    reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
+    found = reader.option("lineSep", "\n").json(exact(uris))
     # To take the path from `_metadata` would copy each row.
-    judged = text.select("value", is_line("value").alias("is_line"), F.input_file_name().alias("file"))
-    parsed = judged.select(F.from_json(F.when(F.col("is_line"), F.col("value")), SCHEMA).alias("line"), "value", "file")
-    found = parsed.select("line.*", "value", "file")
-    corrupt = F.when(F.col("event").isNull(), F.col("value"))
-    return found.select(*map(quoted, COLUMNS), corrupt.alias(CORRUPT), "file")
+    return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
 
 
 def is_line(name: str) -> Column:

@@ -19,7 +19,8 @@ from .gold import abuse_hour, custody, delivery, hop_latency, pieces, queue_minu
 from .gold.accepted import arrivals_twice
 from .gold.names import named, rows
 from .gold.tables import NotIncremental, Tables
-from .running import PARCEL, Running, Steps, cut_off
+from .kept import CutOff, cut_off
+from .running import PARCEL, Running
 from .schema import ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
 from .silver import Part
 from .span import Span
@@ -119,8 +120,8 @@ class _Batch:
                 past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
         self.tables = tables = Running(
-            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, [], past,
-            given,
+            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff(),
+            past, given,
         )  # fmt: skip
         added = self._changes(given)
         written = self._ids(given, added)
@@ -275,8 +276,8 @@ class _Batch:
 
     def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
         def tables(found: DataFrame) -> Tables:
-            return Steps(
-                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, []
+            return Tables(
+                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
             )  # fmt: skip
 
         before, after = tables(old), tables(old.unionByName(late))
@@ -353,7 +354,9 @@ class _Batch:
             everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
             found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
         found = cut_off(found)
-        tables = Steps(found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, [])
+        tables = Tables(
+            found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
+        )
         given["repeats"] = tables.repeats
         return found
 

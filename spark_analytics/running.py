@@ -21,25 +21,8 @@ from .state import added_up
 PARCEL = ("router", "parcel")
 
 
-def cut_off(table: DataFrame) -> DataFrame:
-    """The table without the plan that led to it, computed when it is first used and kept: plans of plans of a chain of
-    kept tables grow beyond memory.
-
-    What it takes is given back when nobody holds it any more.
-    """
-    return table.localCheckpoint(eager=False)
-
-
 @dataclass(frozen=True)
-class Steps(Tables):
-    """The same tables, each step cut off from the one before."""
-
-    def _keep(self, table: DataFrame) -> DataFrame:
-        return cut_off(table)
-
-
-@dataclass(frozen=True)
-class Running(Steps):
+class Running(Tables):
     """`rows`: of open parcels and new ones; `past`: what of the same tables was added up before, `given`: what is made
     elsewhere, whole."""
 
@@ -53,14 +36,14 @@ class Running(Steps):
         whole = Window.partitionBy(*PARCEL)
         rest = F.sum(F.col("unknown") + F.col("pending") + F.col("unaccounted")).over(whole)
         is_open = (rest > 0) | (F.max("owed").over(whole) == 0)
-        return self._keep(delivery.blocks(self.pieces, self.owed).withColumn("is_open", is_open))
+        return self.kept.keep(delivery.blocks(self.pieces, self.owed).withColumn("is_open", is_open))
 
     @cached_property
     def open_parcels(self) -> DataFrame:
         """Those with a message that has no end; those of which the accepted line is not here."""
         has_line = F.max(F.col("event") == "accepted").alias("has_line")
         alone = self.rows.groupBy(*PARCEL).agg(has_line).where("NOT has_line")
-        return self._keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
+        return self.kept.keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
 
     def flagged(self, table: DataFrame) -> DataFrame:
         """The table with `is_open`, by its parcels."""
@@ -70,32 +53,32 @@ class Running(Steps):
 
     @cached_property
     def unit_windows_now(self) -> DataFrame:
-        return self._keep(delivery.by_window(self.blocks, "is_open"))
+        return self.kept.keep(delivery.by_window(self.blocks, "is_open"))
 
     @cached_property
     def waits_now(self) -> DataFrame:
-        return self._keep(hop_latency.waits(self.flagged(self.pieces), "is_open"))
+        return self.kept.keep(hop_latency.waits(self.flagged(self.pieces), "is_open"))
 
     @cached_property
     def ended_now(self) -> DataFrame:
-        return self._keep(queue_minute.ended(self.flagged(self.pieces), "is_open"))
+        return self.kept.keep(queue_minute.ended(self.flagged(self.pieces), "is_open"))
 
     @cached_property
     def lines_now(self) -> DataFrame:
         sums = self.flagged(self.accepted).groupBy("router", "minute", "is_open").agg(F.sum("n").alias("n"))
-        return self._keep(sums)
+        return self.kept.keep(sums)
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        return self._keep(self._with_past("units", self.unit_windows_now))
+        return self.kept.keep(self._with_past("units", self.unit_windows_now))
 
     @cached_property
     def waits(self) -> DataFrame:
-        return self._keep(self._with_past("waits", self.waits_now))
+        return self.kept.keep(self._with_past("waits", self.waits_now))
 
     @cached_property
     def ended(self) -> DataFrame:
-        return self._keep(self._with_past("ended", self.ended_now))
+        return self.kept.keep(self._with_past("ended", self.ended_now))
 
     @cached_property
     def lines(self) -> DataFrame:

@@ -52,7 +52,7 @@ def local_session(
     builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName("router audit")
     java = f"{_JAVA}{_huge_pages()}"
     if log_bytes is not None and log_bytes < SMALL_BYTES:
-        java = f"{java} -XX:TieredStopAtLevel=1"
+        java = f"{java} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # else 48m, and full in a minute
     settings = _LOCAL | SETTINGS | {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": java}
     if scratch:
         settings |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}

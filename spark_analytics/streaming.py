@@ -255,7 +255,8 @@ class _Files:
         self.uris = {path: row["uri"] for path, row in known.items()} | self.new
         self.facts = {path: _facts(row) for path, row in known.items()}
         changing = {path: uri for path, uri in self.uris.items() if path in self.new or role(path) != "segment"}
-        self.facts |= {fact.path: fact for fact in bronze.facts_of(stream.spark, changing)}
+        changed = bronze.facts_of(stream.spark, changing)
+        self.facts |= {fact.path: fact for fact in changed}
         self.size = sum(fact.size for fact in self.facts.values())
         self.listed = [
             Problem(path, 0, NO_LOG)
@@ -267,7 +268,7 @@ class _Files:
         self._doubted_before = {row["path"] for row in ledger["doubted"]}
         self._doubted: set[str] = set()
         self.counted = {(row["router"], row["first_seq"], row["last_seq"], row["digest"]) for row in ledger["counted"]}
-        self.doubt(self._doubted_before)
+        self.doubt({*self._doubted_before, *(fact.path for fact in changed if fact.is_odd)})
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Judge the files; with those before, the lines of these cannot be read."""

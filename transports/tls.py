@@ -21,6 +21,7 @@ from router.streams.certificate import connection, proven_peer, why_failed
 from router.streams.records import Records
 from router.streams.sockets import (
     Acceptor,
+    HandshakeLimits,
     Places,
     Refused,
     close_after_last_byte,
@@ -49,9 +50,7 @@ RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once
 CONTROL_BYTES_MAX = 1 << 14  # answers that TLS itself owes the peer (key updates) and that it does not take
 HANDSHAKE_READ_BYTES = 1 << 12
 HANDSHAKE_BYTES_MAX = 1 << 16  # of the peer, until the handshake is done
-HANDSHAKE_TIMEOUT_S = 10.0
-HANDSHAKE_SPARED_S = 2.0  # while others of its prefix wait
-HANDSHAKES_MAX_PER_PREFIX = 64  # at once per /24 or /56; four times as many may wait
+HANDSHAKES = HandshakeLimits()
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
 QUIET_S = 0.1  # a connection silent for so long gives its buffers back
 
@@ -92,21 +91,19 @@ async def listen(
     task_status: Started = trio.TASK_STATUS_IGNORED,
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
-    handshakes_max_per_prefix: int = HANDSHAKES_MAX_PER_PREFIX,
-    handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
-    handshake_spared_s: float = HANDSHAKE_SPARED_S,
+    handshakes: HandshakeLimits = HANDSHAKES,
 ) -> None:
     """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`."""
-    places = Places(handshakes_max_per_prefix, handshake_spared_s)
+    places = Places(handshakes)
 
     async def admit(sock: SocketType, where: str) -> TlsStream:
         try:
-            with trio.fail_after(handshake_timeout_s):
+            with trio.fail_after(handshakes.timeout_s):
                 async with places.place(sock.getpeername()[0]):
                     tcp.tune(sock)
                     return await _handshake(sock, connection(key, None, server=True), where)
         except trio.TooSlowError:
-            raise Refused(f"the TLS handshake was not done after {handshake_timeout_s:g} s") from None
+            raise Refused(f"the TLS handshake was not done after {handshakes.timeout_s:g} s") from None
         except OSError as error:
             raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
 

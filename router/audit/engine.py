@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,7 +12,7 @@ import duckdb
 
 from router.audit import lines, publish
 from router.audit.database import MEMORY_BYTES, Database, database
-from router.audit.facts import READ_BYTES, read_facts
+from router.audit.facts import content, read_facts
 from router.audit.listing import Listing
 from router.audit.spelling import Care
 from router.core.crypto import verify
@@ -108,7 +108,7 @@ def _judged(
     listing: Listing, facts: Sequence[FileFacts], known: Collection[str] = (), unlike: Collection[str] = ()
 ) -> Evidence:
     """`unlike`: files with a line that cannot be read, though their router signed it."""
-    return judge(facts, _content, listed=listing.problems, known=known, doubted=unlike, verify=verify)
+    return judge(facts, content, listed=listing.problems, known=known, doubted=unlike, verify=verify)
 
 
 def _added_up(
@@ -130,12 +130,6 @@ def _added_up(
         report("adding up", number / len(TABLES))
         tables.make(f"{table}_of_many" if table == "message_id" and len(evidence.logs) > BITS_OF_ROUTERS else table)
     return _findings(tables, span.as_of_ns), evidence
-
-
-def _content(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
-        while data := file.read(READ_BYTES):
-            yield data
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
@@ -79,3 +79,10 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
     file.seek(max(0, size - LINE_BYTES_MAX))
     data = file.read(LINE_BYTES_MAX)
     return data[data.rfind(b"\n", 0, len(data) - 1) + 1 :]
+
+
+def content(path: str) -> Iterator[bytes]:
+    """All bytes of a file, part by part."""
+    with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
+        while data := file.read(READ_BYTES):
+            yield data

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.engine import Report, Span
-from router.audit.facts import read_facts
+from router.audit.facts import content, read_facts
 from router.audit.java import ERRORS, java_home
 from router.audit.listing import Listing
 from router.audit.room import NO_ROOM
+from router.audit.spelling import Care
 from router.core.crypto import verify
 from spark_analytics.log_files import FileFacts
 from spark_analytics.page import render
@@ -82,7 +83,8 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
             found: dict[str, Any] = engine.audit(
                 session, given, Asked(span.as_of_ns, span.since_ns, span.until_ns),
                 writer=Writer(tables) if tables else None, verify=verify,
-                read_facts=lambda session, uris: read_facts(sorted(uris)),  # Spark would need seven times as long.
+                # Spark would need seven times as long.
+                read_facts=lambda session, uris: read_facts(sorted(uris), care=Care.EXACT), content=content,
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )  # fmt: skip
             return found

@@ -128,7 +128,15 @@ async def wide_body(stranger: Stranger) -> None:
 
 
 async def single_bytes(stranger: Stranger) -> None:
-    """The head of a long frame, and then one byte at a time."""
+    """A good message, as long as it may be, one byte at a time."""
+    data = frame(stranger.unicast(stranger.public, os.urandom(stranger.frame_bytes_max - 300)))
+    while True:
+        for byte in data:
+            await stranger.raw(bytes((byte,)))
+
+
+async def again(stranger: Stranger) -> None:
+    """Bytes that no message begins with: the link is closed, and comes again with another key."""
     await stranger.raw(b"\x5a" + (stranger.frame_bytes_max - 5).to_bytes(4, "big"))
     while True:
         await stranger.raw(b"\x84")
@@ -169,8 +177,8 @@ async def junk(stranger: Stranger) -> None:
 
 
 ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
-    "wide items": wide_item, "wide bodies": wide_body, "single bytes": single_bytes, "forgeries": forgeries,
-    "idle links": idle, "far ids": ids, "throw-away sources": sources, "junk": junk,
+    "wide items": wide_item, "wide bodies": wide_body, "single bytes": single_bytes, "closed and back": again,
+    "forgeries": forgeries, "idle links": idle, "far ids": ids, "throw-away sources": sources, "junk": junk,
 }  # fmt: skip
 
 

@@ -28,6 +28,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Open connections; a further one is closed. Half of them are for keys that this node knows.")] = 10_000
     handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
         "Handshakes under way from one address prefix; a further one waits, or is closed.")] = 64
+    handshakes_per_s_per_prefix: Annotated[float, span(0, 100_000,
+        "Handshakes a second from one address prefix, after as many as may be under way; the next waits for its turn; "
+        "0: no limit.")] = 20.0
+    handshakes_per_s: Annotated[float, span(0, 100_000,
+        "Handshakes a second in all, after those of two seconds; the next waits for its turn; 0: no limit.")] = 100.0
     handshake_spared_s: Annotated[float, span(0.1, 600,
         "A handshake for which another one waits is cut after this long.")] = 2.0
     groups_per_client_max: Annotated[int, span(1, 1_000_000,

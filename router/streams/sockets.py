@@ -9,11 +9,13 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import trio
 from trio.socket import SocketType
 
+from router.pace import Pace
 from router.transport import Buffer, ConnectFailed, Handler, ListenFailed, OnRefused, Stream, StreamBroken
 
 PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
@@ -186,43 +188,77 @@ def prefix_of(address: str) -> str:
     return str(ipaddress.ip_network((ip, PREFIX_BITS[ip.version]), strict=False))
 
 
+class Turns:
+    """Lets one after another through: at most `per_s` a second (0: any number), after `burst` at once."""
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self._pace = Pace(per_s, burst / per_s if per_s else 0.0)
+        self._first = trio.StrictFIFOLock()
+
+    def __repr__(self) -> str:
+        return f"<turns for which {self._first.statistics().tasks_waiting} wait>"
+
+    async def turn(self) -> None:
+        """Wait for one. Who gives up while others are before it takes none."""
+        async with self._first:
+            await trio.sleep(self._pace.wait_s(1, trio.current_time()))
+
+
 class _Prefix:
     """The handshakes of one prefix: how many there are with those that wait, and when those under way began."""
 
-    __slots__ = ("began_s", "count", "room")
+    __slots__ = ("began_s", "count", "room", "turns")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, per_s: float) -> None:
         self.room = trio.Semaphore(most)
+        self.turns = Turns(per_s, most)
         self.count = 0
         self.began_s: dict[trio.CancelScope, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeLimits:
+    """Handshakes under way at once from one address prefix; how many a second from one, and from all (0: any number);
+    how long each may take, and how long while others of its prefix wait."""
+
+    max_per_prefix: int = 64
+    per_s_per_prefix: float = 20.0
+    per_s: float = 100.0
+    timeout_s: float = 10.0
+    spared_s: float = 2.0
 
 
 class Places:
     """At most `max_per_prefix` handshakes at once per address prefix; `WAITING` times as many may wait.
 
-    While others wait, a handshake has only `spared_s`: who says nothing keeps nobody out for long.
+    While others wait, a handshake has only `spared_s`: who says nothing keeps nobody out for long. A handshake costs
+    more than it brings, so those who come again and again have their turn now and then.
     """
 
     WAITING = 4
+    BURST_S = 2.0
+    PREFIXES_MAX = 10_000
 
-    def __init__(self, max_per_prefix: int, spared_s: float = math.inf) -> None:
-        self._max = max_per_prefix
-        self._spared_s = spared_s
-        self._prefixes: dict[str, _Prefix] = {}
+    def __init__(self, limits: HandshakeLimits) -> None:
+        self._limits = limits
+        self._all = Turns(limits.per_s, math.ceil(limits.per_s * self.BURST_S))
+        self._prefixes: dict[str, _Prefix] = {}  # those that came last at the end
 
     def __repr__(self) -> str:
-        return f"<Places with handshakes from {len(self._prefixes)} prefixes>"
+        return f"<Places with {sum(one.count for one in self._prefixes.values())} handshakes>"
 
     @asynccontextmanager
     async def place(self, address: str) -> AsyncIterator[None]:
         """Hold a place for one handshake, waiting for it if need be. Raises `Refused`."""
-        name = prefix_of(address)
-        prefix = self._prefixes.setdefault(name, _Prefix(self._max))
-        if prefix.count >= self._max * (1 + self.WAITING):
+        name, limits = prefix_of(address), self._limits
+        prefix = self._prefix(name)
+        if prefix.count >= limits.max_per_prefix * (1 + self.WAITING):
             raise Refused(f"{prefix.count} handshakes from {name} are already under way or waiting")
         prefix.count += 1
         scope = trio.CancelScope()
         try:
+            await prefix.turns.turn()
+            await self._all.turn()
             self._hurry(prefix)
             async with prefix.room:
                 prefix.began_s[scope] = trio.current_time()
@@ -232,13 +268,19 @@ class Places:
         finally:
             prefix.began_s.pop(scope, None)
             prefix.count -= 1
-            if not prefix.count:
-                del self._prefixes[name]
         if scope.cancelled_caught:
-            raise Refused(f"the handshake was not done after {self._spared_s:g} s, and others from {name} waited")
+            raise Refused(f"the handshake was not done after {limits.spared_s:g} s, and others from {name} waited")
+
+    def _prefix(self, name: str) -> _Prefix:
+        """It is remembered for its pace; of too many the one that came last longest ago is forgotten."""
+        found = self._prefixes.pop(name, None) or _Prefix(self._limits.max_per_prefix, self._limits.per_s_per_prefix)
+        self._prefixes[name] = found
+        if len(self._prefixes) > self.PREFIXES_MAX:
+            del self._prefixes[next(iter(self._prefixes))]
+        return found
 
     def _hurry(self, prefix: _Prefix) -> None:
         """Where somebody waits, those under way have little time."""
-        if prefix.count > self._max:
+        if prefix.count > self._limits.max_per_prefix:
             for scope, began_s in prefix.began_s.items():
-                scope.deadline = began_s + self._spared_s
+                scope.deadline = began_s + self._limits.spared_s

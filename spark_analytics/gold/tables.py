@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -24,6 +23,7 @@ from spark_analytics.gold import (
     route_change,
 )
 from spark_analytics.gold.names import named, rows
+from spark_analytics.kept import Kept
 from spark_analytics.span import Span
 from spark_analytics.summary import Windows, windows_of
 
@@ -54,21 +54,16 @@ class Tables:
     has_more: bool
     partitions: int
     is_published: bool
-    kept: list[DataFrame]
+    kept: Kept
     is_whole: ClassVar[bool] = True
     """Whether `rows` are all there are."""
 
-    def _keep(self, table: DataFrame) -> DataFrame:
-        self.kept.append(table.persist(StorageLevel.DISK_ONLY))
-        return self.kept[-1]
-
     def forget(self) -> None:
-        while self.kept:
-            self.kept.pop().unpersist()
+        self.kept.forget()
 
     @cached_property
     def accepted(self) -> DataFrame:
-        return self._keep(accepted.accepted(self.rows, self.routers, self.span))
+        return self.kept.keep(accepted.accepted(self.rows, self.routers, self.span))
 
     @cached_property
     def owed(self) -> DataFrame:
@@ -77,7 +72,7 @@ class Tables:
     @cached_property
     def pieces(self) -> DataFrame:
         ranges = pieces.outward(self.rows, self.has_more)
-        return self._keep(pieces.pieces(ranges, self.accepted, self.routers, self.span, self.has_old))
+        return self.kept.keep(pieces.pieces(ranges, self.accepted, self.routers, self.span, self.has_old))
 
     @cached_property
     def blocks(self) -> DataFrame:
@@ -89,28 +84,28 @@ class Tables:
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        return self._keep(delivery.by_window(self.blocks, step=self.step))
+        return self.kept.keep(delivery.by_window(self.blocks, step=self.step))
 
     @cached_property
     def waits(self) -> DataFrame:
-        return self._keep(hop_latency.waits(self.pieces, step=self.step))
+        return self.kept.keep(hop_latency.waits(self.pieces, step=self.step))
 
     @cached_property
     def ended(self) -> DataFrame:
-        return self._keep(queue_minute.ended(self.pieces, step=self.step))
+        return self.kept.keep(queue_minute.ended(self.pieces, step=self.step))
 
     @cached_property
     def queues(self) -> DataFrame:
-        return self._keep(queue_minute.queues(self.ended, self.unit_windows))
+        return self.kept.keep(queue_minute.queues(self.ended, self.unit_windows))
 
     @cached_property
     def accepted_id(self) -> DataFrame:
-        return self._keep(custody.accepted_id(self.accepted, self.routers, self.partitions))
+        return self.kept.keep(custody.accepted_id(self.accepted, self.routers, self.partitions))
 
     @cached_property
     def handover(self) -> DataFrame:
         taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
-        met = self._keep(custody.met(taken, self.accepted_id))
+        met = self.kept.keep(custody.met(taken, self.accepted_id))
         return custody.judged(met, custody.clock(met), self.routers)
 
     @cached_property

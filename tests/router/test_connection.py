@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 from core_samples import ALICE, BOB
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.connection import Connection, ConnectionLimits, Opened, Told
@@ -20,7 +22,7 @@ from router.core.message import seal_unicast
 from router.core.reasons import Reason
 from router.core.session import Ended, Offer, Session, SettledUpTo, Welcome
 from router.in_flight import InFlight
-from router.pace import Pace, PaceLimits, Paces
+from router.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
 from router.transport import Stream
 from transports.memory import stream_pair
 
@@ -46,14 +48,20 @@ class Ends:
     def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, paces: Paces | None) -> None:
         ours, self.stream = stream_pair()
         self.told: list[Told] = []
+        self.heard: set[float] = set()
         self.said = ""
         self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
         self.connection = Connection(
-            number, ours, offer(), NODE, dialled=False, expect=None, tell=self.told.append, in_flight=in_flight,
-            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
+            number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight, clock=Clock(),
+            limits=limits, log_head=lambda: None, is_busy=lambda: False,
             welcome=lambda _: Welcome(paces is not None), paces=paces,
         )  # fmt: skip
         self._ours: Stream = ours
+
+    def _tell(self, told: Told) -> None:
+        self.told.append(told)
+        if isinstance(told, Arrived):
+            self.heard.add(trio.current_time())
 
     async def run(self) -> None:
         self.said = await self.connection.run()
@@ -162,6 +170,22 @@ def test_a_pace_is_kept_and_what_was_not_used_is_not_saved_up() -> None:
     assert pace.wait_s(1, 0.5) == pytest.approx(0.1)
     assert [round(pace.wait_s(10, 100), 6), round(pace.wait_s(10, 100), 6)] == [0, 1]
     assert Pace(0).wait_s(10**9, 0) == 0
+
+
+@given(st.floats(0, 1e6))
+def test_a_beat_is_never_before_its_time(at: float) -> None:
+    assert 0 <= next_beat(at) - at < BEAT_S + 1e-6
+
+
+async def test_what_strangers_bring_in_a_beat_comes_at_once(autojump_clock: MockClock) -> None:
+    paces = Paces(PaceLimits(0, 0, 0))
+    async with connected(number=1, paces=paces) as first, connected(number=2, paces=paces) as second:
+        for _ in range(50):
+            await first.say(letter(10))
+            await second.say(letter(10))
+            await trio.sleep(BEAT_S / 10)
+        await until_heard(50, first, second)
+        assert len(first.heard | second.heard) <= 7, "five beats, and those in which it began and ended"
 
 
 async def until_heard(count: int, *several: Ends) -> float:

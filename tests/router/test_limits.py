@@ -16,6 +16,7 @@ from router.limits import (
     clock_limits,
     connection_limits,
     cycle_limits,
+    handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
     log_limits,
@@ -32,11 +33,8 @@ from router.settings.config_limits import Limits
 from router.welcome import offer_to, welcome
 from transports.memory import stream_pair
 
-ELSEWHERE = {
-    "limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes", "limits.handshakes_max_per_prefix",
-    "limits.handshake_spared_s",
-}  # fmt: skip
-"""What a node says in its hello, or hands to a transport as it is."""
+ELSEWHERE = {"limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes"}
+"""What a node says in its hello."""
 SECTIONS = ("limits", "queues", "store", "log", "verify", "link")
 
 
@@ -69,8 +67,7 @@ def in_force(config: Config) -> list[Any]:
         core_limits(config), store_limits(config), pool_limits(config), cycle_limits(config), log_limits(config),
         housekeeping_limits(config), clock_limits(config), connection_limits(config, is_known=True),
         connection_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
-        unknown_max(config.limits),
-        verifiers(config),
+        unknown_max(config.limits), handshake_limits(config.limits), verifiers(config),
     ]  # fmt: skip
 
 

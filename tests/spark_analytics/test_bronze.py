@@ -35,7 +35,8 @@ def test_facts_are_what_a_plain_reader_finds(spark: SparkSession, tmp_path: Path
     paths = sorted(str(tmp_path / name) for name in ODD)
     uris = bronze.uris_of(spark, paths)
     assert sorted(uris) == paths
-    assert bronze.facts_of(spark, uris) == read_facts(paths)
+    found = bronze.facts_of(spark, uris)
+    assert [fact._replace(is_odd=False) for fact in found] == read_facts(paths)
     assert bronze.content_of(spark, uris[str(tmp_path / "long.jsonl")]) == ODD["long.jsonl"]
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from audit_logs import LATE, START, A, Log, name
+from pyspark import StorageLevel
 
 from spark_analytics import audit, bronze, silver
 from spark_analytics.evidence import judge
 from spark_analytics.gold import delivery
 from spark_analytics.gold.tables import Tables
+from spark_analytics.kept import Kept
 from spark_analytics.session import prepare
 from spark_analytics.span import Span
 
@@ -28,15 +31,22 @@ _COLUMN = re.compile(r"(\w+)#")
 _KEYS = re.compile(r"Arguments: (\w+)(?:\((.*?)\))?, [A-Z_]+,")
 
 
-class Unkept(Tables):
-    """The same tables, none kept on the way: a plan goes back to the layout."""
+class Unkept(Kept):
+    """Keeps nothing on the way: a plan goes back to the layout."""
 
-    def _keep(self, table: DataFrame) -> DataFrame:
+    def keep(self, table: DataFrame, level: StorageLevel = StorageLevel.DISK_ONLY) -> DataFrame:
         return table
 
 
+class Found(NamedTuple):
+    """Events as they are read, and the tables that are made of them."""
+
+    events: DataFrame
+    tables: Tables
+
+
 @pytest.fixture
-def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
+def found(spark: SparkSession, tmp_path: Path) -> Iterator[Found]:
     log = Log()
     log.accepted(1, range(40))
     log.outward("delivered", [(1, 20), (25, 2)])
@@ -52,7 +62,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> Iterator[Unkept]:
         spark, events, numbers, evidence, span, sum(fact.size for fact in facts), is_published=True
     )
     with _as_planned(spark):
-        yield Unkept(made.rows, made.others, made.routers, span, False, True, made.partitions, True, [])
+        yield Found(events, replace(made, has_old=False, has_more=True, kept=Unkept()))
     made.forget()
 
 
@@ -90,18 +100,20 @@ def shuffles(table: DataFrame, capture: Capture) -> list[str]:
     return sorted(found)
 
 
-def test_the_layout_is_one_shuffle_by_router_and_parcel(tables: Unkept, capsys: Capture) -> None:
-    rows = tables.rows.unpersist()
-    assert shuffles(rows, capsys) == ["hashpartitioning router, parcel"]
+def test_the_layout_is_one_shuffle_by_router_and_parcel(found: Found, capsys: Capture) -> None:
+    found.events.sparkSession.catalog.clearCache()  # else it begins with what is kept
+    assert shuffles(silver.laid_out(silver.compact(found.events), 2), capsys) == ["hashpartitioning router, parcel"]
 
 
-def test_what_is_about_parcels_is_not_shuffled_again(tables: Unkept, capsys: Capture) -> None:
+def test_what_is_about_parcels_is_not_shuffled_again(found: Found, capsys: Capture) -> None:
+    tables = found.tables
     published = delivery.delivery(tables.units, tables.accepted, tables.routers)
     for table in (tables.accepted, tables.owed, tables.pieces, tables.blocks, tables.units, published):
         assert shuffles(table, capsys) == []
 
 
-def test_what_is_added_up_otherwise_is_shuffled_once_for_each_key(tables: Unkept, capsys: Capture) -> None:
+def test_what_is_added_up_otherwise_is_shuffled_once_for_each_key(found: Found, capsys: Capture) -> None:
+    tables = found.tables
     window, by_id, by_pair = "router, recipient, minute", "hashpartitioning id", "hashpartitioning router, taker"
     waits = "router, recipient, code, minute, is_within, bucket"
     assert shuffles(tables.unit_windows, capsys) == [f"hashpartitioning {window}, hole_first, is_within"]

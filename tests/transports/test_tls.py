@@ -23,7 +23,7 @@ from router.core.crypto import PublicKey, SigningKey
 from router.core.reasons import Reason
 from router.core.text import key_text, short
 from router.streams.certificate import _Judge
-from router.streams.sockets import Places, Refused
+from router.streams.sockets import HandshakeLimits, Places, Refused
 from router.transport import ConnectFailed, Stream, StreamBroken, dial, tcp_address
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -201,7 +201,7 @@ async def test_who_leaves_during_the_handshake_is_noted() -> None:
 
 
 async def test_a_handshake_that_trickles_is_cut() -> None:
-    async with listening("tls://127.0.0.1:0", handler=echo, handshake_timeout_s=0.5) as this:
+    async with listening("tls://127.0.0.1:0", handler=echo, handshakes=HandshakeLimits(timeout_s=0.5)) as this:
         stranger = await trio.open_tcp_stream(*tcp_address(this.url))
         with pytest.raises(trio.BrokenResourceError):
             for byte in b"\x16\x03\x01\x02\x00" + bytes(500):
@@ -213,8 +213,8 @@ async def test_a_handshake_that_trickles_is_cut() -> None:
 
 
 async def test_handshakes_per_prefix_are_limited() -> None:
-    limits = {"handshakes_max_per_prefix": 2, "handshake_timeout_s": 5}
-    async with listening("tls://127.0.0.1:0", handler=echo, **limits) as this:
+    limits = HandshakeLimits(max_per_prefix=2, timeout_s=5)
+    async with listening("tls://127.0.0.1:0", handler=echo, handshakes=limits) as this:
         silent = [await trio.open_tcp_stream(*tcp_address(this.url)) for _ in range(2 + 2 * Places.WAITING)]
         for stream in silent:
             await stream.send_all(b"\x16")
@@ -229,7 +229,7 @@ async def test_handshakes_per_prefix_are_limited() -> None:
 
 
 async def test_a_waiting_handshake_is_served_when_its_turn_comes() -> None:
-    async with listening("tls://127.0.0.1:0", handler=echo, handshakes_max_per_prefix=1) as this:
+    async with listening("tls://127.0.0.1:0", handler=echo, handshakes=HandshakeLimits(max_per_prefix=1)) as this:
         silent = await trio.open_tcp_stream(*tcp_address(this.url))
         await silent.send_all(b"\x16")
         async with trio.open_nursery() as nursery:
@@ -243,16 +243,16 @@ async def test_a_waiting_handshake_is_served_when_its_turn_comes() -> None:
 
 
 async def test_no_place_is_kept_for_a_prefix_that_is_quiet() -> None:
-    places = Places(1)
+    places = Places(HandshakeLimits(max_per_prefix=1))
     async with places.place("192.0.2.1"):
-        assert repr(places) == "<Places with handshakes from 1 prefixes>"
+        assert repr(places) == "<Places with 1 handshakes>"
         with trio.move_on_after(0) as scope:
             async with places.place("192.0.2.99"):
                 raise AssertionError("the place was taken")
         assert scope.cancelled_caught
-    assert repr(places) == "<Places with handshakes from 0 prefixes>"
+    assert repr(places) == "<Places with 0 handshakes>"
     with pytest.raises(Refused, match="0 handshakes"):
-        async with Places(0).place("::1"):
+        async with Places(HandshakeLimits(max_per_prefix=0)).place("::1"):
             pass
 
 

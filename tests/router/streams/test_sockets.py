@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trio
@@ -13,10 +14,12 @@ from trio.socket import SocketType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.streams import tcp
-from router.streams.sockets import Acceptor, Places, Refused, _without, prefix_of, receive, words
+from router.streams.sockets import Acceptor, HandshakeLimits, Places, Refused, _without, prefix_of, receive, words
 from router.streams.stream import DuplexStream
 from router.transport import Stream, unheard
 from transports.memory import stream_pair
+
+FREE = HandshakeLimits(per_s_per_prefix=0, per_s=0)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ async def test_when_those_who_are_proven_have_every_place_a_newcomer_is_closed()
 
 
 async def test_silent_handshakes_keep_their_prefix_out_for_a_moment_only(autojump_clock: MockClock) -> None:
-    places = Places(2, spared_s=2)
+    places = Places(replace(FREE, max_per_prefix=2))
     done: list[float] = []
 
     async def silent() -> None:
@@ -162,12 +165,64 @@ async def test_silent_handshakes_keep_their_prefix_out_for_a_moment_only(autojum
         async with places.place("192.0.2.9"):
             done.append(trio.current_time() - began)
     assert done == [0, 0, 0, 2]
-    assert repr(places) == "<Places with handshakes from 0 prefixes>"
+    assert repr(places) == "<Places with 0 handshakes>"
 
 
 async def test_another_prefix_hurries_nobody(autojump_clock: MockClock) -> None:
-    places = Places(1, spared_s=2)
+    places = Places(replace(FREE, max_per_prefix=1))
     async with places.place("192.0.2.1"):
         async with places.place("198.51.100.1"):
             await trio.sleep(100)
         await trio.sleep(100)
+
+
+async def test_those_who_come_again_have_their_turn_now_and_then(autojump_clock: MockClock) -> None:
+    limits = HandshakeLimits(max_per_prefix=4, per_s_per_prefix=10, per_s=0)
+    places = Places(limits)
+
+    async def came(address: str, times: int) -> float:
+        began = trio.current_time()
+        for _ in range(times):
+            async with places.place(address):
+                pass
+        return trio.current_time() - began
+
+    assert await came("192.0.2.1", 4) == 0
+    assert await came("192.0.2.2", 10) == pytest.approx(1.0)
+    assert await came("198.51.100.1", 4) == 0
+
+
+async def test_who_gives_up_takes_no_turn(autojump_clock: MockClock) -> None:
+    places = Places(HandshakeLimits(max_per_prefix=8, per_s_per_prefix=1, per_s=0))
+
+    async def come() -> None:
+        async with places.place("192.0.2.1"):
+            pass
+
+    for _ in range(8):
+        await come()
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(come)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    await come()
+    assert trio.current_time() - began == pytest.approx(2.0)
+
+
+async def test_all_prefixes_together_have_a_pace(autojump_clock: MockClock) -> None:
+    places = Places(HandshakeLimits(per_s=10))
+    began = trio.current_time()
+    for number in range(30):
+        async with places.place(f"10.0.{number}.1"):
+            pass
+    assert trio.current_time() - began == pytest.approx((30 - 10 * Places.BURST_S) / 10)
+
+
+async def test_prefixes_that_came_long_ago_are_forgotten() -> None:
+    places = Places(FREE)
+    for number in range(Places.PREFIXES_MAX + 1):
+        async with places.place(f"10.{number >> 8}.{number & 255}.1"):
+            pass
+    assert len(places._prefixes) == Places.PREFIXES_MAX
