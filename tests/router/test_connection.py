@@ -52,8 +52,8 @@ class Ends:
         self.said = ""
         self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
         self.connection = Connection(
-            number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight, clock=Clock(),
-            limits=limits, log_head=lambda: None, is_busy=lambda: False,
+            number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight,
+            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
             welcome=lambda _: Welcome(paces is not None), paces=paces,
         )  # fmt: skip
         self._ours: Stream = ours
