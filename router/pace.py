@@ -1,7 +1,7 @@
 """How fast strangers are read: each has a pace, and all of them together have one. Who is ahead of it waits.
 
-They are heard at beats, all at the same: what they bring in a beat shares one verification and one commit, and between
-two beats the node works for those whom it knows.
+They are heard at beats, all at the same: what they bring and settle in a beat shares one verification and one commit,
+and between two beats the node works for those whom it knows.
 
 What waits is not read, so a flood stays in the sender's own buffers: it is neither decoded nor refused.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import trio
 
 BURST_S = 1.0  # what would have been read in so long may come at once
-BEAT_S = 0.02  # all strangers are heard together, so often: what they bring shares a commit
+BEAT_S = 0.05  # all strangers are heard together, so often: what they bring shares a commit
 
 
 class Pace:
@@ -62,12 +62,14 @@ class StrangerPace:
         self._own = own
 
     async def take_bytes(self, count: int) -> None:
-        await trio.sleep(self._all.bytes.wait_s(count, trio.current_time()))
+        """Wait until it is heard: at a beat, whatever it is."""
+        now = trio.current_time()
+        await trio.sleep_until(next_beat(now + self._all.bytes.wait_s(count, now)))
 
     async def take_messages(self, count: int) -> None:
         now = trio.current_time()
-        due = now + max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now))
-        await trio.sleep_until(next_beat(due))
+        if wait_s := max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now)):
+            await trio.sleep_until(next_beat(now + wait_s))
 
 
 def next_beat(at: float) -> float:

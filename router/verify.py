@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 INLINE_MESSAGES_MAX = 2
 OUTSTANDING_MAX = 4  # requests written to one verifier and not answered
 SIGNATURE_COST_BYTES = 16 << 10  # checking one takes as long as hashing so many bytes
+TOGETHER = 64  # reads of strangers are released at once where so many wait: they share a commit
 SHARE_BYTES = 1 << 20  # what a lane may have verified in one round, in that measure
 
 
@@ -102,7 +103,7 @@ class Verifiers:
             self._let_go(bringer)
 
     def _let_go(self, bringer: bytes) -> None:
-        if done := self._lanes.release(bringer):
+        if done := self._lanes.release(bringer, TOGETHER if bringer == STRANGERS else 1):
             self._release([task.job for task in done])
 
     async def _keep_one(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -13,6 +14,8 @@ from statistics import median
 from router.bench.yardstick import Yardstick
 
 STEAL_MAX = 0.05
+OTHERS_MAX = 0.1
+LOOK_S = 0.5
 DRIFT_MAX = 0.15
 UNSURE_MAX = 0.1
 PAIRS_MIN, PAIRS_MAX = 5, 21
@@ -20,40 +23,56 @@ PAIRS_MIN, PAIRS_MAX = 5, 21
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What else the machine did: the share of its time that the host took away (steal), and by how much the yardstick
-    after the measurement differed from the one before."""
+    """What else the machine did: the share of its time that the host took away (steal), by how much the yardstick
+    after the measurement differed from the one before, and how many cores others took while nothing was measured."""
 
     steal: float
     drift: float
+    others: float
 
     @property
     def is_too_much(self) -> bool:
-        return self.steal > STEAL_MAX or self.drift > DRIFT_MAX
+        return self.steal > STEAL_MAX or self.drift > DRIFT_MAX or self.others > OTHERS_MAX
 
     def __str__(self) -> str:
-        return f"steal {self.steal:.0%}, yardsticks before and after differ by {self.drift:.0%}"
+        yardsticks = f"yardsticks before and after differ by {self.drift:.0%}"
+        return f"steal {self.steal:.0%}, {yardsticks}, others take {self.others:.2f} cores"
 
 
 class Watch:
-    """From its making on; `noise` compares with a yardstick taken at the end."""
+    """From its making on; `noise` compares with a yardstick taken at the end. Both look for others, so nothing that is
+    measured runs then."""
 
     def __init__(self, before: Yardstick) -> None:
         self._before = before
+        self._others = _others()
         self._ticks = _ticks()
 
     def noise(self, after: Yardstick) -> Noise:
-        stolen, all_of_it = (now - then for now, then in zip(_ticks(), self._ticks, strict=True))
+        stolen, all_of_it, _ = (now - then for now, then in zip(_ticks(), self._ticks, strict=True))
+        others = max(self._others, _others())
         rates = (
             (self._before.one_core_per_s, after.one_core_per_s),
             (self._before.two_core_per_s, after.two_core_per_s),
         )
-        return Noise(stolen / max(1, all_of_it), max(abs(now / then - 1) for then, now in rates))
+        return Noise(stolen / max(1, all_of_it), max(abs(now / then - 1) for then, now in rates), others)
 
 
-def _ticks() -> tuple[int, int]:
-    """Stolen time and all time of all cores, in clock ticks (proc_stat(5))."""
-    fields = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return fields[7], sum(fields)
+def _others() -> float:
+    """How many cores are busy while this process sleeps."""
+    before = _ticks()
+    time.sleep(LOOK_S)
+    _, all_of_it, busy = (now - then for now, then in zip(_ticks(), before, strict=True))
+    return busy / max(1, all_of_it) * (os.cpu_count() or 1)
+
+
+def _ticks() -> tuple[int, int, int]:
+    """Stolen, all, and busy time of all cores, in clock ticks (proc_stat(5))."""
+    user, nice, system, idle, iowait, irq, softirq, stolen = (
+        int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    busy = user + nice + system + irq + softirq
+    return stolen, busy + idle + iowait + stolen, busy
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class AdmissionLimits:
 
     messages_per_s_neighbour: float = 0.0
     messages_per_s_stranger: float = 50.0
-    messages_per_s_strangers: float = 500.0
+    messages_per_s_strangers: float = 250.0
     bad_signatures_max: int = 64
     strangers_bad_signatures_max: int = 8
     bad_signatures_barred_s: float = 60.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
+from itertools import takewhile
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 NARROW_PART = 4  # of a share
@@ -103,9 +105,13 @@ class Lanes(Generic[T]):
         lane.under_way -= 1
         return lane.is_narrow and bool(lane.waiting)
 
-    def release(self, bringer: Hashable) -> list[T]:
-        """What is done with nothing undone before it in its lane, in order; it is forgotten."""
+    def release(self, bringer: Hashable, at_least: int = 1) -> list[T]:
+        """What is done with nothing undone before it in its lane, in order; it is forgotten. Fewer than `at_least` are
+        released only if they are all there is."""
         lane = self._lanes[bringer]
+        ready = sum(1 for _ in takewhile(attrgetter("done"), lane.order))
+        if ready < min(at_least, len(lane.order)):
+            return []
         released = []
         while lane.order and lane.order[0].done:
             released.append(lane.order.popleft())

@@ -75,7 +75,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     messages_per_s_stranger: Annotated[int, span(0, 10_000_000,
         "Messages read from one stranger; what is faster waits unread; 0: no limit.")] = 50
     messages_per_s_strangers: Annotated[int, span(0, 10_000_000,
-        "Messages read from all strangers together; what is faster waits unread; 0: no limit.")] = 500
+        "Messages read from all strangers together; what is faster waits unread; 0: no limit.")] = 250
     bad_signatures_max: Annotated[int, span(0, 1_000_000,
         "False signatures taken in a minute on one link; more closes it, bad-signature, and shuts its key out.",
         )] = 64

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from router.bench.goals import Goal
-from router.bench.noise import PAIRS_MAX, Noise, Spread, paired
+from router.bench.noise import OTHERS_MAX, PAIRS_MAX, Noise, Spread, Watch, paired
+from router.bench.yardstick import Yardstick
 
 
 def test_a_goal_is_met_by_the_worse_end_of_a_spread() -> None:
@@ -47,6 +51,15 @@ def test_pairs_are_measured_until_it_is_clear(each: list[float], pairs: int) -> 
 
 
 def test_a_noisy_machine_is_one_that_was_robbed_or_changed_its_pace() -> None:
-    assert not Noise(0.01, 0.1).is_too_much
-    assert Noise(0.06, 0.0).is_too_much and Noise(0.0, 0.2).is_too_much
-    assert str(Noise(0.06, 0.2)) == "steal 6%, yardsticks before and after differ by 20%"
+    assert not Noise(0.01, 0.1, 0.05).is_too_much
+    assert all(Noise(*one).is_too_much for one in ((0.06, 0.0, 0.0), (0.0, 0.2, 0.0), (0.0, 0.0, 0.2)))
+    assert str(Noise(0.06, 0.2, 0.3)) == "steal 6%, yardsticks before and after differ by 20%, others take 0.30 cores"
+
+
+def test_another_process_at_work_is_seen() -> None:
+    rate = Yardstick(1.0, 1.0, 1.0)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            assert Watch(rate).noise(rate).others > OTHERS_MAX
+        finally:
+            process.kill()

@@ -123,3 +123,18 @@ def test_nothing_is_lost_doubled_or_out_of_order(seed: int) -> None:
 def test_a_lane_reads_as_a_sentence() -> None:
     lanes: Lanes[Task] = Lanes(SHARE)
     assert repr(lanes.add("a", Task("x"))) == "<lane with 1 tasks, 1 of them waiting>"
+
+
+def test_some_are_released_together_or_when_nothing_else_is_there() -> None:
+    lanes: Lanes[Task] = Lanes(SHARE)
+    tasks = [Task(str(number)) for number in range(5)]
+    for task in tasks:
+        lanes.add("strangers", task)
+    tasks[0].done = tasks[2].done = True
+    assert lanes.release("strangers", at_least=2) == [], "the second is not done"
+    tasks[1].done = True
+    assert lanes.release("strangers", at_least=2) == tasks[:3]
+    tasks[3].done = True
+    assert lanes.release("strangers", at_least=64) == []
+    tasks[4].done = True
+    assert lanes.release("strangers", at_least=64) == tasks[3:] and not lanes
