@@ -16,7 +16,7 @@ from .chain import Seal
 from .footer import Footer, Verify, decode_line, read_footer, read_header
 from .line_grammar import LINE_BYTES_MAX, is_line
 from .schema import SCHEMA, VERSION, named_seq, role
-from .segment_lines import TOO_LONG, Lines, contradicts_itself, examine, lines_of, why_no_line
+from .segment_lines import PROBLEMS_MAX, TOO_LONG, TOO_MANY, Lines, contradicts_itself, examine, lines_of, why_no_line
 
 ASIDE = "was set aside when a segment of that name was written again; it is not read: compare the two"
 
@@ -114,7 +114,7 @@ class Reading:
                 self._say(fact.path, 0, SIGNED_SO)
             elif found is not None and not found.problems:
                 self._say(fact.path, 0, NOT_THE_SCHEMA if self._is_doubted(fact) else CHANGED)
-            self._take_bad(fact.path, found or Lines())
+            self._take_bad(fact.path, found or Lines(), self._footer_unread(fact, found))
             return
         if (named := named_seq(fact.path)) not in (None, footer.first_seq):
             self._say(fact.path, 1, f"the file's name says {named}, its header {footer.first_seq}: renamed or copied")
@@ -142,9 +142,19 @@ class Reading:
         whole = same and footer.segments == 1 and footer.sha256 == fact.digest and fact.last.endswith(b"\n")
         return footer if whole and self._is_authentic(footer, fact.last) else None
 
+    def _footer_unread(self, fact: FileFacts, found: Lines | None) -> Footer | None:
+        """That of a file which was not read up to it."""
+        if found is None or not found.is_cut:
+            return None
+        try:
+            footer = read_footer(decode_line(fact.last))
+        except ValueError:
+            return None
+        return footer if self._is_authentic(footer, fact.last) else None
+
     def _is_authentic(self, footer: Footer, line: bytes) -> bool:
         name = sha256(line).hexdigest()
-        found = name in self._known or footer.is_authentic(self._verify)
+        found = name in self._known or name in self.authentic or footer.is_authentic(self._verify)
         if found:
             self.authentic.add(name)
         return found
@@ -160,16 +170,20 @@ class Reading:
             fact.path, "tail", header.router, header.first_seq, last, found.lines, header.predecessor, digest,
         ))  # fmt: skip
 
-    def _take_bad(self, path: str, found: Lines) -> None:
+    def _take_bad(self, path: str, found: Lines, footer: Footer | None = None) -> None:
         seqs = [seq for seq in (named_seq(path), found.first_seq, found.last_seq) if seq]
+        seqs += [footer.first_seq, footer.last_seq] if footer else []
         span = min(seqs, default=0), max(seqs, default=0)
-        self.files.append(Seen(path, "bad", found.router, *span, found.lines))
+        self.files.append(Seen(path, "bad", footer.router if footer else found.router, *span, found.lines))
 
     def _take_pruned(self, path: str) -> None:
         before = len(self.problems)
         seals: dict[str, list[Seal]] = defaultdict(list)
         try:
             for number, line in enumerate(lines_of(self._content(path)), 1):
+                if len(self.problems) - before >= PROBLEMS_MAX:
+                    self._say(path, number, TOO_MANY)
+                    break
                 if line.endswith(b"\n"):  # What follows the last one was torn by a crash: its segment stands.
                     self._take_pruned_footer(path, number, line, seals)
                 elif len(line) >= LINE_BYTES_MAX:

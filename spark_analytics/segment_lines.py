@@ -18,14 +18,16 @@ from .line_grammar import LINE_BYTES_MAX, columns_fit, is_line
 from .schema import COLUMNS
 
 PROBLEMS_MAX = 100
+TOO_MANY = f"after {PROBLEMS_MAX} problems nothing from here on was looked at"
 TOO_LONG = f"this line is longer than {LINE_BYTES_MAX} bytes, and nothing from here on was read"
 
 
 @dataclass(slots=True)
 class Lines:
-    """What one file says, and what is wrong with it, as `(line number from 1, text)`, at most 100 and how many more.
+    """What one file says, and what is wrong with it, as `(line number from 1, text)`.
 
-    `router`, `first_seq` and `last_seq` are what the file claims, as far as it can be read; `lines` are its events.
+    `router`, `first_seq` and `last_seq` are what the file claims, as far as it was read; `lines` are its events.
+    `is_cut`: after too many problems, or at a line that is too long, no more was read.
     """
 
     router: str | None = None
@@ -35,6 +37,7 @@ class Lines:
     header: Header | None = None
     footer: Footer | None = None
     problems: list[tuple[int, str]] = field(default_factory=list)
+    is_cut: bool = False
 
 
 _CONTRADICTIONS = ("before this line is missing", "the sequence number ", "the footer ", "the event ")
@@ -52,6 +55,9 @@ def examine(data: Iterable[bytes], verify: Verify, *, is_tail: bool = False) -> 
     bytes, part by part."""
     check = _Check(verify, is_tail)
     for line in lines_of(data):
+        if check.is_full:
+            check.cut()
+            break
         check.line(line)
     return check.end()
 
@@ -99,7 +105,16 @@ class _Check:
         self._first_lines: dict[str, int] = {}
         self._times: list[int] = []
         self._ended = False
-        self._is_cut = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough is said: a file that is all wrong is not gone through to its end."""
+        return len(self._found.problems) >= PROBLEMS_MAX
+
+    def cut(self) -> None:
+        """There are more lines."""
+        self._number += 1
+        self._found.is_cut = True
 
     def line(self, data: bytes) -> None:
         self._number += 1
@@ -107,7 +122,7 @@ class _Check:
             self._say("a line after the footer; nothing may follow it")
             return
         if len(data) >= LINE_BYTES_MAX and not data.endswith(b"\n"):
-            self._ended = self._is_cut = True
+            self._ended = self._found.is_cut = True
             self._say(TOO_LONG)
             return
         if not data.endswith(b"\n"):
@@ -132,7 +147,7 @@ class _Check:
         found = self._found
         if not self._number:
             self._say("the file is empty: it should begin with a header")
-        elif self._is_cut:
+        elif found.is_cut:
             pass
         elif self._is_tail and self._ended:
             self._say("a footer in a tail, which is not sealed")
@@ -145,6 +160,8 @@ class _Check:
             found.first_seq, found.last_seq = found.footer.first_seq, found.footer.last_seq
         if self._unsaid:
             found.problems.append((self._number, f"and {self._unsaid} more problems"))
+        if found.is_cut and self.is_full:
+            found.problems.append((self._number, TOO_MANY))
         return found
 
     def _say(self, text: str, number: int = 0) -> None:

@@ -1,6 +1,7 @@
 """What one log file is, by itself: good, tail, pruned, bad or foreign, with file and line."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from router.core.crypto import verify
 from router.core.line import encode_lines
 from router.core.segment import file_name
 from spark_analytics.log_files import FileFacts, Problem, Reading
+from spark_analytics.segment_lines import PROBLEMS_MAX, TOO_MANY
 
 NAME = "events-0000000000000010.jsonl"
 Seen = tuple[str | None, str, int, int, int]
@@ -155,6 +157,44 @@ def test_pruned_footers_count_each_by_itself(tmp_path: Path) -> None:
     ]
     assert one(tmp_path, "pruned.jsonl", b"") == ((None, "pruned", 0, 0, 0), [])
     assert one(tmp_path, "any.txt", lines[0]) == ((ROUTER, "pruned", 1, 2, 1), [])
+
+
+@pytest.mark.parametrize("name", [NAME, "tail-10.jsonl", "pruned.jsonl"])
+def test_a_file_that_is_all_wrong_is_not_read_to_its_end(tmp_path: Path, name: str) -> None:
+    """Empty lines, or forged footers: of each as many are looked at as are told of."""
+    forged = encode_lines([footer(numbered(1, 2))]).replace(b'"lines":2', b'"lines":3')
+    verified: list[bytes] = []
+
+    def refuse(_: bytes, message: bytes, __: bytes) -> bool:
+        verified.append(message)
+        return False
+
+    for junk in (b"\n", forged):
+        reading = Reading(parts := Parts([junk * 1_000] * 100), refuse, ())
+        (tmp_path / name).write_bytes(junk * 1_000)
+        reading.take(facts(tmp_path / name))
+        assert [seen.status for seen in reading.files] == ["bad"]
+        assert [text for _, _, text in reading.problems].index(TOO_MANY) == PROBLEMS_MAX
+        assert parts.read == 1 and len(verified) <= PROBLEMS_MAX + 1
+
+
+class Parts:
+    """The content of every file, and how much of it was read."""
+
+    def __init__(self, parts: list[bytes]) -> None:
+        self.parts = parts
+        self.read = 0
+
+    def __call__(self, _: str) -> Iterator[bytes]:
+        for part in self.parts:
+            self.read += 1
+            yield part
+
+
+def test_what_was_not_looked_at_is_covered_by_the_footer_at_its_end(tmp_path: Path) -> None:
+    parts = WHOLE.splitlines(keepends=True)
+    seen, problems = one(tmp_path, NAME, b"".join((*parts[:2], b"\n" * 1_000, *parts[2:])))
+    assert seen == (ROUTER, "bad", 10, 15, 1) and problems[-1] == (103, TOO_MANY)
 
 
 def test_a_file_set_aside_is_told_of_and_not_read(tmp_path: Path) -> None:

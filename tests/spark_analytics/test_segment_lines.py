@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_samples import OTHER
 from segment_samples import ROUTER, WHOLE, events_of, outward, sealed, tail
+from work import opcodes
 
 from router.core.crypto import verify
 from router.core.line import gap
-from spark_analytics.segment_lines import PROBLEMS_MAX, Lines, examine
+from spark_analytics.segment_lines import PROBLEMS_MAX, TOO_MANY, Lines, examine
 
 FIRST_LINES = b"".join(WHOLE.splitlines(keepends=True)[:-1])
 
@@ -183,11 +184,23 @@ def test_a_forged_segment_is_whole_for_its_forger_alone() -> None:
     assert (forged.problems, forged.router) == ([], OTHER.public.hex())
 
 
-def test_problems_are_counted_when_there_are_too_many() -> None:
+def test_after_too_many_problems_nothing_more_is_looked_at() -> None:
     parts = WHOLE.splitlines(keepends=True)
-    problems = read(b"".join([*parts[:-1], b"{}\n" * 250, parts[-1]])).problems
-    assert len(problems) == PROBLEMS_MAX + 1
-    assert problems[-1] == (256, "and 151 more problems")
+    found = read(b"".join([*parts[:-1], b"{}\n" * 250, parts[-1]]))
+    assert len(found.problems) == PROBLEMS_MAX + 1 and found.is_cut
+    assert found.problems[-1] == (len(parts) + PROBLEMS_MAX, TOO_MANY)
+    just = read(b"".join([*parts[:-1], b"{}\n" * (PROBLEMS_MAX - 1)]))
+    assert (len(just.problems), just.is_cut) == (PROBLEMS_MAX, False)
+    assert just.problems[-1][1] == "no footer after this line: the file is cut off"
+
+
+@pytest.mark.parametrize("junk", [b"\n", b"{}\n", b"[[[\n", b'{"v":1,"event":"seal"}\n'])
+@pytest.mark.parametrize("is_tail", [False, True])
+def test_a_file_that_is_all_wrong_costs_no_more_than_its_beginning(junk: bytes, is_tail: bool) -> None:
+    def effort(count: int) -> int:
+        return opcodes(lambda: examine([FIRST_LINES, *[junk * 1_000] * count], verify, is_tail=is_tail))
+
+    assert effort(1_000) == effort(1)
 
 
 def test_a_tail_is_lines_without_a_footer() -> None:
