@@ -33,6 +33,7 @@ OLDER = 1 << 63
 """Lines of older routers name no parcel: in their stead stands the block of 1,024 arrival numbers, with this bit."""
 BLOCK_BITS = 10
 PLACE_BYTES = 64 * 1024
+_PLACE_WORDS_BYTES = 3 * TAG_BYTES
 _HEAD = Struct("=8sQ32s?5Q5I")  # native: what another machine wrote does not fit
 _MAGIC = b"logidx 2"
 _OLDER_HEAD = Struct("=8sQ32s?4Q4I")
@@ -195,6 +196,8 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
         at += length
         if crc32(parts[-1]) != check:
             return None
+    if len(parts[0]) % _PLACE_WORDS_BYTES or any(len(part) % TAG_BYTES for part in parts) or not parts[0]:
+        return None
     more = [array(U64, part) for part in parts[3:]]
     return Columns(array(U64, parts[0]), parts[1], parts[2], more[0], has_older, *more[1:])
 

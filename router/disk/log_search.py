@@ -311,10 +311,10 @@ class Search:
         sealed, first_seq = self._sealed.get(span.paths), span.first_seq
         if first_seq in self._endless or (sealed is not None and not self._believes(sealed)):
             return
-        left = (span.size if stop is None else stop) - start
+        left = (span.size if stop is None else min(stop, span.size)) - start
         is_whole, found = True, list[Line]()
         try:
-            for data in _read(span.paths, start, left):
+            for data in _read(span.paths, start, left) if left > 0 else ():
                 left -= len(data)
                 try:
                     line = read_line(data.removesuffix(b"\n"))

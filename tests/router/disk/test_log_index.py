@@ -5,8 +5,10 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 from struct import Struct, pack
+from typing import Any
 from zlib import crc32
 
+import pytest
 from log_samples import KEY, Store, open_log
 
 from router.core.events import Accepted, Outward, State, Turned
@@ -88,6 +90,15 @@ def test_what_was_written_is_read_and_fits_only_its_segment(tmp_path: Path) -> N
         log_index.path_of(segment).write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
         found = log_index.read(segment, 1234, digest)
         assert found is None or found[:4] == grown().columns()[:4]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"ids": b"x" * 9}, {"parcels": b"x" * 9}, {"places": array("Q", (1, 2))}, {"places": array("Q")}]
+)
+def test_of_columns_that_are_none_another_index_is_made(tmp_path: Path, odd: dict[str, Any]) -> None:
+    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
+    log_index.write(segment, 1234, digest, grown().columns()._replace(**odd))
+    assert log_index.read(segment, 1234, digest) is None
 
 
 def test_an_index_of_an_older_router_is_read_as_one_whose_messages_are_all_named(tmp_path: Path) -> None:

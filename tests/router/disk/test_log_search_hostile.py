@@ -153,6 +153,18 @@ def test_a_line_without_an_end_ends_what_is_read_of_its_file(tmp_path: Path, kin
     assert path in told(found[0], IDS[0])
 
 
+def test_an_index_that_leads_beyond_its_file_leads_nowhere(tmp_path: Path) -> None:
+    log, before = delivered()
+    sought = logs(tmp_path, "with its index", before, log.lines[2:], encode_lines([log.lines[2]])[:-1], 0)
+    last = sought.sealed[-1]
+    columns = grown(log.lines[2:]).columns()
+    for start in (last.size + 9, 2**64 - 1):
+        columns.places[0] = start
+        log_index.write(last.path, last.size, last.footer.sha256 or "", columns)
+        found = Search(sought).find(parse_prefix(IDS[0]))
+        assert found.trace is not None and not found.trace.outward and found.unread == (str(last.path),)
+
+
 def test_what_says_another_router_or_other_events_than_its_segment_is_not_of_it(tmp_path: Path) -> None:
     log, before = delivered()
     for number, odd in enumerate((replace(log.lines[2], router=APP), replace(log.lines[2], seq=10**17))):
