@@ -72,6 +72,9 @@ def test_the_local_engine_goes_by_the_grammar(seed: int, tmp_path: Path) -> None
 @pytest.mark.xdist_group("spark")
 def test_both_engines_count_the_same_lines(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, 2)
+    for name in (file_name(9), "tail-9.jsonl", "pruned.jsonl"):
+        (tmp_path / "0000" / name).write_bytes(b"\n" * 1_000)
     local = said(audited(tmp_path))
+    assert local["problems_more"] > 0
     by_spark = said(fleet.audited(spark, list_logs([tmp_path]), Span(START + LATE * SECOND)))
     assert {name for name in local if local[name] != by_spark.get(name)} == set()
