@@ -75,12 +75,11 @@ def of_a_day(log: Log) -> None:
     log.state("stop", 100_000)
 
 
-def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", [(), pytest.param((START + 20_000 * SECOND,), marks=pytest.mark.long)])
+def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path, since: tuple[int, ...]) -> None:
     log = Log()
     of_a_day(log)
-    now = START + 200_000 * SECOND
-    agree(spark, log.write(tmp_path), now)
-    agree(spark, tmp_path, now, START + 20_000 * SECOND)
+    agree(spark, log.write(tmp_path), START + 200_000 * SECOND, *since)
 
 
 @pytest.mark.parametrize("writers", [(in_flight, doubted, summed_at_the_door), (without_parcels,)])
@@ -95,7 +94,6 @@ def test_odd_logs(spark: SparkSession, tmp_path: Path, writers: Sequence[Callabl
 def test_a_fleet_spoilt_in_many_ways(spark: SparkSession, tmp_path: Path) -> None:
     write_sample(tmp_path / "fleet", 6, 500, 11, segment_bytes=60_000)
     scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
-    agree(spark, scene.directory, scene.as_of_ns)
     agree(spark, scene.directory, scene.as_of_ns, *middle(scene))
     for name in sorted(SABOTAGES)[::8]:
         SABOTAGES[name](scene)

@@ -23,16 +23,16 @@ from spark_analytics.line_grammar import columns_fit, is_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNT = 300
+COUNT, COUNT_BY_BOTH = 300, 120
 TOLD = ("event", "seq", "n", "count")
 """Of a line, what a footer sums."""
 
 
-def write(directory: Path, seed: int) -> dict[str, bool | None]:
+def write(directory: Path, seed: int, count: int = COUNT) -> dict[str, bool | None]:
     """A log of two lines for each sample, by a router of its own. By file: whether its lines are some; None if they
     are, but not those that its footer tells of."""
     found: dict[str, bool | None] = {}
-    for number, (line, data) in enumerate(samples(seed, COUNT)):
+    for number, (line, data) in enumerate(samples(seed, count)):
         key = SigningKey(number.to_bytes(32, "big"))
         log = Log(key)
         log.state("start", 0)
@@ -71,7 +71,7 @@ def test_the_local_engine_goes_by_the_grammar(seed: int, tmp_path: Path) -> None
 
 @pytest.mark.xdist_group("spark")
 def test_both_engines_count_the_same_lines(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, 2)
+    write(tmp_path, 2, COUNT_BY_BOTH)
     for name in (file_name(9), "tail-9.jsonl", "pruned.jsonl"):
         (tmp_path / "0000" / name).write_bytes(b"\n" * 1_000)
     local = said(audited(tmp_path))
