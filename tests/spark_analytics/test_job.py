@@ -28,6 +28,7 @@ def test_instants() -> None:
     assert job.instant("2020-01-01T00:00:00.000001") == 1_577_836_800 * 10**9 + 1000
 
 
+@pytest.mark.long  # test_tables looks at what the job writes of larger logs
 @pytest.mark.xdist_group("spark")
 def test_the_summary_is_printed_and_the_tables_are_written(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]

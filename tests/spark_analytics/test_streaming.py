@@ -26,8 +26,9 @@ LONG_AGO = 1_000_000_000
 
 
 def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And a state that is torn is named with its remedy."""
     logs, out, chance = GrowingLogs(tmp_path, nodes=3, messages=400, seed=7), tmp_path / "out", random.Random()
 
     def run(**options: Any) -> dict[str, Any]:
@@ -70,6 +71,14 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     assert "do not count any more" in forked["run"]["rebuilt"]
     agrees(forked, "a fork that showed later")
 
+    for part in (out / "state" / "ledger").rglob("*.parquet"):
+        part.with_name(f".{part.name}.crc").unlink()
+        part.write_bytes(b"torn")
+    logs.bring([first[0]], under="1")
+    assert main([str(logs.here), "--out", str(out), "--as-of", str(logs.now)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"the audit in {out} stopped: what an earlier run wrote there cannot be read: take the whole" in told
+
 
 def _fail_at(patch: pytest.MonkeyPatch, step: int) -> None:
     """The disk is full after that many writes."""
@@ -92,20 +101,3 @@ def test_two_runs_do_not_write_to_one_place(spark: SparkSession, tmp_path: Path)
     (tmp_path / "logs").mkdir()
     with alone(str(tmp_path / "out")), pytest.raises(Stopped, match=r"another audit is writing to .*/out"):
         run_stream(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
-
-
-def test_a_state_that_cannot_be_read_is_named_with_its_remedy(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logs, out = GrowingLogs(tmp_path, nodes=1, messages=40, seed=1), tmp_path / "out"
-    asked = [str(logs.here), "--out", str(out), "--as-of", str(logs.now)]
-    [segments] = logs.portions(1)
-    logs.bring(segments[1:])
-    assert main(asked) == 0
-    [part] = (out / "state/ledger/0.0").glob("*.parquet")
-    part.with_name(f".{part.name}.crc").unlink()
-    part.write_bytes(b"torn")
-    logs.bring(segments[:1])
-    assert main(asked) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert f"the audit in {out} stopped: what an earlier run wrote there cannot be read: take the whole" in told

@@ -68,6 +68,7 @@ def test_what_spark_says_becomes_a_sentence(said: str, sentence: str) -> None:
     assert sentence in spark._sentence(said)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("spark")
 def test_paths_that_nobody_knows_are_told_by_their_names(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     session: SparkSession = request.getfixturevalue("spark")

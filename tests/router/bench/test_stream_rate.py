@@ -16,6 +16,7 @@ from router.bench.stream_rate import LINES, TTL_S, Batch, Load, bring, figures, 
 LOAD = Load(rate=4000, open_=2000, seconds=2, batch=10, pairs=2, segment_s=0.5)
 
 
+@pytest.mark.long
 def test_what_is_brought_has_its_rate_and_its_open_messages(tmp_path: Path) -> None:
     begin_ns, segments = written(LOAD, tmp_path)
     late = [segment for segment in segments if segment.last_ns >= begin_ns]
