@@ -200,7 +200,8 @@ def test_a_file_that_is_all_wrong_costs_no_more_than_its_beginning(junk: bytes, 
     def effort(count: int) -> int:
         return opcodes(lambda: examine([FIRST_LINES, *[junk * 1_000] * count], verify, is_tail=is_tail))
 
-    assert effort(1_000) == effort(1)
+    effort(1)  # what is only done once in a process
+    assert effort(1_000) < 1.2 * effort(1)
 
 
 def test_a_tail_is_lines_without_a_footer() -> None:

@@ -74,7 +74,7 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     for part in (out / "state" / "ledger").rglob("*.parquet"):
         part.with_name(f".{part.name}.crc").unlink()
         part.write_bytes(b"torn")
-    logs.bring([first[0]], under="1")
+    logs.bring(sorted(other.there.rglob("events-*.jsonl"))[1:2], under="other")
     assert main([str(logs.here), "--out", str(out), "--as-of", str(logs.now)]) == 2
     told = capsys.readouterr().err.splitlines()[-1]
     assert f"the audit in {out} stopped: what an earlier run wrote there cannot be read: take the whole" in told
