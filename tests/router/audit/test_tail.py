@@ -108,14 +108,14 @@ def test_a_running_node_is_asked_until_there_is_no_more(home: Home, tmp_path: Pa
 
 
 def test_what_a_running_node_tells_is_written_as_it_comes(home: Home, tmp_path: Path) -> None:
-    values = [rows(encode_events([outward()] * 100, seq, BOOT), bytes(32)) for seq in (1, 101)]
+    values = [rows(encode_events([outward()] * 1000, seq, BOOT), bytes(32)) for seq in (1, 1001)]
     parts = [[encode_line(row).decode() for row in part] for part in values]
 
     def ask(home: Home, word: str, argument: str) -> Any:
         if argument == "0":
-            return {"lines": parts[0], "next_seq": 101, "sealed_seq": 0, "more": True}
+            return {"lines": parts[0], "next_seq": 1001, "sealed_seq": 0, "more": True}
         assert (tmp_path / "tail-0000000000000001.jsonl").stat().st_size > 0
-        return {"lines": parts[1], "next_seq": 201, "sealed_seq": 0, "more": False}
+        return {"lines": parts[1], "next_seq": 2001, "sealed_seq": 0, "more": False}
 
     with home.lock():
         [path] = node_paths(home, tmp_path, ask)
