@@ -9,6 +9,8 @@ from __future__ import annotations
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from .stopped import from_java
+
 
 class Kept:
     """What is kept, until `forget`."""
@@ -42,12 +44,17 @@ def cut_off(table: DataFrame) -> DataFrame:
 
 
 def _from_here(table: DataFrame) -> DataFrame:
-    """The kept table with nothing in its plan of how it is made; the table itself where Spark's plans are out of reach
-    (a session over Connect, another version)."""
+    """Return the kept table with a plan that begins at what is kept.
+
+    Return the table itself where the classes behind it cannot be used: in a session over Connect, which does not have
+    them, and in a version of Spark in which they take other arguments.
+    """
     try:
         session = table.sparkSession
         plan = table._jdf.queryExecution().withCachedData()
         classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
         return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)
-    except (AttributeError, TypeError):
-        return table
+    except Exception as error:
+        if isinstance(error, AttributeError | TypeError) or from_java(error):
+            return table
+        raise

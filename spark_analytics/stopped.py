@@ -76,9 +76,14 @@ def told(out: str, failure: Callable[[], Exception | None]) -> Iterator[None]:
         yield
     except PySparkException as error:
         found = failure()
-        if found is None or isinstance(found, PySparkException | OSError) or type(found).__module__ == "py4j.protocol":
+        if found is None or isinstance(found, PySparkException | OSError) or from_java(found):
             raise Stopped(sentence(out, str(found or error))) from error
         raise found from error
+
+
+def from_java(error: BaseException) -> bool:
+    """Whether the error is one of the bridge to Java, which a session over Connect does not bring."""
+    return type(error).__module__ == "py4j.protocol"
 
 
 def sentence(out: str, error: str) -> str:
