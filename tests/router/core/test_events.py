@@ -78,8 +78,8 @@ _outward = st.builds(
 _value = st.text(max_size=20) | st.integers(-FIELD_MAX, FIELD_MAX) | st.binary(max_size=40) | st.booleans()
 _state = st.builds(
     State, natural, natural, st.sampled_from(sorted(STATE_EVENTS)),
-    st.lists(st.tuples(st.text(max_size=10), _value), max_size=4).map(tuple),
-)  # fmt: skip
+    st.lists(st.tuples(st.text(max_size=10), _value) | st.tuples(st.just("times"), words), max_size=4).map(tuple),
+).filter(lambda state: 0 <= stands_for(state) < 1 << 32)  # fmt: skip
 an_event: st.SearchStrategy[Event] = st.one_of(_accepted(), _outward, _turned(), _state)
 some_events = st.lists(an_event, max_size=5)
 
