@@ -6,7 +6,7 @@ WORKERS ?= auto
 UV_RANGE := uv>=0.13,<0.14
 UV := .tools/bin/uv
 VENV := .venv/bin
-PUBLIC := router/__init__.py router/client/node.py router/transport.py
+PUBLIC := router/__init__.py router/client/node.py router/transport/contract.py
 REPORT := docs/measured.md
 
 # uv installs into the environment named, whatever the shell around it has active, and never brings a Python of its own.

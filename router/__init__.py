@@ -7,19 +7,19 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
-    from router.client.arrivals import Batch
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
+    from router.client.custody.arrivals import Batch
     from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.group import Group, Publisher
     from router.client.journal import JournalError
     from router.client.node import Node, connect
     from router.client.outcomes import Outcomes
     from router.client.received import Received
-    from router.core.crypto import MessageId, PublicKey, SigningKey
-    from router.core.errors import RouterError
-    from router.core.grouplink import GroupLink
-    from router.core.reasons import Reason
-    from router.core.text import BadText, key_text, parse_key
+    from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+    from router.core.wire.errors import RouterError
+    from router.core.wire.grouplink import GroupLink
+    from router.core.wire.reasons import Reason
+    from router.core.wire.text import BadText, key_text, parse_key
     from router.settings.home import Home, HomeError
     from router.settings.keyring import KeyringError
     from router.settings.names import UnknownName
@@ -63,12 +63,12 @@ _PLACES = {
     "client.node": "Node connect",
     "client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
     "client.group": "Group Publisher",
-    "core.crypto": "MessageId PublicKey SigningKey",
-    "core.errors": "RouterError",
-    "core.grouplink": "GroupLink",
-    "core.reasons": "Reason",
-    "core.text": "BadText key_text parse_key",
-    "client.arrivals": "Batch",
+    "core.wire.crypto": "MessageId PublicKey SigningKey",
+    "core.wire.errors": "RouterError",
+    "core.wire.grouplink": "GroupLink",
+    "core.wire.reasons": "Reason",
+    "core.wire.text": "BadText key_text parse_key",
+    "client.custody.arrivals": "Batch",
     "settings.home": "Home HomeError",
     "client.journal": "JournalError",
     "settings.keyring": "KeyringError",

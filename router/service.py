@@ -28,9 +28,9 @@ from router.actors.supervisor import BackOff, Supervisor
 from router.client.errors import NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.client.received import Received
-from router.core.crypto import MessageId, SigningKey
-from router.core.reasons import Reason
-from router.core.text import key_text, short
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 from router.settings import keyring
 from router.settings.home import Home
 

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_analytics.audit import Given, audit
-from spark_analytics.bronze import NothingToRead, list_logs
-from spark_analytics.session import local_session
-from spark_analytics.span import NS_MAX, Span
-from spark_analytics.writer import FORMATS, Writer
+from spark_analytics.batch.audit import Given, audit
+from spark_analytics.batch.bronze import NothingToRead, list_logs
+from spark_analytics.batch.session import local_session
+from spark_analytics.batch.writer import FORMATS, Writer
+from spark_analytics.judgement.span import NS_MAX, Span
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Where spark-submit started this process; it mixes what a job writes to standard error into standard output."""

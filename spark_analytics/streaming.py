@@ -24,24 +24,26 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics import audit, bronze, ed25519, silver, summary
-from spark_analytics.evidence import NO_LOG, Evidence, judge
-from spark_analytics.finding import utc
-from spark_analytics.findings import find
-from spark_analytics.footer import Verify, decode_line, read_footer
-from spark_analytics.gold import audit_window, hop_latency, queue_minute
-from spark_analytics.gold.tables import NotIncremental
-from spark_analytics.increments import Increment, Lines, Rebuild, Unlike, increment
+from spark_analytics.batch import audit, bronze, silver
+from spark_analytics.batch.findings import find
+from spark_analytics.batch.gold import audit_window, hop_latency, queue_minute
+from spark_analytics.batch.gold.tables import NotIncremental
+from spark_analytics.batch.session import prepare
+from spark_analytics.batch.silver import Part
+from spark_analytics.batch.writer import Writer
 from spark_analytics.job import NotStarted, instant, session
-from spark_analytics.log_files import FileFacts, Problem
-from spark_analytics.page import render
-from spark_analytics.schema import role
-from spark_analytics.session import prepare
-from spark_analytics.silver import Part
-from spark_analytics.span import Span
-from spark_analytics.state import State, Store
-from spark_analytics.stopped import Stopped, alone, signals, told
-from spark_analytics.writer import Writer
+from spark_analytics.judgement import ed25519
+from spark_analytics.judgement.evidence import NO_LOG, Evidence, judge
+from spark_analytics.judgement.footer import Verify, decode_line, read_footer
+from spark_analytics.judgement.log_files import FileFacts, Problem
+from spark_analytics.judgement.schema import role
+from spark_analytics.judgement.span import Span
+from spark_analytics.report import summary
+from spark_analytics.report.finding import utc
+from spark_analytics.report.page import render
+from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
+from spark_analytics.stream.state import State, Store
+from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
 
 FILES = "path string, modificationTime timestamp, length long, content binary"
 BYTES = "latin-1"
@@ -76,7 +78,7 @@ def run_stream(
     stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
     trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
-    with alone(stream.out), told(stream.out, lambda: stream.failure):
+    with alone(stream.out), stopped_by(stream.out, lambda: stream.failure):
         query = (
             found.writeStream.foreachBatch(stream.take)
             .option("checkpointLocation", f"{stream.out}/checkpoint")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hidden_java import hide_java
 from hypothesis import settings
+from rigs.hidden_java import hide_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from router.audit.java import java_home
-    from spark_analytics.session import local_session
+    from spark_analytics.batch.session import local_session
 
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["JAVA_HOME"] = str(java_home(scratch / "java"))

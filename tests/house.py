@@ -22,13 +22,23 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may
     ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
     ("router/", r"router(\..*)?", []),
-    ("transports/", r"router\.(core\..*|streams\..*|transport)", []),
-    ("services/", r"router(\.(core\..*|actors\..*|client(\..*)?|service|transport))?|services\.OWN(\..*)?", []),
+    ("transports/", r"router\.(core|transport)\..*", []),
+    ("services/", r"router(\.(core\..*|actors\..*|client(\..*)?|service|transport\..*))?|services\.OWN(\..*)?", []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
+FLOORS = [  # rooms from the ground up: each may know those that stand below it, and its own
+    "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
+    "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/", "router/core/routing/",
+    "router/disk/store/", "router/disk/log/", "router/settings/", "router/actors/ router/transport/", "router/client/",
+    "router/service.py", "router/cli/", "router/why/", "router/node/", "router/audit/", "router/bench/ router/demo/",
+]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
-BY_NAME = re.compile(r"router/(cli\w*|node|service|transport)\.py|(tests|examples)/.*")  # may find modules by name
-LATE = re.compile(r"(router/cli|tests/|examples/).*|.*:_?load\w*")  # file:function that may import when called
+BY_NAME = re.compile(
+    r"router/(service|cli/__init__|node/node|transport/contract)\.py|(tests|examples)/.*"
+)  # may find modules by name
+LATE = re.compile(  # file:function that may import when called
+    r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
+)
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
@@ -69,13 +79,17 @@ def _name(path: str) -> str:
     return re.sub(r"(/__init__)?\.py$", "", path).replace("/", ".")
 
 
-def _imports(tree: Tree) -> Iterator[Import]:
-    known = {_name(path) for path, _ in _modules(tree)}
-    for path, module in _modules(tree):
-        yield from _imports_below(module, path, known, "")
+def _imports(tree: Tree) -> tuple[Import, ...]:
+    known = frozenset(_name(path) for path, _ in _modules(tree))
+    return tuple(found for path, module in _modules(tree) for found in _imports_of(module, path, known))
 
 
-def _imports_below(node: ast.AST, path: str, known: set[str], within: str) -> Iterator[Import]:
+@cache
+def _imports_of(module: ast.Module, path: str, known: frozenset[str]) -> tuple[Import, ...]:
+    return tuple(_imports_below(module, path, known, ""))
+
+
+def _imports_below(node: ast.AST, path: str, known: frozenset[str], within: str) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (Import(path, alias.name, child.lineno, within) for alias in child.names)
@@ -102,6 +116,20 @@ def layers(tree: Tree) -> Iterator[str]:
             yield f"{at}, which is not among what {who} may use: take what it gives as an argument"
         elif re.fullmatch(r"importlib(\.util)?", module) and not BY_NAME.fullmatch(path):
             yield f"{at}: only node, transport and cli find modules by name; import it plainly"
+
+
+def _floor(module: str) -> tuple[int, str] | None:
+    place = module.replace(".", "/")
+    rooms = ((height, room) for height, names in enumerate(FLOORS) for room in names.split())
+    return next((found for found in rooms if f"{place}/".startswith(found[1]) or f"{place}.py" == found[1]), None)
+
+
+def floors(tree: Tree) -> Iterator[str]:
+    """No import runs up, or to another room of the same floor; Spark's rooms stand for themselves."""
+    for path, module, line, _ in _imports(tree):
+        own, other = _floor(_name(path)), _floor(module)
+        if own and other and own != other and own[0] <= other[0]:
+            yield f"{path}:{line} imports {module}, which does not stand below {own[1]}: pass it as an argument"
 
 
 def late_imports(tree: Tree) -> Iterator[str]:
@@ -161,4 +189,4 @@ def docstrings(tree: Tree) -> Iterator[str]:
             yield f"{path}:1 does not say what it is for: open it with one sentence, its duty"
 
 
-RULES = (layers, late_imports, purity, circles, sizes, names, words, swallowing, docstrings)
+RULES = (layers, floors, late_imports, purity, circles, sizes, names, words, swallowing, docstrings)

@@ -21,10 +21,10 @@ import pytest
 
 from router.cli import COMMANDS
 from router.cli.exits import Exit
-from router.core import link
-from router.core.link_table import PROVEN, PROVING
-from router.core.machine import mermaid
-from router.core.reasons import Reason
+from router.core.link.machine import mermaid
+from router.core.link.table import PROVEN, PROVING
+from router.core.wire import link_items as link
+from router.core.wire.reasons import Reason
 from router.settings import config
 from router.settings.config_text import toml_value
 
@@ -180,7 +180,7 @@ def test_readings_that_the_code_names_are_known() -> None:
 def test_every_file_that_a_paper_names_is_there(name: str) -> None:
     text = paper(name)
     paths = re.findall(r"`((?:router|transports|services|cddl|tests|docs|requirements)/[\w./*-]*)`", text)
-    paths += re.findall(r"`((?:\w+/)?\w+\.py)`", text)
+    paths += re.findall(r"`((?:\w+/)*\w+\.py)`", text)
     missing = [one for one in paths if not any(_found(one))]
     assert not missing, missing
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import router
-from router.core.text import parse_key
+from router.core.wire.text import parse_key
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ROUTER = (sys.executable, "-m", "router")

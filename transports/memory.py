@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import trio
 
-from router.core.crypto import PublicKey, SigningKey
-from router.core.reasons import Reason
-from router.streams.stream import CUT, DuplexStream
-from router.transport import (
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.reasons import Reason
+from router.transport.contract import (
     CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
@@ -26,6 +25,7 @@ from router.transport import (
     memory_name,
     unheard,
 )
+from router.transport.stream import CUT, DuplexStream
 
 BUFFER_BYTES_MAX = 1 << 20  # sent and not yet received, per direction; then the sender waits
 

@@ -14,24 +14,11 @@ import trio
 from OpenSSL import SSL
 from trio.socket import SocketType
 
-from router.core.crypto import PublicKey, SigningKey
-from router.core.reasons import Reason
-from router.streams import tcp
-from router.streams.certificate import connection, proven_peer, why_failed
-from router.streams.records import Records
-from router.streams.sockets import (
-    Acceptor,
-    HandshakeLimits,
-    Places,
-    Refused,
-    close_after_last_byte,
-    prefix_of,
-    receive,
-    send_whole,
-    words,
-)
-from router.streams.stream import CUT, DuplexStream
-from router.transport import (
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.reasons import Reason
+from router.transport import tcp
+from router.transport.certificate import connection, proven_peer, why_failed
+from router.transport.contract import (
     CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
@@ -44,6 +31,19 @@ from router.transport import (
     tcp_address,
     unheard,
 )
+from router.transport.records import Records
+from router.transport.sockets import (
+    Acceptor,
+    HandshakeLimits,
+    Places,
+    Refused,
+    close_after_last_byte,
+    prefix_of,
+    receive,
+    send_whole,
+    words,
+)
+from router.transport.stream import CUT, DuplexStream
 
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and handed to the kernel at once
 RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once

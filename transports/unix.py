@@ -21,11 +21,9 @@ from typing import Any
 import trio
 from trio.socket import SocketType
 
-from router.core.crypto import PublicKey, SigningKey
-from router.core.reasons import Reason
-from router.streams.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
-from router.streams.stream import DuplexStream
-from router.transport import (
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.reasons import Reason
+from router.transport.contract import (
     CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
@@ -37,6 +35,8 @@ from router.transport import (
     unheard,
     unix_path,
 )
+from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
+from router.transport.stream import DuplexStream
 
 PATH_BYTES_MAX = 107  # what fits a socket address
 BUFFER_BYTES = 1 << 20  # asked of the kernel for each direction; it may give less

@@ -30,7 +30,7 @@ from pykka import messages
 from pykka._envelope import Envelope
 
 from router.actors.inbox import INBOX_MESSAGES_MAX, ChildEnded, TrioFuture, TrioInbox, answer, answer_dead
-from router.core.crypto import PublicKey
+from router.core.wire.crypto import PublicKey
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

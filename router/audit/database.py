@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from router.audit.room import NO_ROOM, no_room
+from router.audit.disk_space import NO_ROOM, no_room
 
 MEMORY_BYTES = 2 * 10**9
 """What DuckDB may take; what does not fit goes to the directory."""

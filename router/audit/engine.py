@@ -10,16 +10,15 @@ from typing import Any
 
 import duckdb
 
-from router.audit import lines, publish
+from router.audit import load, publish
 from router.audit.database import MEMORY_BYTES, Database, database
-from router.audit.facts import content, read_facts
+from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
 from router.audit.spelling import Care
-from router.core.crypto import verify
-from spark_analytics import summary
-from spark_analytics.evidence import Evidence, judge, witnessed
-from spark_analytics.log_files import FileFacts
-from spark_analytics.schema import (
+from router.core.wire.crypto import verify
+from spark_analytics.judgement.evidence import Evidence, judge, witnessed
+from spark_analytics.judgement.log_files import FileFacts
+from spark_analytics.judgement.schema import (
     GRACE_NS,
     OUTWARD_EVENTS,
     OVERDUE_NS,
@@ -27,6 +26,7 @@ from spark_analytics.schema import (
     STATE_EVENTS,
     TURNED_EVENTS,
 )
+from spark_analytics.report import summary
 
 NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
@@ -72,7 +72,7 @@ def audit(
     while True:
         with database(memory_bytes, near) as tables:
             report("reading the lines", 0)
-            more = lines.load(tables, evidence, sizes)
+            more = load.load(tables, evidence, sizes)
             if not more:
                 findings, evidence = _added_up(tables, evidence, span, report)
                 evidence = listing.named(evidence)
@@ -124,7 +124,7 @@ def _added_up(
     )
     tables.run("SET force_compression = 'uncompressed'")  # To compress costs more than the disk gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
-    evidence = witnessed(evidence, lines.gaps(tables), lines.witnesses(tables))
+    evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
     for number, table in enumerate(TABLES):
         report("adding up", number / len(TABLES))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from spark_analytics.evidence import NO_LOG, Evidence
-from spark_analytics.log_files import UNLISTED, Problem
-from spark_analytics.schema import role
+from spark_analytics.judgement.evidence import NO_LOG, Evidence
+from spark_analytics.judgement.log_files import UNLISTED, Problem
+from spark_analytics.judgement.schema import role
 
 FILES_MAX = 1_000_000
 _LOGS_OWN = ("events-", "tail-")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, quoted, scratch
-from router.audit.room import NO_ROOM, no_room
-from spark_analytics.evidence import Evidence
-from spark_analytics.page import render
+from router.audit.disk_space import NO_ROOM, no_room
+from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.report.page import render
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 from router.audit.database import Database
-from spark_analytics.chain import Seal, Summed, fits_lines
-from spark_analytics.schema import COUNT_MAX
+from spark_analytics.judgement.chain import Seal, Summed, fits_lines
+from spark_analytics.judgement.schema import COUNT_MAX
 
 _SUMS = """
 SELECT file, event, count(*) AS lines, coalesce(sum(count), 0)::BIGINT AS messages, sum(numbers)::BIGINT AS numbers,
@@ -21,7 +21,7 @@ FROM (
 GROUP BY file, event
 """
 """An event number that begins one line and follows another cancels out of `marks`: what is left shows whether the lines
-are side by side (`spark_analytics/fingerprint.py`)."""
+are side by side (`spark_analytics/judgement/fingerprint.py`)."""
 
 
 def contradicted(database: Database, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:

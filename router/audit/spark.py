@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
+from router.audit.disk_space import NO_ROOM
 from router.audit.engine import Report, Span
-from router.audit.facts import content, read_facts
+from router.audit.file_facts import content, read_facts
 from router.audit.java import ERRORS, java_home
 from router.audit.listing import Listing
-from router.audit.room import NO_ROOM
 from router.audit.spelling import Care
-from router.core.crypto import verify
-from spark_analytics.log_files import FileFacts
-from spark_analytics.page import render
-from spark_analytics.schema import role
+from router.core.wire.crypto import verify
+from spark_analytics.judgement.log_files import FileFacts
+from spark_analytics.judgement.schema import role
+from spark_analytics.report.page import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,10 +67,10 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        from spark_analytics import audit as engine
-        from spark_analytics import bronze
-        from spark_analytics.span import Span as Asked
-        from spark_analytics.writer import Writer
+        from spark_analytics.batch import audit as engine
+        from spark_analytics.batch import bronze
+        from spark_analytics.batch.writer import Writer
+        from spark_analytics.judgement.span import Span as Asked
     except ImportError as error:
         raise AuditFailed(
             f"Spark is not installed here ({error}): install the router with its extra `spark`, as by `pip install "
@@ -139,7 +139,7 @@ def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSe
     """Quiet, with its files in a directory that goes when the audit is over."""
     from pyspark.errors import PySparkException
 
-    from spark_analytics.session import local_session
+    from spark_analytics.batch.session import local_session
 
     before = os.environ.get("JAVA_HOME")
     home = java_home(directory / "java")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from spark_analytics.line_grammar import EXACT, LINE_BYTES_MAX, QUICK, is_line
+from spark_analytics.judgement.line_grammar import EXACT, LINE_BYTES_MAX, QUICK, is_line
 
 
 class Care(Enum):

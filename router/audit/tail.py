@@ -12,16 +12,16 @@ import msgspec
 
 from router.audit.database import scratch
 from router.audit.listing import Listing, list_logs
-from router.client.held_home import asked_or_read
-from router.core.codec import Malformed
-from router.core.line import Line, decode_line, encode_lines, rows
-from router.core.segment import header
-from router.disk.store_file import DATA, UNREADABLE, reading, unusable
-from router.disk.store_terms import StoreError
+from router.client.running_or_stopped import asked_or_read
+from router.core.log.line import Line, decode_line, encode_lines, rows
+from router.core.log.segment import header
+from router.core.wire.codec import Malformed
+from router.disk.store.file import DATA, UNREADABLE, reading, unusable
+from router.disk.store.terms import StoreError
 from router.settings import keyring
 from router.settings.home import Home
-from spark_analytics.log_files import Problem
-from spark_analytics.schema import named_seq, role
+from spark_analytics.judgement.log_files import Problem
+from spark_analytics.judgement.schema import named_seq, role
 
 ROUNDS_MAX = 100_000
 """Questions to a node that writes faster than it is read; then the tail is long enough."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from router.cli.output import address_text, columns, facts, say, size_text, span_text
-from spark_analytics.schema import STATES
+from spark_analytics.judgement.schema import STATES
 
 FINDINGS_MAX = 8
 PROBLEMS_MAX = 8

@@ -18,17 +18,17 @@ from typing import Any
 
 import trio
 
-from router import transport
-from router.core.codec import frame
-from router.core.control import Join, encode_control
-from router.core.crypto import PublicKey, SigningKey
-from router.core.custody import Outgoing
-from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry
-from router.core.lifetime import expiry_min
-from router.core.link import Ping, Pong
-from router.core.message import open_message, seal_unicast, without_via
-from router.core.session import Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.transport import Stream
+from router.core.link.custody import Outgoing
+from router.core.link.session import Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
+from router.core.wire.codec import frame
+from router.core.wire.control import Join, encode_control
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.link_items import Ping, Pong
+from router.core.wire.message import open_message, seal_unicast, without_via
+from router.transport import contract as transport
+from router.transport.contract import Stream
 
 READ_BYTES = 256 * 1024
 

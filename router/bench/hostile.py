@@ -20,8 +20,8 @@ from router.bench.noise import Watch
 from router.bench.rig import Client, Clients, Rig, apart
 from router.bench.scenarios import Bench, keys, rank
 from router.bench.strangers import ATTACKS, Siege
-from router.core.crypto import SigningKey
-from router.program import program
+from router.core.wire.crypto import SigningKey
+from router.node.process import program
 from router.settings import keyring
 from router.settings.home import Home
 

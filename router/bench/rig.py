@@ -16,8 +16,8 @@ from typing import Any
 
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
-from router.core.crypto import SigningKey
-from router.program import program
+from router.core.wire.crypto import SigningKey
+from router.node.process import program
 
 
 class BenchFailed(Exception):

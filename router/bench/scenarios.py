@@ -16,7 +16,7 @@ from router.bench import traffic
 from router.bench.rig import Rig
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip

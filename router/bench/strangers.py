@@ -19,12 +19,12 @@ from typing import Any
 import trio
 
 from router.bench.clients import Wire
-from router.core.codec import FRAME_BYTES_MAX, frame
-from router.core.crypto import PublicKey, SigningKey
-from router.core.lifetime import expiry_min
-from router.core.machine import RemoteProtocolError
-from router.core.message import seal_unicast
-from router.transport import ConnectFailed, StreamBroken
+from router.core.link.machine import RemoteProtocolError
+from router.core.wire.codec import FRAME_BYTES_MAX, frame
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_unicast
+from router.transport.contract import ConnectFailed, StreamBroken
 
 HANDSHAKE_BYTES = 4_000  # of a TLS connection with two certificates, and both hellos
 RECORD_BYTES = 22 + 40  # what TLS and TCP add to one small write

@@ -29,10 +29,10 @@ from threading import Thread
 from typing import Any
 
 from router.audit.java import java_home
-from router.audit.sample_fleet import signing_key
-from router.audit.sample_log import SECOND, SampleLog
-from router.core.lifetime import expiry_min
-from router.program import program
+from router.audit.sample.fleet import signing_key
+from router.audit.sample.log import SECOND, SampleLog
+from router.core.wire.lifetime import expiry_min
+from router.node.process import program
 
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6

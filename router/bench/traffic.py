@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.core.codec import frame
-from router.core.crypto import SigningKey
-from router.core.lifetime import expiry_min
-from router.core.message import read_header, seal_multicast
+from router.core.wire.codec import frame
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import read_header, seal_multicast
 
 LIFE_S = 3 * 3600
 NUMBER_BYTES = 8

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from router.cli import main
-from router.core import events
-from router.core.effects import Changes
+from router.core.log import events
+from router.core.routing.effects import Changes
 
 
 class _Unwritten(list[events.Event]):

@@ -16,13 +16,13 @@ from pathlib import Path
 from statistics import median
 from struct import pack
 
-from router.core.crypto import SigningKey
-from router.core.events import ID_BYTES, Accepted, Event, Outward, encode_events, span
-from router.core.id_prefix import IdPrefix, parse_prefix
-from router.disk.eventlog import Limits, Segments
-from router.disk.log_index import INDEX, Growing
-from router.disk.log_search import Found, Log, Search
-from router.disk.sealer import Sealer
+from router.core.log.events import ID_BYTES, Accepted, Event, Outward, encode_events, span
+from router.core.why.id_prefix import IdPrefix, parse_prefix
+from router.core.wire.crypto import SigningKey
+from router.disk.log.eventlog import Limits, Segments
+from router.disk.log.index import INDEX, Growing
+from router.disk.log.sealer import Sealer
+from router.disk.log.search import Found, Log, Search
 
 KEY = SigningKey(b"b" * 32)
 BOOT = bytes(16)

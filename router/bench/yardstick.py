@@ -12,8 +12,8 @@ from nacl.signing import VerifyKey
 
 from router.bench.rig import apart
 from router.bench.traffic import Traffic
-from router.core.crypto import SigningKey
-from router.program import program
+from router.core.wire.crypto import SigningKey
+from router.node.process import program
 
 
 @dataclass(frozen=True, slots=True)

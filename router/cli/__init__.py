@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "init": Entry("router.cli.keys:init", "Make the key and a commented configuration."),
-    "serve": Entry("router.cli.serve:serve", "Run the node."),
+    "serve": Entry("router.node.command:serve", "Run the node."),
     "id": Entry("router.cli.keys:show_id", "Print this node's address."),
     "group": Entry("router.cli.groups:group", "Make, share and add groups."),
     "sub": Entry("router.cli.receive:sub", "Join a group and print its messages."),
@@ -39,11 +39,13 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry("router.cli.views:queue", "What waits for whom; drop it."),
     "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
     "clock": Entry("router.cli.clock:clock", "Whether the node believes its clock; confirm that it is right."),
-    "why": Entry("router.cli.why:why", "What became of a message."),
-    "config": Entry("router.cli.settings:config", "Check and show the configuration."),
-    "audit": Entry("router.cli.audit:audit", "Say what became of every message in event logs, and prove it."),
-    "audit-export": Entry("router.cli.audit_export:audit_export", "Logs to give away, without a key in them."),
-    "audit-sample": Entry("router.cli.audit_sample:audit_sample", "Logs of a made-up fleet, and the truth about them."),
+    "why": Entry("router.why.command:why", "What became of a message."),
+    "config": Entry("router.cli.config:config", "Check and show the configuration."),
+    "audit": Entry("router.audit.command:audit", "Say what became of every message in event logs, and prove it."),
+    "audit-export": Entry("router.audit.export.command:audit_export", "Logs to give away, without a key in them."),
+    "audit-sample": Entry(
+        "router.audit.sample.command:audit_sample", "Logs of a made-up fleet, and the truth about them."
+    ),
     "bench": Entry("router.bench.command:bench", "Measure this machine."),
     "demo": Entry("router.demo.command:demo", "A core and two edges on this machine: killed, restarted, counted."),
 }

@@ -9,7 +9,7 @@ import trio
 
 from router.cli.exits import Exit, Failure
 from router.client.node import ANSWER_S, connect
-from router.core.crypto import PublicKey
+from router.core.wire.crypto import PublicKey
 from router.settings.home import Home
 
 

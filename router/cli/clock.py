@@ -10,7 +10,7 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.output import facts, say, say_json
-from router.core.lifetime import SECOND_NS
+from router.core.wire.lifetime import SECOND_NS
 
 
 @click.group(cls=Group, invoke_without_command=True)

@@ -43,7 +43,7 @@ class Invocation:
     def home_to_write(self) -> Home:
         """The same for commands that keep something: they make home and key on first use, and say so."""
         from router.cli.output import note
-        from router.core.text import key_text
+        from router.core.wire.text import key_text
         from router.settings import keyring
 
         home = self.chosen_home

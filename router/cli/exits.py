@@ -93,17 +93,17 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Errors that say in a sentence what happened, and the code each ends with."""
     from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.journal import JournalError
-    from router.core.application import SealError
-    from router.core.text import BadText
-    from router.disk.eventlog import ForeignLog
-    from router.disk.log_file import LogNotWritten
-    from router.disk.store_terms import StoreError
+    from router.core.wire.application import SealError
+    from router.core.wire.text import BadText
+    from router.disk.log.eventlog import ForeignLog
+    from router.disk.log.file import LogNotWritten
+    from router.disk.store.terms import StoreError
     from router.service import UnknownService
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
     from router.settings.names import UnknownName
-    from router.transport import InvalidUrl, ListenFailed
+    from router.transport.contract import InvalidUrl, ListenFailed
 
     return (
         ((NodeUnavailable,), Exit.NO_NODE),

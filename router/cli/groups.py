@@ -11,8 +11,8 @@ import click
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.core.grouplink import GroupLink, new_group, parse_link
-from router.core.text import key_text
+from router.core.wire.grouplink import GroupLink, new_group, parse_link
+from router.core.wire.text import key_text
 from router.settings import keyring
 
 QR_BORDER = 2

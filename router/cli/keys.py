@@ -9,7 +9,7 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, say, say_json
-from router.core.text import key_text
+from router.core.wire.text import key_text
 from router.settings import config, keyring
 
 

@@ -11,10 +11,10 @@ from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.cli.soundness import check_neighbour, check_url
+from router.cli.preflight import check_neighbour, check_url
 from router.client.errors import NodeUnavailable
-from router.core.crypto import PublicKey
-from router.core.text import key_text
+from router.core.wire.crypto import PublicKey
+from router.core.wire.text import key_text
 from router.settings import config as configuration
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.settings.home import Home

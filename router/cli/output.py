@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from router.core.text import clean, key_text
+from router.core.wire.text import clean, key_text
 
 
 def say(text: str = "") -> None:

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli.bodies import bodies
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
+from router.cli.input import bodies
 from router.cli.output import note
-from router.cli.tally import Tally
+from router.cli.publish_report import Tally
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
-from router.core.crypto import PublicKey
-from router.core.lifetime import UINT32_MAX
+from router.core.wire.crypto import PublicKey
+from router.core.wire.lifetime import UINT32_MAX
 from router.settings import config, keyring
 from router.settings.names import Names
 

@@ -17,9 +17,9 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say_json
 from router.client.node import Node, connect
-from router.client.reading import Messages
+from router.client.readers import Messages
 from router.client.received import Received
-from router.core.text import clean, key_text
+from router.core.wire.text import clean, key_text
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import trio
 
 from router.client.composer import Composer, Lifetime
+from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
-from router.client.outbox import Run
 from router.client.publishing import Publishing
-from router.core.inquiry import Answer, Inquiry, encode_inquiry
-from router.core.reasons import Reason
+from router.core.wire.admin import Answer, Inquiry, encode_inquiry
+from router.core.wire.reasons import Reason
 
 LIFETIME = Lifetime(ttl_s=0, expiry_min=60)
 
@@ -57,7 +57,7 @@ class Asking:
             assert router is not None
             question = self._open = Question()
             frame = self._composer.unicast(router, encode_inquiry(inquiry), LIFETIME).frame
-            run = Run((frame,), question, again=False)
+            run = Submission((frame,), question, again=False)
             self._publishing.put(run)
             try:
                 with trio.move_on_after(timeout_s):

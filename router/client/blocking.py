@@ -27,15 +27,15 @@ from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import IN_FLIGHT, Group, Lifespan, Manner, Publisher
 from router.client.node import ANSWER_S, Address, GroupName, Node, connect
+from router.client.options import Options
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
 from router.client.publishing import OnRefused
 from router.client.received import Message, Received
-from router.client.signing_on import Options
-from router.core.control import Report
-from router.core.crypto import MessageId, PublicKey
-from router.core.link import Missed, RecipientOutcome
-from router.core.reasons import Reason
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.link_items import Missed, RecipientOutcome
+from router.core.wire.reasons import Reason
 
 T = TypeVar("T")
 

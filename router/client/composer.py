@@ -14,15 +14,15 @@ from functools import partial
 
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
-from router.core import application
-from router.core.application import NONCE_BYTES
-from router.core.codec import frame
-from router.core.crypto import MessageId, PublicKey, SigningKey, digest
-from router.core.grouplink import GroupLink
-from router.core.lifetime import UINT32_MAX, expiry_min
-from router.core.message import message_id, seal_multicast, seal_unicast
-from router.core.reasons import Reason
-from router.core.text import key_text, short
+from router.core.wire import application
+from router.core.wire.application import NONCE_BYTES
+from router.core.wire.codec import frame
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
+from router.core.wire.grouplink import GroupLink
+from router.core.wire.lifetime import UINT32_MAX, expiry_min
+from router.core.wire.message import message_id, seal_multicast, seal_unicast
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 
 TTL_S = 86_400
 EXPIRY_MIN = 1440
@@ -58,7 +58,7 @@ class Composed:
     undo: Callable[[], None]
 
 
-class Causes:
+class RecentIds:
     """The newest messages of one group that this app has seen or published, at most `most`."""
 
     def __init__(self, most: int = CAUSES) -> None:
@@ -79,16 +79,16 @@ class Causes:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class GroupSender:
     """What is needed to speak in a group: its key, how its bodies are sealed, and what has been said before."""
 
     group: PublicKey
     signer: SigningKey | None
     content_key: bytes | None
-    causes: Causes
+    causes: RecentIds
 
     @classmethod
-    def of_link(cls, link: GroupLink, causes: Causes) -> Voice:
+    def of_link(cls, link: GroupLink, causes: RecentIds) -> GroupSender:
         signer = None if link.seed is None else SigningKey(link.seed)
         return cls(link.group, signer, link.content_key, causes)
 
@@ -105,26 +105,28 @@ class Composer:
         self._entropy = entropy
         self._alike: OrderedDict[bytes, int] = OrderedDict()
 
-    def multicast(self, voice: Voice, body: bytes, lifetime: Lifetime, *, raw: bool) -> Composed:
+    def multicast(self, sender: GroupSender, body: bytes, lifetime: Lifetime, *, raw: bool) -> Composed:
         """A message to a group; sealed, unless it is `raw` or the group has no content key."""
-        if voice.signer is None:
-            name = short(key_text("group", voice.group))
+        if sender.signer is None:
+            name = short(key_text("group", sender.group))
             raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
         now_s = self._wall_s()
-        seen = voice.causes.ids(expiry_min(now_s))
+        seen = sender.causes.ids(expiry_min(now_s))
         ttl_s, until_min = self._bounds(lifetime, now_s)
         undo: Callable[[], None] = _nothing
-        if raw or voice.content_key is None:
-            ttl_s, until_min = self._unlike(voice.group + b"".join(seen) + digest(body), ttl_s, until_min, now_s)
+        if raw or sender.content_key is None:
+            ttl_s, until_min = self._unlike(sender.group + b"".join(seen) + digest(body), ttl_s, until_min, now_s)
         else:
-            seq = self._sequences.take(voice.group)
+            seq = self._sequences.take(sender.group)
             nonce = self._entropy(NONCE_BYTES)
-            body = application.seal(self._key, voice.group, seq, seen, body, content_key=voice.content_key, nonce=nonce)
-            undo = partial(self._sequences.give_back, voice.group, seq)
-        wire = seal_multicast(voice.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
+            body = application.seal(
+                self._key, sender.group, seq, seen, body, content_key=sender.content_key, nonce=nonce
+            )
+            undo = partial(self._sequences.give_back, sender.group, seq)
+        wire = seal_multicast(sender.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)
-        voice.causes.note(id, until_min)
-        return Composed(id, frame(wire), partial(voice.causes.drop, id), undo)
+        sender.causes.note(id, until_min)
+        return Composed(id, frame(wire), partial(sender.causes.drop, id), undo)
 
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
         """A message to one address, its body as it is."""

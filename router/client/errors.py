@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from router.core.crypto import MessageId, PublicKey
-from router.core.errors import RouterError
-from router.core.reasons import Reason
-from router.core.text import key_text, short
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.errors import RouterError
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 
 NOT_BEGUN = "this connection has not begun: use `async with router.connect() as node`"
 

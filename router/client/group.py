@@ -9,14 +9,14 @@ from typing import Literal, TypedDict, overload
 
 import trio
 
-from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, Lifetime, Voice, octets
+from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, GroupSender, Lifetime, octets
 from router.client.errors import ClientError
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
-from router.client.reading import Door, Ear, Messages
+from router.client.readers import GroupKeys, Messages, Reader
 from router.client.received import Received
-from router.core.crypto import MessageId, PublicKey
-from router.core.text import key_text, short
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.text import key_text, short
 
 IN_FLIGHT = 1000
 
@@ -44,21 +44,21 @@ class Group:
 
     def __init__(
         self,
-        voice: Voice,
+        sender: GroupSender,
         name: str | None,
         composer: Composer,
         publishing: Publishing,
-        door: Door,
+        door: Reader,
         leave: Leave,
         *,
         raw: bool,
     ) -> None:
-        self.key = voice.group
+        self.key = sender.group
         self.name = name
-        self.raw = raw or voice.content_key is None
-        self.causes = voice.causes
-        self.ear = Ear(None if self.raw else voice.content_key, voice.causes)
-        self._voice = voice
+        self.raw = raw or sender.content_key is None
+        self.causes = sender.causes
+        self.group_keys = GroupKeys(None if self.raw else sender.content_key, sender.causes)
+        self._sender = sender
         self._composer = composer
         self._publishing = publishing
         self._door = door
@@ -66,7 +66,7 @@ class Group:
 
     def __repr__(self) -> str:
         name = f'"{self.name}" ' if self.name else ""
-        may = "read only" if self._voice.signer is None else "may publish"
+        may = "read only" if self._sender.signer is None else "may publish"
         return f"<group {name}{short(key_text('group', self.key))}, {may}{', raw' if self.raw else ''}>"
 
     # -- receiving -----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Group:
 
     def _compose(self, body: bytes, lifetime: Lifetime, raw: bool | None) -> Callable[[], Composed]:
         as_it_is = self.raw if raw is None else raw
-        return partial(self._composer.multicast, self._voice, octets(body), lifetime, raw=as_it_is)
+        return partial(self._composer.multicast, self._sender, octets(body), lifetime, raw=as_it_is)
 
 
 class Publisher:

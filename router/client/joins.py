@@ -14,15 +14,15 @@ from itertools import count
 
 import trio
 
+from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
-from router.client.outbox import Run
-from router.core.codec import frame
-from router.core.control import Join, JoinAck, Leave, LeaveAck, encode_control
-from router.core.crypto import PublicKey, SigningKey
-from router.core.lifetime import expiry_min
-from router.core.message import seal_unicast
-from router.core.reasons import Reason
-from router.core.text import key_text, short
+from router.core.wire.codec import frame
+from router.core.wire.control import Join, JoinAck, Leave, LeaveAck, encode_control
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_unicast
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 
 GROUPS_MAX = 100_000
 ASK_AGAIN_S = 5.0
@@ -31,7 +31,7 @@ _EXPIRIES = 16  # so many requests of one minute have ids of their own
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class Membership:
     """To be in a group, or not to be (`leave`). As a sink it hears what the link itself says about its request."""
 
     group: PublicKey
@@ -81,102 +81,102 @@ class Joins:
         self._wall_s = wall_s
         self._ask = ask
         self._problem = problem
-        self._wishes: dict[PublicKey, Wish] = {}
+        self._memberships: dict[PublicKey, Membership] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
 
     def __repr__(self) -> str:
-        granted = sum(wish.granted for wish in self._wishes.values())
-        return f"<{len(self._wishes)} groups wanted, {granted} of them granted>"
+        granted = sum(membership.granted for membership in self._memberships.values())
+        return f"<{len(self._memberships)} groups wanted, {granted} of them granted>"
 
     # -- the app's side ------------------------------------------------------------------------------------
 
     async def join(self, group: PublicKey, local: bool, timeout_s: float) -> None:
         """Returns when the router has acknowledged. Raises `JoinRefused`, `NotAnswered`."""
-        await self._wait(Wish(group, self._problem, local), timeout_s)
+        await self._wait(Membership(group, self._problem, local), timeout_s)
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
         """The same for LEAVE; leaving a group that was not joined succeeds (R-C15)."""
-        await self._wait(Wish(group, self._problem, leave=True), timeout_s)
+        await self._wait(Membership(group, self._problem, leave=True), timeout_s)
 
-    async def _wait(self, wish: Wish, timeout_s: float) -> None:
-        if wish.group not in self._wishes and len(self._wishes) >= GROUPS_MAX:
+    async def _wait(self, membership: Membership, timeout_s: float) -> None:
+        if membership.group not in self._memberships and len(self._memberships) >= GROUPS_MAX:
             raise ClientError(f"this app is in {GROUPS_MAX} groups, which is the most; leave some first")
-        earlier = self._wishes.get(wish.group)
+        earlier = self._memberships.get(membership.group)
         if earlier is not None and not earlier.answered.is_set():
-            if (earlier.local, earlier.leave) == (wish.local, wish.leave):
-                wish = earlier
+            if (earlier.local, earlier.leave) == (membership.local, membership.leave):
+                membership = earlier
             else:
                 earlier.deny(ClientError("a later request about the same group took the place of this one"))
-        self._wishes[wish.group] = wish
-        wish.waiting += 1
+        self._memberships[membership.group] = membership
+        membership.waiting += 1
         self._ask()
         try:
             with trio.move_on_after(timeout_s):
-                await wish.answered.wait()
+                await membership.answered.wait()
         finally:
-            wish.waiting -= 1
-            if not wish.waiting:
-                self._conclude(wish, earlier)
-        if wish.error is not None:
-            raise wish.error
-        if not wish.answered.is_set():
-            name, what = short(key_text("group", wish.group)), "leave" if wish.leave else "join"
+            membership.waiting -= 1
+            if not membership.waiting:
+                self._conclude(membership, earlier)
+        if membership.error is not None:
+            raise membership.error
+        if not membership.answered.is_set():
+            name, what = short(key_text("group", membership.group)), "leave" if membership.leave else "join"
             said = f"the node did not answer within {timeout_s:g} s whether this app may {what} {name}"
             raise NotAnswered(f"{said}; it is busy, or does not know this app's key and answers no strangers")
 
-    def _conclude(self, wish: Wish, earlier: Wish | None) -> None:
-        """A wish that came true stays, to be repeated at the next connection; one that did not leaves things as
+    def _conclude(self, membership: Membership, earlier: Membership | None) -> None:
+        """A membership that came true stays, to be repeated at the next connection; one that did not leaves things as
         they were."""
-        if self._wishes.get(wish.group) is not wish or (wish.granted and not wish.leave):
+        if self._memberships.get(membership.group) is not membership or (membership.granted and not membership.leave):
             return
-        if earlier is not None and earlier.granted and not earlier.leave and not wish.granted:
-            self._wishes[wish.group] = earlier
+        if earlier is not None and earlier.granted and not earlier.leave and not membership.granted:
+            self._memberships[membership.group] = earlier
         else:
-            del self._wishes[wish.group]
+            del self._memberships[membership.group]
 
     async def all_again(self) -> None:
         """Until every group joined before is joined on the present connection too.
 
         A router hands over what it owes when a connection comes up, before it answers anything: by now that is here.
         """
-        while any(wish.granted and wish.asked_s < math.inf for wish in self._wishes.values()):
+        while any(membership.granted and membership.asked_s < math.inf for membership in self._memberships.values()):
             await self._lot.park()
 
     def end(self, error: ClientError) -> None:
         """The node is gone for good: who waits for an answer hears of it."""
-        for wish in self._wishes.values():
-            if wish.waiting:
-                wish.deny(error)
+        for membership in self._memberships.values():
+            if membership.waiting:
+                membership.deny(error)
 
     # -- the link's side -----------------------------------------------------------------------------------
 
     def restart(self) -> None:
         """A new connection: everything is to be asked again."""
-        for wish in self._wishes.values():
-            wish.asked_s = -math.inf
+        for membership in self._memberships.values():
+            membership.asked_s = -math.inf
 
-    def requests(self, router: PublicKey, now_s: float) -> list[Run]:
+    def requests(self, router: PublicKey, now_s: float) -> list[Submission]:
         """The JOINs and LEAVEs to send now; `now_s` is monotonic."""
         again_s = now_s - ASK_AGAIN_S
-        due = [one for one in self._wishes.values() if one.asked_s <= again_s and one.error is None]
-        for wish in due:
-            wish.asked_s = now_s
-        return [Run((self._request(wish, router),), wish, again=False) for wish in due]
+        due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
+        for membership in due:
+            membership.asked_s = now_s
+        return [Submission((self._request(membership, router),), membership, again=False) for membership in due]
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
-        wish = self._wishes.get(answer.group)
-        if wish is None or wish.leave is isinstance(answer, JoinAck):
+        membership = self._memberships.get(answer.group)
+        if membership is None or membership.leave is isinstance(answer, JoinAck):
             return
-        wish.asked_s = math.inf
+        membership.asked_s = math.inf
         self._lot.unpark_all()
         if answer.success:
-            wish.grant()
+            membership.grant()
             return
-        wish.deny(JoinRefused(answer.group))
+        membership.deny(JoinRefused(answer.group))
 
-    def _request(self, wish: Wish, router: PublicKey) -> bytes:
-        control = Leave(wish.group) if wish.leave else Join(wish.group, wish.local)
+    def _request(self, membership: Membership, router: PublicKey) -> bytes:
+        control = Leave(membership.group) if membership.leave else Join(membership.group, membership.local)
         until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES
         wire = seal_unicast(self._key, router, encode_control(control), ttl_s=0, expiry_min=until_min)
         return frame(wire)

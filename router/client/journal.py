@@ -15,9 +15,9 @@ from pathlib import Path
 import trio
 
 from router.client.errors import ClientError
-from router.core.crypto import MessageId
-from router.core.seen import KEEP_AFTER_EXPIRY_S
-from router.settings.private_file import FILE_MODE
+from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
+from router.core.wire.crypto import MessageId
+from router.disk.private_file import FILE_MODE
 
 IDS_MAX = 10_000_000
 LOOK_UP_MAX = 500

@@ -1,6 +1,6 @@
 """An app's connection to its node: dialled, and dialled again for ever, with whatever is unsettled.
 
-One task reads, one writes; what is to be written collects in the session, the outbox and the handover until the
+One task reads, one writes; what is to be written collects in the session, the outbox and the inbox until the
 writer takes all of it in one go, so batches form by themselves. At a new connection the JOINs go first, then what
 was unsettled, in its old order.
 """
@@ -15,22 +15,22 @@ from typing import NamedTuple
 
 import trio
 
-from router import transport
+from router.client.custody.inbox import Inbox
+from router.client.custody.outbox import Outbox
 from router.client.errors import NodeUnavailable
-from router.client.handover import Handover
 from router.client.joins import ASK_AGAIN_S, Joins
-from router.client.outbox import Outbox
-from router.core import link
-from router.core.codec import Malformed
-from router.core.control import JoinAck, LeaveAck, Report, decode_control
-from router.core.crypto import PublicKey, SigningKey
-from router.core.custody import Outgoing
-from router.core.inquiry import Answer, decode_inquiry
-from router.core.machine import RemoteProtocolError
-from router.core.message import open_message
-from router.core.reasons import Reason
-from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.transport import ConnectFailed, Stream, StreamBroken
+from router.core.link.custody import Outgoing
+from router.core.link.machine import RemoteProtocolError
+from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.wire import link_items
+from router.core.wire.admin import Answer, decode_inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.control import JoinAck, LeaveAck, Report, decode_control
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.message import open_message
+from router.core.wire.reasons import Reason
+from router.transport import contract as transport
+from router.transport.contract import ConnectFailed, Stream, StreamBroken
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ PINGS_UNANSWERED = 2
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
 FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
-News = link.Outcome | link.Missed | Report | Answer
+News = link_items.Outcome | link_items.Missed | Report | Answer
 
 
 class End(NamedTuple):
@@ -83,7 +83,7 @@ class ClientLink:
         key: SigningKey,
         offer: Callable[[], Offer],
         outbox: Outbox,
-        handover: Handover,
+        inbox: Inbox,
         joins: Joins,
         hear: Callable[[News], None],
         changed: Callable[[], None],
@@ -93,7 +93,7 @@ class ClientLink:
         self._key = key
         self._offer = offer
         self._outbox = outbox
-        self._handover = handover
+        self._inbox = inbox
         self._joins = joins
         self._hear = hear
         self._changed = changed
@@ -236,7 +236,7 @@ class ClientLink:
         """Everything there is to say now. What is settled goes first: it is what the node waits for."""
         up = self._outgoing is not None and session.is_open
         if up:
-            session.settle(self._handover.settled, self._handover.take_refusals())
+            session.settle(self._inbox.settled, self._inbox.take_refusals())
         if goodbye is not None:
             session.goodbye(*goodbye)
         parts = session.output()
@@ -286,7 +286,7 @@ class ClientLink:
                 return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")
             else:
                 unanswered += 1
-                session.send(link.Ping(time.monotonic_ns()))
+                session.send(link_items.Ping(time.monotonic_ns()))
             self.wake()
 
     async def _protest(self, error: RemoteProtocolError) -> None:
@@ -302,7 +302,7 @@ class ClientLink:
         for event in session.receive(data, trio.current_time()):
             match event:
                 case Messages():
-                    for wire in self._handover.take_in(event, self._wall_s()):
+                    for wire in self._inbox.take_in(event, self._wall_s()):
                         self._hear_router(wire)
                 case SettledUpTo(n):
                     assert self._outgoing is not None
@@ -323,24 +323,24 @@ class ClientLink:
                     return End(said + advice, reason in FINAL)
         return None
 
-    def _come_up(self, router: PublicKey, hello: link.Hello) -> None:
+    def _come_up(self, router: PublicKey, hello: link_items.Hello) -> None:
         self.router, self.is_up, self.is_away = router, True, False
         self._outgoing = Outgoing(hello.window_messages, hello.window_bytes)
         self._outbox.restart(hello.frame_bytes_max)
-        self._handover.begin(router)
+        self._inbox.begin(router)
         self._joins.restart()
         self.ask()
         self._changed()
 
-    def _hear_item(self, session: Session, item: link.Item) -> None:
+    def _hear_item(self, session: Session, item: link_items.Item) -> None:
         match item:
-            case link.Ping(t0):
+            case link_items.Ping(t0):
                 now_ns = int(self._wall_s() * 1e9)
-                session.send(link.Pong(t0, now_ns, now_ns))
-            case link.Redelivered(n):  # the first that a node says once it knows this app
-                self._handover.redelivered(n)
+                session.send(link_items.Pong(t0, now_ns, now_ns))
+            case link_items.Redelivered(n):  # the first that a node says once it knows this app
+                self._inbox.redelivered(n)
                 self._tried.set()
-            case link.Outcome() | link.Missed():
+            case link_items.Outcome() | link_items.Missed():
                 self._hear(item)
 
     def _hear_router(self, wire: bytes) -> None:

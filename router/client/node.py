@@ -32,29 +32,29 @@ from typing import Literal, overload
 
 import trio
 
-from router.client.arrivals import UNICASTS
 from router.client.asking import Asking
-from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Causes, Composer, Lifetime, Voice, octets
+from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Composer, GroupSender, Lifetime, RecentIds, octets
+from router.client.custody.arrivals import UNICASTS
+from router.client.custody.inbox import Inbox
+from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import Group
-from router.client.handover import Handover
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink, News
-from router.client.outbox import Outbox
+from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
-from router.client.reading import Batches, Door, Ear, Messages, Readings
+from router.client.readers import Batches, GroupKeys, Messages, Reader, Readers
 from router.client.received import Received
-from router.client.signing_on import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
-from router.core import link
-from router.core.control import Report
-from router.core.crypto import MessageId, PublicKey, SigningKey
-from router.core.grouplink import SCHEME, GroupLink, parse_link
-from router.core.inquiry import Answer, Inquiry
-from router.core.reasons import reason_from
-from router.core.text import BadText, parse_key
+from router.core.wire import link_items
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.grouplink import SCHEME, GroupLink, parse_link
+from router.core.wire.reasons import reason_from
+from router.core.wire.text import BadText, parse_key
 from router.settings import keyring
 from router.settings.keyring import KeyringError
 from router.settings.names import Names
@@ -118,27 +118,27 @@ class Node:
     def __init__(self, settings: Settings) -> None:
         self._sign_on = sign_on = SignOn(settings)
         self.problems: Feed[str] = Feed()
-        self.missed: Feed[link.Missed] = Feed()
+        self.missed: Feed[link_items.Missed] = Feed()
         self.reports: Feed[Report] = Feed()
         self._groups: dict[PublicKey, Group] = {}
-        self._doors: dict[bytes | None, Door] = {}
+        self._doors: dict[bytes | None, Reader] = {}
         self._stack = AsyncExitStack()
         self._is_used = self._was_up = self._is_away = False
         self._sequences = sign_on.sequences()
         self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
-        self._readings = Readings(self._ear, self._problem, settings.wall_s, verify=settings.verify)
-        handover = Handover(
-            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readings.known,
-            problem=self._problem, wake_loops=self._readings.wake, wake_link=lambda: self._link.wake(),
+        self._readers = Readers(self._group_keys, self._problem, settings.wall_s, verify=settings.verify)
+        inbox = Inbox(
+            settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readers.known,
+            problem=self._problem, wake_loops=self._readers.wake, wake_link=lambda: self._link.wake(),
         )  # fmt: skip
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
         self._link = ClientLink(
-            sign_on.dialling, sign_on.key, sign_on.offer, outbox, handover, self._joins, self._hear, self._changed,
+            sign_on.dialling, sign_on.key, sign_on.offer, outbox, inbox, self._joins, self._hear, self._changed,
             settings.wall_s,
         )  # fmt: skip
-        self._readings.handover, self._publishing.link = handover, self._link
+        self._readers.inbox, self._publishing.link = inbox, self._link
         self._asking = Asking(self._composer, self._publishing)
 
     def __repr__(self) -> str:
@@ -170,18 +170,18 @@ class Node:
         if self._is_used:
             raise ClientError("a connection serves one `async with`; call connect() again")
         self._is_used = self._publishing.is_entered = True
-        self._readings.begin()
+        self._readers.begin()
         if settings.journal is not None:
-            opened = partial(Journal, settings.journal, settings.wall_s, on_failed=self._readings.wake)
-            self._readings.journal = await trio.to_thread.run_sync(opened)
-            self._stack.callback(self._readings.journal.close)
+            opened = partial(Journal, settings.journal, settings.wall_s, on_failed=self._readers.wake)
+            self._readers.journal = await trio.to_thread.run_sync(opened)
+            self._stack.callback(self._readers.journal.close)
         self._stack.callback(self._sequences.close, self._problem)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
             nursery.start_soon(self._link.run)
-            if self._readings.journal is not None:
-                nursery.start_soon(self._readings.journal.run)
+            if self._readers.journal is not None:
+                nursery.start_soon(self._readers.journal.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise NodeUnavailable(self._link.end.text)
@@ -196,7 +196,7 @@ class Node:
         await self._sign_off()
 
     async def _sign_off(self) -> None:
-        await self._readings.leave()
+        await self._readers.leave()
         await self._link.close()
         left = NodeUnavailable("this connection to the node has been left; connect again")
         self._publishing.end(left)
@@ -204,7 +204,7 @@ class Node:
         await self._stack.aclose()
 
     def _end_loops(self, error: ClientError | None) -> None:
-        self._readings.end(error)
+        self._readers.end(error)
         self.problems.end()
         self.missed.end()
         self.reports.end()
@@ -227,49 +227,49 @@ class Node:
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
         """The same without joining: enough for publishing."""
-        voice, name = self._voice(group)
-        found = Group(voice, name, self._composer, self._publishing, self._door(voice.group), self.leave, raw=raw)
+        sender, name = self._sender(group)
+        found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)
         self._groups.setdefault(found.key, found)
         return found
 
     async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
         """Leave a group, named as for `join`, also one that an earlier run of this app has joined."""
-        key = group.key if isinstance(group, Group) else self._voice(group)[0].group
+        key = group.key if isinstance(group, Group) else self._sender(group)[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
 
-    def _voice(self, group: GroupName) -> tuple[Voice, str | None]:
+    def _sender(self, group: GroupName) -> tuple[GroupSender, str | None]:
         if isinstance(group, str):
             return self._voice_of_text(group)
         if isinstance(group, GroupLink):
-            return Voice.of_link(group, self._causes(group.group)), group.name
+            return GroupSender.of_link(group, self._causes(group.group)), group.name
         if isinstance(group, SigningKey):
-            return Voice(group.public, group, None, self._causes(group.public)), None
+            return GroupSender(group.public, group, None, self._causes(group.public)), None
         if isinstance(group, PublicKey):
-            return Voice(group, None, None, self._causes(group)), None
+            return GroupSender(group, None, None, self._causes(group)), None
         raise TypeError(f"a group is given as its name, link or key, not as {type(group).__name__}")
 
-    def _voice_of_text(self, text: str) -> tuple[Voice, str | None]:
+    def _voice_of_text(self, text: str) -> tuple[GroupSender, str | None]:
         if text.strip()[: len(SCHEME)].lower() == SCHEME:
-            return self._voice(parse_link(text))
+            return self._sender(parse_link(text))
         try:
             name, found = keyring.find(self._sign_on.home, text)
         except KeyringError:
             try:
-                return self._voice(parse_key(text, "group"))
+                return self._sender(parse_key(text, "group"))
             except BadText:
                 pass
             raise
-        return self._voice(found)[0], name
+        return self._sender(found)[0], name
 
-    def _causes(self, group: PublicKey) -> Causes:
+    def _causes(self, group: PublicKey) -> RecentIds:
         known = self._groups.get(group)
-        return Causes(self._sign_on.settings.causes) if known is None else known.causes
+        return RecentIds(self._sign_on.settings.causes) if known is None else known.causes
 
-    def _ear(self, group: PublicKey) -> Ear:
+    def _group_keys(self, group: PublicKey) -> GroupKeys:
         """How a group is heard that an earlier run has joined, if this one has not: by its name in the home."""
         known = self._groups.get(group)
-        return (self.group(group.hex()) if known is None else known).ear
+        return (self.group(group.hex()) if known is None else known).group_keys
 
     # -- receiving -----------------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ class Node:
         """What is sent to this app's address."""
         return self._door(UNICASTS).loop(settle_on_next=settle_on_next)
 
-    def _door(self, address: bytes | None) -> Door:
-        return self._doors.setdefault(address, Door(self._readings, address))
+    def _door(self, address: bytes | None) -> Reader:
+        return self._doors.setdefault(address, Reader(self._readers, address))
 
     # -- sending -------------------------------------------------------------------------------------------
 
@@ -333,7 +333,7 @@ class Node:
 
     def batches(self) -> Batches:
         """What each read brought, unparsed, with doubles after a lost connection. A message goes to one loop only."""
-        return Batches(self._readings)
+        return Batches(self._readers)
 
     async def send_frames(self, frames: Sequence[bytes]) -> int:
         """Hand in signed messages with their frame heads, as soon as there is room; returns how many there were yet.
@@ -380,9 +380,9 @@ class Node:
 
     def _hear(self, news: News) -> None:
         match news:
-            case link.Outcome():
+            case link_items.Outcome():
                 self._publishing.followed.hear(news)
-            case link.Missed():
+            case link_items.Missed():
                 self.missed.tell(news)
                 why = reason_from(news.reason).sentence
                 self._problem(f"{news.count} messages for this app were not delivered: {why}")

@@ -10,8 +10,8 @@ from collections import deque
 
 import trio
 
-from router.core.crypto import MessageId, PublicKey
-from router.core.link import Outcome, RecipientOutcome
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.link_items import Outcome, RecipientOutcome
 
 FOLLOWED_MAX = 10_000
 TERMINAL = frozenset(("delivered", "acked", "unconfirmed", "expired", "refused", "dropped", "evicted"))

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import trio
 
 from router.client.composer import Composed
+from router.client.custody.outbox import Outbox, Submission
 from router.client.errors import NOT_BEGUN, ClientError, NodeUnavailable, Refused
 from router.client.link import ClientLink
-from router.client.outbox import Outbox, Run
 from router.client.outcomes import Followed, Outcomes
-from router.core.crypto import MessageId
-from router.core.reasons import Reason
+from router.core.wire.crypto import MessageId
+from router.core.wire.reasons import Reason
 
 IN_FLIGHT_MESSAGES_MAX = 10_000
 IN_FLIGHT_BYTES_MAX = 64 << 20
@@ -140,7 +140,7 @@ class Publishing:
         *,
         done: Callable[[Posted], None] | None = None,
         follow: bool = False,
-    ) -> tuple[Posted, Run]:
+    ) -> tuple[Posted, Submission]:
         """Compose a message as soon as there is room, and hand it in. Nothing was done if this is cancelled."""
         if follow and not self._asks_outcomes:
             raise ValueError("the node tells outcomes only to apps that ask for them: connect(outcomes=True)")
@@ -148,7 +148,7 @@ class Publishing:
         composed = compose()
         outcomes = self.followed.follow(composed.id) if follow else None
         posted = Posted(composed, done, outcomes)
-        run = Run((composed.frame,), posted)
+        run = Submission((composed.frame,), posted)
         self._outbox.add(run)
         self.link.wake()
         return posted, run
@@ -171,12 +171,12 @@ class Publishing:
             self.followed.stop(posted.outcomes)
         return posted
 
-    def put(self, run: Run) -> None:
+    def put(self, run: Submission) -> None:
         """Hand in a run of our own before everything else, without waiting for room."""
         self._outbox.add(run, urgent=True)
         self.link.wake()
 
-    def take_back(self, run: Run) -> bool:
+    def take_back(self, run: Submission) -> bool:
         """Whether the run was never sent, and now never will be."""
         return self._outbox.withdraw(run)
 
@@ -189,7 +189,7 @@ class Publishing:
         if bulk.error is not None:
             raise bulk.error
         if frames:
-            run = Run(frames, bulk, bulk.given + 1)
+            run = Submission(frames, bulk, bulk.given + 1)
             bulk.given += len(frames)
             self._outbox.add(run)
             self.link.wake()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from router.core.crypto import MessageId, PublicKey
-from router.core.reasons import Reason
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from router.core.crypto import MessageId
+from router.core.wire.crypto import MessageId
 
 SAID_MAX = 65_536
 

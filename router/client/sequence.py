@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from router.client.errors import ClientError
-from router.core.crypto import PublicKey
-from router.settings import private_file
+from router.core.wire.crypto import PublicKey
+from router.disk import private_file
 
 BLOCK = 256
 GROUPS_MAX = 100_000

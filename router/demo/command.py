@@ -17,10 +17,10 @@ from router.audit.terminal import show
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
-from router.demo.cast import DemoFailed
 from router.demo.counts import Counts
-from router.demo.story import perform
-from router.demo.telling import Telling
+from router.demo.narrator import Telling
+from router.demo.processes import DemoFailed
+from router.demo.scenario import perform
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from router.core.crypto import PublicKey
-from router.settings import config_peers, config_sample, config_services, private_file
+from router.core.wire.crypto import PublicKey
+from router.disk import private_file
+from router.settings import config_peers, config_sample, config_services
 from router.settings.config_limits import Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import ServiceSpec

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, fields
 
-from router.core.crypto import PublicKey
-from router.core.rights import OF_CLIENTS
-from router.core.text import key_text, parse_key
+from router.core.routing.directory import OF_CLIENTS
+from router.core.wire.crypto import PublicKey
+from router.core.wire.text import key_text, parse_key
 from router.settings.config_text import ConfigError, Problem, toml_value
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.settings.toml_lines import Block, Statement, blocks, lines

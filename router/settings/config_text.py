@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, inspect
 
-from router.core.errors import RouterError
+from router.core.wire.errors import RouterError
 from router.settings.toml_lines import Path as Place
 from router.settings.toml_lines import line_of
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from router.core.crypto import digest
-from router.core.errors import RouterError
-from router.core.text import key_text
-from router.settings import config, keyring, private_file
+from router.core.wire.crypto import digest
+from router.core.wire.errors import RouterError
+from router.core.wire.text import key_text
+from router.disk import private_file
+from router.settings import config, keyring
 
 APPLICATION = "key-addressed-router"
 VARIABLE = "ROUTER_HOME"
@@ -214,7 +215,7 @@ class Home:
 
 
 def _load_owner(store: Path) -> bytes | None:
-    from router.disk.store_file import owner
+    from router.disk.store.file import owner
 
     return owner(store)
 

@@ -13,11 +13,11 @@ import secrets
 from difflib import get_close_matches
 from pathlib import Path
 
-from router.core.crypto import KEY_BYTES, SigningKey
-from router.core.errors import RouterError
-from router.core.grouplink import LINK_CHARACTERS_MAX, GroupLink, parse_link
-from router.core.text import KINDS, BadText, key_text, parse_key
-from router.settings import private_file
+from router.core.wire.crypto import KEY_BYTES, SigningKey
+from router.core.wire.errors import RouterError
+from router.core.wire.grouplink import LINK_CHARACTERS_MAX, GroupLink, parse_link
+from router.core.wire.text import KINDS, BadText, key_text, parse_key
+from router.disk import private_file
 
 NODE = "node"
 NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"

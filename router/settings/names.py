@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from router.core.crypto import PublicKey
-from router.core.errors import RouterError
-from router.core.text import KINDS, BadText, clean, parse_key
+from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
+from router.core.wire.text import KINDS, BadText, clean, parse_key
 from router.settings import config, keyring
 from router.settings.home import Home
 

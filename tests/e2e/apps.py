@@ -20,10 +20,10 @@ from typing import Any
 import trio
 
 from router import Node, Reason, connect
-from router.core.codec import frame
-from router.core.crypto import SigningKey
-from router.core.lifetime import expiry_min
-from router.core.message import message_id, seal_multicast
+from router.core.wire.codec import frame
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import message_id, seal_multicast
 
 LIFE_S = 86_400
 PAUSE_S = 0.004

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from raw_link import RawLink, multicast
 
-from router.core.codec import frame, head
-from router.core.crypto import SigningKey
-from router.core.lifetime import expiry_min
-from router.core.message import seal_multicast
-from router.core.reasons import Reason
+from router.core.wire.codec import frame, head
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_multicast
+from router.core.wire.reasons import Reason
 
 DAY_S = 86_400
 

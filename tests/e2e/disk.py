@@ -10,16 +10,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ledger import ENDS, Ledger, check
-from log_facts import read_log
+from samples.log_facts import read_log
+from world.ledger import ENDS, Ledger, check
 
-from router.core.crypto import PublicKey
-from router.core.line import Line, rows
-from router.core.parcel import Parcel
-from router.core.queues import TAG_BYTES
-from router.core.recovered import Recovered
-from router.disk.store import Store
-from router.disk.store_terms import StoreLimits
+from router.core.log.line import Line, rows
+from router.core.routing.parcel import Parcel
+from router.core.routing.queues import TAG_BYTES
+from router.core.routing.recovered import Recovered
+from router.core.wire.crypto import PublicKey
+from router.disk.store.store import Store
+from router.disk.store.terms import StoreLimits
 from router.settings.home import Home
 
 ALL = 1 << 40

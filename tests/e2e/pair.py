@@ -13,7 +13,7 @@ from raw_link import RawLink, linked
 from rig import NodeProcess, Rig, new_key, rig
 
 from router import connect
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 HELLO_S = 1.0
 FRAME_BYTES_MAX = 64 * 1024

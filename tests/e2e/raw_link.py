@@ -11,17 +11,17 @@ import trio
 from processes import STATE_S, Failed
 from rig import NodeProcess
 
-from router import transport
-from router.core import link
-from router.core.codec import frame, split_frames
-from router.core.control import Control, Join, JoinAck, decode_control, encode_control
-from router.core.crypto import MessageId, PublicKey, SigningKey
-from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
-from router.core.lifetime import expiry_min
-from router.core.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
-from router.core.reasons import Reason
-from router.core.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
-from router.transport import Stream, StreamBroken
+from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.wire import link_items as link
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.codec import frame, split_frames
+from router.core.wire.control import Control, Join, JoinAck, decode_control, encode_control
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
+from router.core.wire.reasons import Reason
+from router.transport import contract as transport
+from router.transport.contract import Stream, StreamBroken
 
 LIFE_S = 3600
 READ_BYTES = 1 << 18

@@ -17,7 +17,7 @@ import trio
 from processes import STATE_S, Failed, Finished, Process, run_command, until
 
 from router import connect
-from router.core.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.home import Home

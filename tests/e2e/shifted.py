@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from router.cli import main
-from router.node import SystemClock
+from router.node.node import SystemClock
 
 MOVED_BY = Path(sys.argv.pop(1))
 

@@ -13,7 +13,7 @@ from processes import run_command, until
 from rig import ROUTER, NodeProcess, Tiers, new_key, three_tiers
 
 from router import Reason, connect
-from router.core.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 
 MESSAGES = 100
 KILLED_AT = 40

@@ -16,15 +16,16 @@ from processes import until
 from raw_link import linked, multicast, say_bytes
 from rig import new_key, rig
 
-from router import NodeUnavailable, connect, transport
-from router.core.codec import frame
-from router.core.control import Join
-from router.core.crypto import MessageId
-from router.core.link import Goodbye
-from router.core.message import message_id
-from router.core.reasons import Reason
-from router.core.text import key_text, short
-from router.transport import StreamBroken
+from router import NodeUnavailable, connect
+from router.core.wire.codec import frame
+from router.core.wire.control import Join
+from router.core.wire.crypto import MessageId
+from router.core.wire.link_items import Goodbye
+from router.core.wire.message import message_id
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
+from router.transport import contract as transport
+from router.transport.contract import StreamBroken
 
 
 def ids(*wires: bytes) -> list[MessageId]:

@@ -12,7 +12,7 @@ from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
 from router import Refused
-from router.core.reasons import Reason
+from router.core.wire.reasons import Reason
 
 DAY_S = 86_400
 

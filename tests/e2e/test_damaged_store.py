@@ -13,10 +13,10 @@ from processes import until
 from raw_link import RawLink, linked, multicast
 from rig import NodeProcess, new_key, rig
 
-from router.core.crypto import MessageId, SigningKey
-from router.core.link import Missed
-from router.core.message import message_id
-from router.core.reasons import Reason
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.link_items import Missed
+from router.core.wire.message import message_id
+from router.core.wire.reasons import Reason
 
 MESSAGES = 20
 

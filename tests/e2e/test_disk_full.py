@@ -12,8 +12,8 @@ from processes import until
 from raw_link import RawLink, linked, multicast
 from rig import new_key, rig
 
-from router.core.crypto import SigningKey
-from router.core.reasons import Reason
+from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import Reason
 
 MAP_BYTES = 4 << 20
 SMALL = {

@@ -12,11 +12,11 @@ from bad_bytes import forged
 from raw_link import RawLink, linked, multicast, say_bytes
 from rig import NodeProcess, new_key, rig
 
-from router.core.codec import frame
-from router.core.link import Goodbye, Ping, encode_item
-from router.core.message import message_id
-from router.core.reasons import Reason
-from router.transport import StreamBroken
+from router.core.wire.codec import frame
+from router.core.wire.link_items import Goodbye, Ping, encode_item
+from router.core.wire.message import message_id
+from router.core.wire.reasons import Reason
+from router.transport.contract import StreamBroken
 
 MANY = 60
 

@@ -17,7 +17,7 @@ from disk import Disk, read_disk
 from processes import Process, until
 from rig import NodeProcess, Tiers, new_key, three_tiers
 
-from router.core.crypto import PublicKey
+from router.core.wire.crypto import PublicKey
 
 MESSAGES = 80
 ROUND_S = 15.0  # at most, on a busy machine; most take one

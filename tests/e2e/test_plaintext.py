@@ -7,7 +7,7 @@ from pathlib import Path
 from rig import NodeProcess, three_tiers
 
 from router import connect
-from router.core.grouplink import parse_link
+from router.core.wire.grouplink import parse_link
 
 SEALED = b"the plaintext nobody but members may read"
 RAW = b"the plaintext everybody may read"

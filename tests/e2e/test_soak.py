@@ -10,7 +10,7 @@ import pytest
 from router.bench import traffic
 from router.bench.rig import Clients, Rig, workbench
 from router.bench.scenarios import keys
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 ROUNDS, SETTLED_AFTER = 24, 8
 MESSAGES = 20_000  # of a round

@@ -9,7 +9,7 @@ from pathlib import Path
 from raw_link import linked, multicast
 from rig import NodeProcess, Rig, new_key, rig
 
-from router.core.message import Multicast, Unicast, message_id, open_message, verify_message, with_via
+from router.core.wire.message import Multicast, Unicast, message_id, open_message, verify_message, with_via
 
 
 @asynccontextmanager

@@ -15,12 +15,12 @@ from disk import read_disk
 from raw_link import linked, multicast, say_bytes
 from rig import NodeProcess, Rig, new_key, rig
 
-from router.core.control import Carried, Control, Join, Leave, Pull
-from router.core.crypto import SigningKey
-from router.core.inquiry import Inquiry, encode_inquiry
-from router.core.link import Goodbye, Redelivered
-from router.core.message import message_id, with_via
-from router.core.reasons import Reason
+from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.wire.control import Carried, Control, Join, Leave, Pull
+from router.core.wire.crypto import SigningKey
+from router.core.wire.link_items import Goodbye, Redelivered
+from router.core.wire.message import message_id, with_via
+from router.core.wire.reasons import Reason
 
 
 @dataclass

@@ -9,8 +9,8 @@ from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
-from router.connection import DISPLACED, TURNED_AWAY
-from router.message_router import REFUSES_US
+from router.node.connection import DISPLACED, TURNED_AWAY
+from router.node.message_router import REFUSES_US
 
 JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
 

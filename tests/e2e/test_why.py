@@ -13,12 +13,12 @@ from rig import NodeProcess, Tiers, new_key, rig, three_tiers
 
 from router import connect
 from router.cli.ask import ask
-from router.core.crypto import PublicKey
-from router.core.fate_json import Report, decode_report
-from router.core.message import message_id
-from router.core.text import key_text
-from router.fates import NO_ANSWER, NOT_CONNECTED, NOT_PERMITTED, NOT_YOURS
+from router.core.why.report import Report, decode_report
+from router.core.wire.crypto import PublicKey
+from router.core.wire.message import message_id
+from router.core.wire.text import key_text
 from router.settings.config_peers import Grant
+from router.why.questions import NO_ANSWER, NOT_CONNECTED, NOT_PERMITTED, NOT_YOURS
 
 
 async def why(node: NodeProcess, identity: str, *more: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def test_what_is_not() -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    script = "import sys, router, router.core.reasons; print(*sorted(sys.modules))"
+    script = "import sys, router, router.core.wire.reasons; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not loaded & {"trio", "nacl", "cbor2", "msgspec", "router.client.node", "click"}

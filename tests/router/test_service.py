@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import trio
-from failing_service import POISON, Failing
-from router_end import RouterEnd, later
-from serving import serving
+from rigs.failing_service import POISON, Failing
+from rigs.router_end import RouterEnd, later
+from rigs.serving import serving
 
 from router import service
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff
 from router.client.node import connect
-from router.core.crypto import MessageId, SigningKey
-from router.core.message import seal_unicast
-from router.core.reasons import Reason
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.message import seal_unicast
+from router.core.wire.reasons import Reason
 from router.service import Attempts
 from router.settings import keyring
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from serving import serving
+from rigs.serving import serving
 
 from router.client.node import connect
 from router.settings import keyring

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from growing_logs import said
-from published_tables import unlike
+from samples.growing_logs import said
+from samples.published_tables import unlike
 
 from router.audit import engine
 from router.audit.listing import list_logs
-from router.audit.sample import TRUTH, write_sample
+from router.audit.sample.sample import TRUTH, write_sample
 from spark_analytics import job, package
 
 pytestmark = pytest.mark.long

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
-from audit_logs import APP, LATE, START, Log
+from samples.audit_logs import APP, LATE, START, Log
 
 from router.audit.publish import GOLD
 from spark_analytics import job
-from spark_analytics.span import NS_MAX
+from spark_analytics.judgement.span import NS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

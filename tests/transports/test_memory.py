@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from two_ends import CLIENT, SERVER, listening, receive_exactly
 
-from router.transport import ConnectFailed, Stream, dial
+from router.transport.contract import ConnectFailed, Stream, dial
 from transports.memory import _Pipe, listen, stream_pair
 
 

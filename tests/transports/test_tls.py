@@ -19,12 +19,12 @@ from cryptography.x509.oid import NameOID
 from OpenSSL import crypto
 from two_ends import CLIENT, SERVER, close_at_once, echo, fresh_url, listening, says, two_ends
 
-from router.core.crypto import PublicKey, SigningKey
-from router.core.reasons import Reason
-from router.core.text import key_text, short
-from router.streams.certificate import _Judge
-from router.streams.sockets import HandshakeLimits, Places, Refused
-from router.transport import ConnectFailed, Stream, StreamBroken, dial, tcp_address
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
+from router.transport.certificate import _Judge
+from router.transport.contract import ConnectFailed, Stream, StreamBroken, dial, tcp_address
+from router.transport.sockets import HandshakeLimits, Places, Refused
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 from two_ends import CLIENT, SERVER, echo, listening, says
 
-from router.core.reasons import Reason
-from router.transport import ConnectFailed, ListenFailed, dial, tcp_address
+from router.core.wire.reasons import Reason
+from router.transport.contract import ConnectFailed, ListenFailed, dial, tcp_address
 from transports.tls import listen
 
 

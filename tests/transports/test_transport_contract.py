@@ -1,4 +1,4 @@
-"""What every transport promises (router/transport.py), held against each of them."""
+"""What every transport promises (router/transport/contract.py), held against each of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from two_ends import (
     two_ends,
 )
 
-from router.core.crypto import SigningKey
-from router.core.reasons import Reason
-from router.transport import ConnectFailed, ListenFailed, Stream, StreamBroken, dial, load
+from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import Reason
+from router.transport.contract import ConnectFailed, ListenFailed, Stream, StreamBroken, dial, load
 
 pytestmark = pytest.mark.parametrize("scheme", ["memory", "tls", "unix"])
 

@@ -15,8 +15,8 @@ import trio
 import trio.testing
 from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
-from router.core.reasons import Reason
-from router.transport import ConnectFailed, ListenFailed, dial
+from router.core.wire.reasons import Reason
+from router.transport.contract import ConnectFailed, ListenFailed, dial
 from transports.unix import PATH_BYTES_MAX, listen
 
 

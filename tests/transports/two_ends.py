@@ -10,8 +10,8 @@ from typing import Any
 
 import trio
 
-from router.core.crypto import SigningKey
-from router.transport import Stream, dial, load, scheme_of
+from router.core.wire.crypto import SigningKey
+from router.transport.contract import Stream, dial, load, scheme_of
 
 SERVER = SigningKey(b"\x01" * 32)
 CLIENT = SigningKey(b"\x02" * 32)

@@ -11,7 +11,7 @@ CREATE MACRO bits_below(k) AS (1::BIGINT << greatest(0, least(32, k))::INTEGER) 
 CREATE MACRO high_bit(v) AS
     floor(log2(v))::INTEGER - CASE WHEN v >> floor(log2(v))::INTEGER = 0 THEN 1 ELSE 0 END;
 
--- The bucket of a latency, as in spark_analytics/latency.py.
+-- The bucket of a latency, as in spark_analytics/judgement/latency.py.
 CREATE MACRO bucket(v) AS
     CASE WHEN v < 256 THEN v ELSE 128 * (high_bit(v) - 7) + (v >> (high_bit(v) - 7)) END;
 

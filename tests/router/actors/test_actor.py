@@ -8,11 +8,11 @@ from typing import Any
 import pykka
 import pytest
 import trio
-from recorder import Recorder, Sleeper, ask, tell_all
+from rigs.recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.actors.actor import ActorFailed, actor_system
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 
 @pytest.fixture(autouse=True)

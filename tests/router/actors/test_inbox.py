@@ -8,7 +8,7 @@ from typing import Any
 import pykka
 import pytest
 import trio
-from recorder import Recorder, Sleeper, ask, tell_all
+from rigs.recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock
 
 from router.actors.actor import actor_system

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
 from msgspec.structs import replace
+from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
 
 from router.audit import engine
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from spark_analytics.schema import ENDS
+from spark_analytics.judgement.schema import ENDS
 
 
 def ended(log: Log) -> Log:

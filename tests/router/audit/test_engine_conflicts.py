@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, audited, message_id, name, states
 from msgspec.structs import replace
+from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, audited, message_id, name, states
 
-from router.core.line import Line, decode_line, encode_lines
-from router.core.segment import sign
-from router.disk.eventlog import Limits, Segments
+from router.core.log.line import Line, decode_line, encode_lines
+from router.core.log.segment import sign
+from router.disk.log.eventlog import Limits, Segments
 
 DAY_S = 86_400
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name, states
+from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name, states
 
 
 def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:

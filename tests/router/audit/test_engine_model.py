@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from audit_logs import APP, LATE, MINUTE, OTHER_APP, START, A, Log, audited, name
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, START, A, Log, audited, name
 
-from router.core.line import Line
-from spark_analytics.schema import ENDS, STATES
+from router.core.log.line import Line
+from spark_analytics.judgement.schema import ENDS, STATES
 
 THIRD = "cd" * 32
 RECIPIENTS = (APP, OTHER_APP, THIRD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audit_logs import APP, LATE, START, B, Log, audited, name, states
+from samples.audit_logs import APP, LATE, START, B, Log, audited, name, states
 
 from router.audit.database import database
 from router.audit.engine import Span, audit

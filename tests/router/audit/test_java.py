@@ -13,7 +13,7 @@ import pytest
 
 from router.audit import java
 from router.audit.database import AuditFailed
-from router.audit.sample import TRUTH, write_sample
+from router.audit.sample.sample import TRUTH, write_sample
 
 
 def fake(directory: Path, version: str) -> Path:

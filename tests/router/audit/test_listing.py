@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from router.audit.listing import Listing, NothingToRead, list_logs
-from spark_analytics.evidence import NO_LOG
-from spark_analytics.log_files import Problem
+from spark_analytics.judgement.evidence import NO_LOG
+from spark_analytics.judgement.log_files import Problem
 
 NAMES = ("events-0000000000000001.jsonl", "pruned.jsonl", "tail-0000000000000007.jsonl", ".aside-1.jsonl")
 OTHERS = ("truth.json", ".open-0000000000000042", "event.json", "notes.txt")

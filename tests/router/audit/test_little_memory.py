@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from router.audit.database import MEMORY_BYTES_MIN
-from router.audit.sample import TRUTH, write_sample
+from router.audit.sample.sample import TRUTH, write_sample
 
 OTHERWISE_BYTES = 350 * 10**6
 """What the process takes beside the database: Python, DuckDB's code, the lines that are being read."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_id, name
+from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_id, name
 
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
 from router.audit.publish import FILES, GOLD, give_name
-from spark_analytics.schema import STATES
+from spark_analytics.judgement.schema import STATES
 
 
 def logs(directory: Path) -> Path:

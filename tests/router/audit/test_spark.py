@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from audit_logs import LATE, SECOND, START, Log
+from samples.audit_logs import LATE, SECOND, START, Log
 
 from router.audit import engine, spark
 from router.audit.database import AuditFailed

@@ -10,14 +10,14 @@ from typing import Any
 
 import lmdb
 import pytest
-from audit_logs import LATE, START, Log, audited, states
-from segment_samples import accepted, outward
+from samples.audit_logs import LATE, START, Log, audited, states
+from samples.segments import accepted, outward
 
 from router.audit.engine import Span, audit
 from router.audit.tail import logs_of, node_paths, write_tails
-from router.core.events import State, encode_events
-from router.core.line import encode_line, rows
-from router.disk.store_terms import StoreError
+from router.core.log.events import State, encode_events
+from router.core.log.line import encode_line, rows
+from router.disk.store.terms import StoreError
 from router.settings import keyring
 from router.settings.home import Home
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from summary_samples import sample
+from samples.summaries import sample
 
 from router.audit.terminal import _NOTHING, _verdict, show, spelled
 from router.cli.output import address_text

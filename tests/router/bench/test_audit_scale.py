@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.audit.sample import TRUTH, write_sample
+from router.audit.sample.sample import TRUTH, write_sample
 from router.bench.audit_scale import cost_of, measured
 
 

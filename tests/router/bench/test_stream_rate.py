@@ -10,7 +10,7 @@ import pytest
 
 from router.audit import engine
 from router.audit.listing import list_logs
-from router.audit.sample_log import SECOND
+from router.audit.sample.log import SECOND
 from router.bench.stream_rate import LINES, TTL_S, Batch, Load, bring, figures, followed, measured, written
 
 LOAD = Load(rate=4000, open_=2000, seconds=2, batch=10, pairs=2, segment_s=0.5)

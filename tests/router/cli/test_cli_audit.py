@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from audit_logs import APP, LATE, Log
 from conftest import Run, RunningNode
+from samples.audit_logs import APP, LATE, Log
 
 AS_OF = "2025-02-21"
 KEYS = {
@@ -156,7 +156,7 @@ def test_a_running_node_s_newest_events_count(at_node: Run, node: RunningNode) -
 
 
 def test_nothing_heavy_is_loaded_before_it_runs() -> None:
-    code = "import sys, router.cli.audit; print({'duckdb', 'rich', 'lmdb'} & set(sys.modules))"
+    code = "import sys, router.audit.command; print({'duckdb', 'rich', 'lmdb'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from conftest import Run, RunningNode
-from log_samples import KEY, OTHER
-from segment_samples import write_log
+from samples.logs import KEY, OTHER
+from samples.segments import write_log
 
-from router.audit.sample import write_sample
-from router.core.text import key_text
+from router.audit.sample.sample import write_sample
+from router.core.wire.text import key_text
 
 SAME = (
     "messages", "owed", "delivered", "acked", "expired", "refused", "dropped", "pending", "unaccounted", "duplicates",

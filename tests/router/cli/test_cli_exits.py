@@ -13,11 +13,11 @@ from conftest import ROUTER
 
 from router.cli import COMMANDS, Root
 from router.cli.exits import Exit, Failure, report
-from router.core.text import BadText
-from router.disk.store_terms import StoreError
+from router.core.wire.text import BadText
+from router.disk.store.terms import StoreError
 from router.settings.config_text import ConfigError
 from router.settings.home import HomeBusy
-from router.transport import ListenFailed
+from router.transport.contract import ListenFailed
 
 
 @pytest.mark.parametrize(

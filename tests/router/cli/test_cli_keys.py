@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from conftest import Run
 
 from router.cli import main
-from router.core.grouplink import parse_link
-from router.core.text import parse_key
+from router.core.wire.grouplink import parse_link
+from router.core.wire.text import parse_key
 
 
 def lines(result: Result) -> list[str]:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 from conftest import ROUTER, Run, RunningNode, start_node, stop_node
 
-from router.cli.bodies import BODY_BYTES_MAX, _check
 from router.cli.exits import Failure
-from router.core.crypto import SigningKey
-from router.core.text import key_text, parse_key
+from router.cli.input import BODY_BYTES_MAX, _check
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text, parse_key
 
 NUMBERS = count()
 

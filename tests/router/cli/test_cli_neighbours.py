@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Run, RunningNode
 
-from router.core.crypto import SigningKey
-from router.core.text import key_text
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
 from router.settings import config, keyring
 
 BOB = SigningKey(b"b" * 32).public

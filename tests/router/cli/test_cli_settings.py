@@ -9,8 +9,8 @@ import click
 import pytest
 from conftest import Run
 
-from router.cli.settings import overrides
-from router.core.crypto import SigningKey
+from router.cli.config import overrides
+from router.core.wire.crypto import SigningKey
 
 DEAF = """
 from router.service import Service

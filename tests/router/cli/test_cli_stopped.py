@@ -17,15 +17,15 @@ import lmdb
 import pytest
 from conftest import Run, run_in, start_node, stop_node
 
-from router.client import held_home
-from router.core.crypto import SigningKey
-from router.core.effects import Changes, Finished
-from router.core.events import Outward
-from router.core.text import key_text
-from router.disk.eventlog import Limits, Segments
-from router.disk.sealer import Sealer
-from router.disk.store import Store
-from router.disk.store_terms import StoreLimits
+from router.client import running_or_stopped as held_home
+from router.core.log.events import Outward
+from router.core.routing.effects import Changes, Finished
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
+from router.disk.log.eventlog import Limits, Segments
+from router.disk.log.sealer import Sealer
+from router.disk.store.store import Store
+from router.disk.store.terms import StoreLimits
 from router.settings import keyring
 from router.settings.home import Home
 

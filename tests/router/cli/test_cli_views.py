@@ -7,8 +7,8 @@ import json
 import pytest
 from conftest import Run, RunningNode
 
-from router.core.crypto import SigningKey
-from router.core.text import key_text
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
 
 SOMEBODY = SigningKey(b"s" * 32).public
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 from conftest import Run
 
-from router.cli.why import _tell, _tell_recipient
-from router.core.crypto import SigningKey
-from router.core.fate import Hop, Recipient, Trace
-from router.core.fate_json import Outcome, Report, followed, recipient_json
-from router.core.text import key_text
-from router.disk.log_search import Found
-from router.fate_answers import one as answer_of
+from router.core.why.fate import Hop, Recipient, Trace
+from router.core.why.report import Outcome, Report, followed, recipient_json
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
+from router.disk.log.search import Found
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
 from router.settings.names import Names
+from router.why.answers import one as answer_of
+from router.why.command import _tell, _tell_recipient
 
 HERE = "0a" * 32
 CORE = SigningKey(b"c" * 32).public

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROUTER
 
-from router.audit.sample import write_sample
+from router.audit.sample.sample import write_sample
 from router.cli.signals import SIGNALS, removing
 
 SLOW = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from router.cli.exits import Exit, Failure
-from router.cli.tally import Tally
-from router.core.crypto import MessageId, SigningKey
-from router.core.link import RecipientOutcome
-from router.core.reasons import Reason
+from router.cli.publish_report import Tally
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.link_items import RecipientOutcome
+from router.core.wire.reasons import Reason
 
 ID = MessageId(b"i" * 32)
 ALICE, BOB = (SigningKey(bytes([n]) * 32).public for n in range(2))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import trio
-from app_samples import sign_on
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import sign_on
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router import NodeUnavailable, NotAnswered
-from router.core.inquiry import Inquiry
+from router.core.wire.admin import Inquiry
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import trio
-from app_samples import OPEN, sign_on
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import OPEN, sign_on
 from trio.testing import MockClock
 
 import router

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 import trio
-from app_samples import FAMILY, OPEN, raw_wires
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import FAMILY, OPEN, raw_wires
 
 import router
 from router import BlockingNode, ClientError, NodeUnavailable, Refused
-from router.core import link
-from router.core.codec import frame
-from router.core.control import Report
-from router.core.crypto import MessageId, SigningKey
-from router.core.reasons import Reason
+from router.core.wire import link_items as link
+from router.core.wire.codec import frame
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.reasons import Reason
 
 
 class ThreadedEnd:

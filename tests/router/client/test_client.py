@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 import trio
-from app_samples import FAMILY, OPEN, raw_wires, settled, sign_on, take
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import FAMILY, OPEN, raw_wires, settled, sign_on, take
 from trio.testing import wait_all_tasks_blocked
 
 import router
 from router import NodeUnavailable, Refused
 from router.client.sequence import BLOCK
-from router.core import link
-from router.core.codec import frame
-from router.core.control import Report
-from router.core.crypto import MessageId, SigningKey
-from router.core.message import Multicast, message_id, open_message
-from router.core.reasons import Reason
+from router.core.wire import link_items as link
+from router.core.wire.codec import frame
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.message import Multicast, message_id, open_message
+from router.core.wire.reasons import Reason
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 import trio
-from app_samples import FAMILY, OPEN, sign_on, take
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import FAMILY, OPEN, sign_on, take
 from trio.testing import wait_all_tasks_blocked
 
 import router
 from router import ClientError, Refused
-from router.core.crypto import SigningKey
-from router.core.grouplink import GroupLink
-from router.core.reasons import Reason
+from router.core.wire.crypto import SigningKey
+from router.core.wire.grouplink import GroupLink
+from router.core.wire.reasons import Reason
 
 
 @pytest.fixture

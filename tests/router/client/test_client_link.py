@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 import trio
-from app_samples import FAMILY, OPEN, raw_wires, sign_on, take
-from router_end import RouterEnd
+from rigs.router_end import RouterEnd
+from samples.apps import FAMILY, OPEN, raw_wires, sign_on, take
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 import router
 from router import Node, NodeUnavailable
 from router.client.link import RETRY_S_MAX
-from router.core import link
-from router.core.codec import frame
-from router.core.crypto import MessageId, SigningKey
-from router.core.message import Unicast, message_id, open_message
-from router.core.reasons import Reason
-from router.transport import ConnectFailed
+from router.core.wire import link_items as link
+from router.core.wire.codec import frame
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.message import Unicast, message_id, open_message
+from router.core.wire.reasons import Reason
+from router.transport.contract import ConnectFailed
 from transports import memory
 
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.client.composer import Causes, Composed, Composer, Lifetime, Voice
+from router.client.composer import Composed, Composer, GroupSender, Lifetime, RecentIds
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
-from router.core.application import content_key_id, unseal
-from router.core.codec import unframe
-from router.core.crypto import MessageId, PublicKey, SigningKey
-from router.core.grouplink import new_group
-from router.core.lifetime import expiry_min
-from router.core.message import Multicast, Unicast, message_id, open_message, verify_message
-from router.core.reasons import Reason
+from router.core.wire.application import content_key_id, unseal
+from router.core.wire.codec import unframe
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.grouplink import new_group
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import Multicast, Unicast, message_id, open_message, verify_message
+from router.core.wire.reasons import Reason
 
 ALICE = SigningKey(b"a" * 32)
 LINK = new_group(b"g" * 32, b"k" * 32)
@@ -44,9 +44,9 @@ def unicast(composed: Composed) -> Unicast:
 
 
 def test_a_sealed_message() -> None:
-    made, voice = composer(), Voice.of_link(LINK, Causes())
-    first = made.multicast(voice, b"one", Lifetime(60, 10), raw=False)
-    second = made.multicast(voice, b"two", Lifetime(60, 10), raw=False)
+    made, sender = composer(), GroupSender.of_link(LINK, RecentIds())
+    first = made.multicast(sender, b"one", Lifetime(60, 10), raw=False)
+    second = made.multicast(sender, b"two", Lifetime(60, 10), raw=False)
     message = multicast(second)
     assert (message.ttl_s, message.expiry_min, message.seen) == (60, expiry_min(NOW_S + 600), (first.id,))
     said = unseal(message.body, LINK.group, {content_key_id(LINK.content_key): LINK.content_key})
@@ -54,17 +54,17 @@ def test_a_sealed_message() -> None:
 
 
 def test_what_is_taken_back_leaves_no_trace() -> None:
-    made, voice = composer(), Voice.of_link(LINK, Causes())
-    first = made.multicast(voice, b"one", Lifetime(), raw=False)
+    made, sender = composer(), GroupSender.of_link(LINK, RecentIds())
+    first = made.multicast(sender, b"one", Lifetime(), raw=False)
     first.unsay()
     first.undo()
-    message = multicast(made.multicast(voice, b"two", Lifetime(), raw=False))
+    message = multicast(made.multicast(sender, b"two", Lifetime(), raw=False))
     said = unseal(message.body, LINK.group, {content_key_id(LINK.content_key): LINK.content_key})
     assert (said.seq, said.deps, message.seen) == (0, (), ())
 
 
 def test_the_newest_causes_first_distinct_and_unexpired() -> None:
-    causes = Causes(4)
+    causes = RecentIds(4)
     for number in (1, 2, 3, 2):
         causes.note(IDS[number], 100 + number)
     assert causes.ids(50) == (IDS[2], IDS[3], IDS[1])
@@ -74,17 +74,17 @@ def test_the_newest_causes_first_distinct_and_unexpired() -> None:
     assert causes.ids(0) == tuple(reversed(IDS[-4:]))
     causes.drop(IDS[-1])
     assert causes.ids(0) == tuple(reversed(IDS[-4:-1]))
-    greedy = Causes(100)
+    greedy = RecentIds(100)
     for id in IDS:
         greedy.note(id, 1000)
     assert len(greedy.ids(0)) == 16
-    assert Causes(0).ids(0) == ()
+    assert RecentIds(0).ids(0) == ()
 
 
 def test_read_only_and_bare_keys() -> None:
     with pytest.raises(CannotPublish, match="reading only"):
-        composer().multicast(Voice.of_link(LINK.read_only(), Causes()), b"", Lifetime(), raw=True)
-    bare = Voice(PublicKey(LINK.group), SigningKey(b"g" * 32), None, Causes())
+        composer().multicast(GroupSender.of_link(LINK.read_only(), RecentIds()), b"", Lifetime(), raw=True)
+    bare = GroupSender(PublicKey(LINK.group), SigningKey(b"g" * 32), None, RecentIds())
     assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
 
 

@@ -6,14 +6,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
 from router.client.joins import Joins
-from router.client.outbox import Run
-from router.core.codec import unframe
-from router.core.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
-from router.core.crypto import SigningKey
-from router.core.message import open_message
-from router.core.reasons import Reason
+from router.core.wire.codec import unframe
+from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
+from router.core.wire.crypto import SigningKey
+from router.core.wire.message import open_message
+from router.core.wire.reasons import Reason
 
 APP, ROUTER = SigningKey(b"a" * 32), SigningKey(b"r" * 32).public
 ONE, TWO = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
@@ -29,11 +29,11 @@ class World:
     def _ask(self) -> None:
         self.asked += 1
 
-    def requests(self) -> list[Run]:
+    def requests(self) -> list[Submission]:
         return self.joins.requests(ROUTER, trio.current_time())
 
 
-def said(run: Run) -> Control:
+def said(run: Submission) -> Control:
     message = open_message(unframe(run.frames[0]))
     assert message.ttl_s == 0 and not run.again
     return decode_control(message.body)
@@ -65,7 +65,7 @@ async def test_asked_until_answered_and_again_at_a_new_connection(autojump_clock
         world.joins.hear(JoinAck(ONE, True))
 
 
-async def test_leaving_ends_the_wish(autojump_clock: MockClock) -> None:
+async def test_leaving_ends_the_membership(autojump_clock: MockClock) -> None:
     world = World()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.joins.leave, ONE, 10)
@@ -119,7 +119,7 @@ async def test_what_is_refused_later_is_a_problem(by_link: bool, autojump_clock:
     assert len(world.problems) == 1 and repr(world.joins) == GRANTED, "the right has come back"
 
 
-async def test_two_tasks_share_one_wish(autojump_clock: MockClock) -> None:
+async def test_two_tasks_share_one_membership(autojump_clock: MockClock) -> None:
     world = World()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.joins.join, ONE, False, 60)

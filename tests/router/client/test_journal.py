@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from router.client.journal import Journal, JournalError
-from router.core.crypto import MessageId
+from router.core.wire.crypto import MessageId
 
 NOW_S = 1_800_000_000
 IDS = [MessageId(number.to_bytes(32, "big")) for number in range(3000)]

@@ -7,9 +7,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.client.outcomes import Followed, Outcomes
-from router.core.crypto import MessageId, SigningKey
-from router.core.link import Outcome, RecipientOutcome
-from router.core.reasons import Reason
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.link_items import Outcome, RecipientOutcome
+from router.core.wire.reasons import Reason
 
 ID = MessageId(bytes(32))
 ALICE, BOB = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))

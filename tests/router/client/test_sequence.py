@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from router.client.sequence import SequenceError, Sequences
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 
 def unheard(problem: str) -> None:

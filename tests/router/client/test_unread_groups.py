@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from serving import serving
+from rigs.serving import serving
 
 from router.client.group import Group
 from router.client.node import connect
-from router.core.crypto import SigningKey
+from router.core.wire.crypto import SigningKey
 
 READ, UNREAD = SigningKey(b"1" * 32), SigningKey(b"2" * 32)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from core_samples import (
+from samples.core import (
     ALICE,
     APPLICATIONS,
     BARE,
@@ -30,14 +30,14 @@ from core_samples import (
     value_of,
 )
 
-from router.core.application import SealError, decode_application, unseal, unseal_unicast
-from router.core.codec import Malformed, encode, frame
-from router.core.control import decode_control, encode_control
-from router.core.grouplink import SCHEME, parse_link
-from router.core.link import decode_item, encode_item
-from router.core.message import open_message
-from router.core.prekey import decode_prekey, encode_prekey
-from router.core.text import BadText
+from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.wire.codec import Malformed, encode, frame
+from router.core.wire.control import decode_control, encode_control
+from router.core.wire.grouplink import SCHEME, parse_link
+from router.core.wire.link_items import decode_item, encode_item
+from router.core.wire.message import open_message
+from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.text import BadText
 
 CDDL = Path(__file__).parents[3] / "cddl"
 STREAM = b"".join(map(frame, (*WIRES, *map(encode_item, ITEMS))))

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from core_samples import (
+from hypothesis import HealthCheck, given, settings, target
+from hypothesis import strategies as st
+from rigs.session_pair import offer
+from rigs.work import allocated, opcodes
+from samples.core import (
     ALICE,
     APPLICATIONS,
     BOB,
@@ -28,24 +32,20 @@ from core_samples import (
     SEALED_TO_BOB,
     WIRES,
 )
-from hypothesis import HealthCheck, given, settings, target
-from hypothesis import strategies as st
-from session_pair import offer
-from work import allocated, opcodes
 
-from router.core import link
-from router.core.application import SealError, decode_application, unseal, unseal_unicast
-from router.core.codec import Malformed, decode, first_of, frame, frame_bounds, head, split_frames, unframe
-from router.core.control import decode_control, encode_control
-from router.core.fate_json import OUTCOMES_MAX, Outcome, Report, decode_report, encode_report
-from router.core.grouplink import parse_link
-from router.core.inquiry import Answer, Inquiry, decode_inquiry, encode_inquiry
-from router.core.intake import read_messages
-from router.core.machine import RemoteProtocolError
-from router.core.message import open_message, read_header
-from router.core.prekey import decode_prekey, encode_prekey
-from router.core.session import Messages, Session
-from router.core.text import BadText
+from router.core.link.machine import RemoteProtocolError
+from router.core.link.session import Messages, Session
+from router.core.routing.intake import read_messages
+from router.core.why.report import OUTCOMES_MAX, Outcome, Report, decode_report, encode_report
+from router.core.wire import link_items as link
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
+from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.wire.codec import Malformed, decode, first_of, frame, frame_bounds, head, split_frames, unframe
+from router.core.wire.control import decode_control, encode_control
+from router.core.wire.grouplink import parse_link
+from router.core.wire.message import open_message, read_header
+from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.text import BadText
 
 CORE = Path(__file__).parents[3] / "router" / "core"
 

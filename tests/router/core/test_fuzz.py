@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from core_samples import (
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.core import (
     APPLICATIONS,
     BOB,
     CONTENT_KEYS,
@@ -19,15 +21,13 @@ from core_samples import (
     WIRES,
     value_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
-from router.core.application import SealError, decode_application, unseal, unseal_unicast
-from router.core.codec import Malformed, frame, split_frames, unframe
-from router.core.control import decode_control, encode_control
-from router.core.link import decode_item, encode_item
-from router.core.message import open_message, read_header, verify_message
-from router.core.prekey import decode_prekey, encode_prekey
+from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
+from router.core.wire.codec import Malformed, frame, split_frames, unframe
+from router.core.wire.control import decode_control, encode_control
+from router.core.wire.link_items import decode_item, encode_item
+from router.core.wire.message import open_message, read_header, verify_message
+from router.core.wire.prekey import decode_prekey, encode_prekey
 
 Reader = Callable[[bytes], object]
 READERS: dict[str, Reader] = {

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from router.core import application, control, grouplink, link, message, prekey
-from router.core.codec import frame
-from router.core.crypto import MessageId, PublicKey, SigningKey, digest
-from router.core.reasons import Reason
-from router.core.text import key_text, parse_key
+from router.core.wire import application, control, grouplink, message, prekey
+from router.core.wire import link_items as link
+from router.core.wire.codec import frame
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, parse_key
 
 PATH = Path(__file__).parents[2] / "vectors" / "messages.json"
 FROZEN: dict[str, Any] = json.loads(PATH.read_text())

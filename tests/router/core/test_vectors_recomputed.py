@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_crypto import (
-    bech32m,
-    blake3,
-    cbor,
-    public_of,
-    sign,
-    x25519,
-    x25519_public_of,
-    xchacha20_poly1305,
-)
+from rigs.plain_crypto import bech32m, blake3, cbor, public_of, sign, x25519, x25519_public_of, xchacha20_poly1305
 
 FROZEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors" / "messages.json").read_text())
 SEEDS = {name: bytes.fromhex(one["seed"]) for name, one in FROZEN["keys"].items()}

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from router.core.crypto import SigningKey
-from router.core.text import key_text
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
 from router.settings import config
 from router.settings.config import Config, check, load, sample, show
 from router.settings.config_services import service_name

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from router.core.crypto import PublicKey, SigningKey
-from router.core.text import key_text
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.text import key_text
 from router.settings import config
 from router.settings.config import edit_peers, load
 from router.settings.config_peers import AddPeer, BlockPeer, Peer, PeerChange, RemovePeer, UpdatePeer, changed

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from router.core.grouplink import GroupLink, new_group
-from router.core.text import key_text
+from router.core.wire.grouplink import GroupLink, new_group
+from router.core.wire.text import key_text
 from router.settings import keyring
 from router.settings.keyring import KeyringError, add_group, find, groups, load, load_or_create, names
 

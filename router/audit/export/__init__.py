@@ -1,0 +1,1 @@
+"""Event logs to give away: under pseudonyms, and still an audit."""

@@ -1,0 +1,211 @@
+"""From the files that count to the table `events`: every line read once, with the columns that an audit needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import duckdb
+
+from router.audit.database import Database, exact, quoted
+from router.audit.file_facts import file_facts
+from router.audit.sealed import contradicted
+from router.audit.spelling import Care
+from spark_analytics.judgement.chain import missing
+from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
+from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
+from spark_analytics.judgement.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
+
+LINE_BYTES = LINE_BYTES_MAX
+"""So much DuckDB lets a line have: its buffers are as large."""
+NEEDED = (
+    "event", "seq", "n", "t", "mono", "router", "boot", "kind", "source", "group", "signer", "destination", "peer",
+    "first", "count", "ids", "sizes", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason",
+    "link", "depth", "fields",
+)  # fmt: skip
+_TYPES = {
+    "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
+    "ARRAY<ARRAY<BIGINT>>": "BIGINT[][]", "MAP<STRING,STRING>": "MAP(VARCHAR, VARCHAR)",
+}  # fmt: skip
+_UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException)
+"""What DuckDB says of a line that is no JSON, no UTF-8, or has another type in a column."""
+_KEY = "[0-9a-f]{64}|[0-9a-f]{32}"
+"""A key, or a boot."""
+_EVENTS = """
+INSERT INTO events
+SELECT
+    router_number, file_number, seq,
+    CASE WHEN event <> 'accepted' AND recipient IS NOT NULL THEN ranges[1][2] ELSE n END AS n,
+    t, mono, boot,
+    CASE WHEN is_odd THEN $unlike ELSE event END AS event,
+    kind, coalesce(source, "group", signer) AS signer, destination, peer, count,
+    CASE WHEN event = 'accepted' THEN ids END AS ids, recipients,
+    CASE WHEN event = 'accepted' THEN least(
+        t + least(list_max(ttls), $ttl_max_s) * 1_000_000_000,
+        $epoch_ns + least(list_max(expiries), $expiry_max) * 60_000_000_000
+    ) END AS due_ns,
+    list_max(ttls) AS ttl_s,
+    CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN list_transform(
+        list_zip(ttls, expiries), lambda life: least(
+            t + least(life[1], $ttl_max_s) * 1_000_000_000, $epoch_ns + least(life[2], $expiry_max) * 60_000_000_000
+        )
+    ) END AS lives,
+    recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
+    CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
+    reason, link, depth, fields
+FROM (
+    SELECT line.*, file.router AS router_number, file.number AS file_number,
+        seq BETWEEN file.first_seq AND file.last_seq AS is_within,
+        line.router IS DISTINCT FROM file.key OR event = 'accepted' AND (
+            n IS DISTINCT FROM count OR n * 64 IS DISTINCT FROM strlen(ids) OR n IS DISTINCT FROM len(sizes)
+            OR n IS DISTINCT FROM len(ttls) OR n IS DISTINCT FROM len(expiries)
+        ) OR CASE WHEN is_within THEN FALSE ELSE NOT regexp_full_match(
+            concat_ws(' ', boot, source, "group", signer, destination, peer, recipient,
+                array_to_string(recipients, ' ')),
+            '[0-9a-f]{32}( [0-9a-f]{64})* ?'
+        ) END AS is_odd
+    FROM read_json(
+        $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
+        maximum_object_size = $line_bytes, filename = true
+    ) line
+    JOIN file ON file.path = line.filename
+    WHERE event NOT IN ('segment', 'seal')
+)
+WHERE is_within OR is_odd
+"""
+
+
+class _Part(NamedTuple):
+    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq. `number`: of the file."""
+
+    file: File
+    number: int
+    first_seq: int
+    last_seq: int
+
+
+def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> list[str]:
+    """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys).
+
+    Returns the files with a line that is not as the schema says, or with other lines than their footers tell of, signed
+    as they are; they do not count.
+    """
+    database.make("words")
+    database.make("events")
+    columns = "path VARCHAR, number INTEGER, router INTEGER, key VARCHAR, first_seq BIGINT, last_seq BIGINT"
+    database.run(f"CREATE TABLE file ({columns})")
+    database.run("CREATE TABLE routers (router INTEGER, key VARCHAR, is_whole BOOLEAN, pruned_to BIGINT)")
+    numbers = {log.router: number for number, log in enumerate(evidence.logs)}
+    if numbers:
+        rows = [(number, router, False, 0) for router, number in numbers.items()]
+        database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
+    parts = _parts(evidence.files)
+    if unlike := _read_readable(database, numbers, parts, sizes) if parts else []:
+        return unlike
+    database.make("keys")
+    unlike = [path for path in _with_odd_keys(database, numbers, parts) if file_facts(path, Care.EXACT).is_odd]
+    return unlike or contradicted(database, evidence.seals, {part.file.path: part.number for part in parts})
+
+
+def _parts(files: Iterable[File]) -> list[_Part]:
+    """A tail's lines that a good file, or a tail before it, has too count there."""
+    counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
+    covered: dict[str | None, list[tuple[int, int]]] = {file.router: [] for file in counted}
+    parts = []
+    for number, file in enumerate(sorted(counted, key=lambda file: (file.status != "good", file.path))):
+        free = [(file.first_seq, file.last_seq)]
+        if file.status == "tail":
+            free = missing(file.first_seq, file.last_seq, covered[file.router])
+        parts += [_Part(file, number, first, last) for first, last in free if first <= last]
+        covered[file.router].append((file.first_seq, file.last_seq))
+    return parts
+
+
+def _read_readable(
+    database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
+) -> list[str]:
+    """Read them; if a line cannot be, each half apart. Returns the files that are to blame."""
+    paths = sorted({part.file.path for part in parts})
+    try:
+        return _read(database, numbers, parts, min(LINE_BYTES, max(sizes[path] for path in paths)))
+    except _UNLIKE:
+        if len(paths) == 1:
+            return paths
+        first = set(paths[: len(paths) // 2])
+        halves = [part for part in parts if part.file.path in first], [p for p in parts if p.file.path not in first]
+        return [path for half in halves for path in _read_readable(database, numbers, half, sizes)]
+
+
+def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
+    """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Returns the files with
+    a line of another router, or with columns of another length than it says."""
+    links = database.directory / "files"
+    links.mkdir()
+    spans: dict[str, list[tuple[object, ...]]] = {}
+    for part in parts:
+        key = str(part.file.router)
+        spans.setdefault(part.file.path, []).append((part.number, numbers[key], key, part.first_seq, part.last_seq))
+    paths = {str(links / f"{number}.jsonl"): path for number, path in enumerate(spans)}
+    for link, path in paths.items():
+        os.symlink(os.path.abspath(path), link)  # noqa: PTH100, PTH211 - a link is resolved by the system
+    values = [(link, *span) for link, path in paths.items() for span in spans[path]]
+    database.run("DELETE FROM file")
+    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?)", values)
+    try:
+        database.run(
+            _EVENTS.replace("{columns}", columns_read()),
+            {
+                "paths": f"{exact(str(links))}/*.jsonl",
+                "line_bytes": line_bytes + 1,
+                "epoch_ns": EPOCH_NS,
+                "ttl_max_s": TTL_S_MAX,
+                "expiry_max": EXPIRY_MAX,
+                "unlike": UNLIKE,
+            },
+        )
+    finally:
+        shutil.rmtree(links)
+    odd = {row["file"] for row in database.rows("SELECT DISTINCT file FROM events WHERE event = ?", [UNLIKE])}
+    return sorted({part.file.path for part in parts if part.number in odd})
+
+
+def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterable[_Part]) -> list[str]:
+    """The files of routers with a line that has a key, or a boot, that is none: of those in `events` nobody has looked
+    at these yet."""
+    database.run(f"CREATE TABLE odd_key AS SELECT key FROM keys WHERE NOT regexp_full_match(key, '{_KEY}')")
+    if not database.rows("SELECT key FROM odd_key LIMIT 1"):
+        return []
+    found = database.rows(
+        "SELECT DISTINCT router FROM events WHERE recipient IN (FROM odd_key) OR peer IN (FROM odd_key)"
+        " OR signer IN (FROM odd_key) OR destination IN (FROM odd_key) OR boot IN (FROM odd_key)"
+        " OR list_has_any(recipients, (SELECT list(key) FROM odd_key))"
+    )
+    routers = {row["router"] for row in found}
+    return sorted({part.file.path for part in parts if numbers[str(part.file.router)] in routers})
+
+
+def columns_read() -> str:
+    """What an audit reads of a line, as DuckDB's struct of names and types."""
+    return "{" + ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in NEEDED) + "}"
+
+
+def gaps(database: Database) -> list[Gap]:
+    """Events that a router found missing itself when it sealed its log."""
+    found = database.connection.execute(
+        "SELECT key, seq, n FROM events JOIN routers USING (router)"
+        " WHERE event = 'log_gap' AND map_contains(fields, 'missing')"
+    )
+    return [Gap(*row) for row in found.fetchall()]
+
+
+def witnesses(database: Database) -> list[Witness]:
+    """Heads of logs that routers heard from their neighbours."""
+    found = database.connection.execute(
+        "SELECT DISTINCT key, fields['peer'], number_of_text(fields['head_seq']) AS head_seq, fields['head_digest']"
+        " FROM events JOIN routers USING (router)"
+        " WHERE event = 'link' AND head_seq IS NOT NULL AND fields['peer'] IS NOT NULL"
+        " AND fields['head_digest'] IS NOT NULL"
+    )
+    return [Witness(*row) for row in found.fetchall()]

@@ -1,0 +1,1 @@
+"""A made-up fleet's event logs, and what an audit of them must find."""

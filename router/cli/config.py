@@ -1,0 +1,86 @@
+"""`router config`: what is wrong with the configuration, and what is in force."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import columns, note, say, say_json
+from router.cli.preflight import rules
+from router.core.wire.crypto import PublicKey
+from router.core.wire.text import key_text
+from router.settings import config as configuration
+from router.settings.config_text import ConfigError, parse, toml_value
+
+
+@click.group("config", cls=Group)
+def config() -> None:
+    """Check and show the configuration."""
+
+
+@config.command("check", cls=Command)
+@json_option
+@click.pass_context
+def check(ctx: click.Context, as_json: bool) -> None:
+    """Find every mistake in `router.toml`; exit code 2 if there is one."""
+    home = invocation().home
+    path = home.config_path
+    problems = configuration.check(path, rules(home))
+    if as_json:
+        say_json({"file": str(path), "ok": not problems, "problems": problems})
+    elif not problems:
+        say(f"{path} is in order")
+    for problem in problems if not as_json else ():
+        note(problem)
+    if problems:
+        ctx.exit(Exit.USAGE)
+
+
+@config.command("show", cls=Command)
+@click.argument("prefix", default="")
+@json_option
+def show(prefix: str, as_json: bool) -> None:
+    """The settings in force and where each came from.
+
+    PREFIX (`link`, `store.durability`) chooses some.
+    """
+    found, origins = configuration.load(invocation().home.config_path)
+    rows = [one for one in configuration.show(found, origins) if one.name.startswith(prefix)]
+    if not rows:
+        raise Failure(Exit.USAGE, f'no setting begins with "{prefix}"; `router config show` lists all')
+    if as_json:
+        say_json([{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows])
+    else:
+        columns(("SETTING", "VALUE", "FROM"), [(one.name, _value(one.value), one.origin) for one in rows], "")
+
+
+def overrides(pairs: tuple[str, ...]) -> dict[str, object]:
+    """`--set section.name=value` as settings by name; a value that is no TOML is taken as text."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not (equals and dot and section and key):
+            raise click.BadParameter(f'"{pair}" is not section.name=value, like link.ping_s=10', param_hint="--set")
+        found[name.strip()] = _read(text.strip())
+    return found
+
+
+def _read(text: str) -> object:
+    try:
+        value: object = parse(f"value = {text}", "--set")["value"]
+    except ConfigError:
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _value(value: object) -> str:
+    match value:
+        case PublicKey():
+            return key_text("addr", value)
+        case bool() | int() | float() | str() | tuple():
+            return toml_value(value)
+    return json.dumps(value, default=str)

@@ -1,0 +1,83 @@
+"""What can be wrong with a well-formed configuration before the node starts; `serve` and `config check` ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import iscoroutinefunction
+
+from router import service
+from router.service import Service, UnknownService
+from router.settings import keyring
+from router.settings.config import OWNER_URL, Config, Rule
+from router.settings.config_text import Problem
+from router.settings.home import Home, HomeError
+from router.transport import contract as transport
+from router.transport.contract import InvalidUrl
+
+
+def rules(home: Home) -> tuple[Rule, ...]:
+    """For `settings.config.load` and `check`: URLs that some transport can use, services that can be loaded, others
+    for neighbours."""
+    return (lambda config: _unusable_urls(home, config), _unknown_services, lambda config: _itself(home, config))
+
+
+def check_url(url: str) -> None:
+    """`InvalidUrl`, saying how it should look, unless some transport can use it."""
+    if url.startswith("unix:") and not url.startswith("unix://"):
+        return  # relative to the home
+    scheme = transport.scheme_of(url)
+    transport.load(scheme)
+    if scheme == "tls":
+        transport.tcp_address(url)
+    if scheme == "unix":
+        transport.unix_path(url)
+
+
+def check_neighbour(home: Home, address: bytes) -> str:
+    """Why this address is no neighbour of the node in that home; "" if it may be one."""
+    if home.holds_node and keyring.load(home, keyring.NODE).public == address:
+        return "this is the node's own address; a neighbour is another node: `router id` there prints its address"
+    return ""
+
+
+def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
+    for url in config.node.listen:
+        try:
+            check_url(url)
+            if url != OWNER_URL:
+                home.listen_urls((url,))
+        except (InvalidUrl, HomeError) as error:
+            yield Problem(("node", "listen"), f"node.listen: {error}")
+    for at, one in enumerate(config.peers):
+        for url in one.urls:
+            try:
+                check_url(url)
+            except InvalidUrl as error:
+                yield Problem(("peers", at, "urls"), f"peers[{at}].urls: {error}")
+
+
+def _unknown_services(config: Config) -> Iterator[Problem]:
+    for spec in config.node.services:
+        try:
+            found = service.load_class(spec)
+        except UnknownService as error:
+            yield Problem(("node", "services"), str(error))
+        else:
+            if why := _deaf(found):
+                yield Problem(("node", "services"), f"the service {spec} of node.services {why}")
+
+
+def _deaf(found: type[Service]) -> str:
+    """Why messages would not reach this service; "" if they do."""
+    if found.on_message is Service.on_message and found.on_connected is Service.on_connected:
+        return "has neither on_message nor on_connected; write `async def on_message(self, message)`"
+    for name in ("on_message", "on_connected"):
+        if not iscoroutinefunction(getattr(found, name)):
+            return f"has an {name} that is not async; write `async def {name}`"
+    return ""
+
+
+def _itself(home: Home, config: Config) -> Iterator[Problem]:
+    for at, one in enumerate(config.peers):
+        if why := check_neighbour(home, one.address):
+            yield Problem(("peers", at, "address"), f"peers[{at}].address: {why}")

@@ -1,0 +1,119 @@
+"""What became of each message that a command handed in: printed at once, and summed up in the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from router.cli.exits import Exit, Failure, leave_output, unwritten
+from router.cli.output import note, say, say_json
+from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.core.log.events import reason_word
+from router.core.wire.crypto import MessageId
+from router.core.wire.link_items import RecipientOutcome
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text
+
+
+class Tally:
+    """Ids and outcomes go to standard output, refusals to standard error too."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._messages = self._refused = self._unfinished = self._turned_down = 0
+        self._is_malformed = False
+        self._failure: ClientError | None = None
+        self._unheard = ""
+        self._rest = ""
+
+    def __repr__(self) -> str:
+        return f"<{self._messages} messages, {self._refused} refused>"
+
+    def is_unheard(self) -> bool:
+        """Whether nobody reads standard output any more; then what would be sent next is not."""
+        self._rest = ", the rest was not sent" if self._unheard else ""
+        return bool(self._unheard)
+
+    def taken(self, id: MessageId) -> None:
+        """The router has it in custody."""
+        self._messages += 1
+        self._say({"id": id, "custody": True}, key_text("msg", id))
+
+    def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
+        """It is in custody, and this is known of its recipients."""
+        self._messages += 1
+        self._unfinished += not complete
+        self._turned_down += any(one.state == "refused" for one in recipients)
+        self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
+        rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
+        self._say({"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(_followed, recipients))
+
+    def failed(self, error: ClientError) -> None:
+        """It was refused, or the node went away for good before it took it."""
+        if not isinstance(error, Refused):
+            self._failure = self._failure or error
+            return
+        self._messages += 1
+        self._refused += 1
+        note(str(error))
+        self._say({"id": error.message, "custody": False, "reason": error.reason.word})
+
+    def _say(self, record: dict[str, Any], *lines: str) -> None:
+        """The record, or the lines for people. Whoever read them may have gone, or their disk be full."""
+        try:
+            if self._as_json:
+                say_json(record)
+            for line in lines if not self._as_json else ():
+                say(line)
+        except OSError as error:
+            leave_output()
+            self._unheard = unwritten(error)
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """A refusal inside counts as that of one message."""
+        try:
+            yield
+        except Refused as error:
+            self.failed(error)
+
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[None]:
+        """If the node goes away inside, how far it came is said too."""
+        try:
+            yield
+        except NodeUnavailable as error:
+            said = f"{self._taken} messages are in custody; of what followed that is not certain"
+            raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None
+
+    @property
+    def _taken(self) -> int:
+        return self._messages - self._refused
+
+    def finish(self) -> None:
+        """Raises what the whole command ends with, if that is not success."""
+        if self._unheard:
+            said = f"{self._unheard}: {self._taken} messages are in custody{self._rest}"
+            raise Failure(Exit.FAILED, said)
+        if self._failure is not None:
+            raise self._failure
+        if self._refused:
+            many = self._messages > 1
+            raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
+        if self._turned_down:
+            said = f"{self._turned_down} of {self._messages} messages were refused by a recipient or on their way"
+            said += "; a router itself takes no text, its apps and services do" if self._is_malformed else ""
+            raise Failure(Exit.REFUSED, said)
+        if self._unfinished:
+            said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
+            raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")
+
+
+def _followed(one: RecipientOutcome) -> str:
+    whom = f"{one.recipient} recipients" if isinstance(one.recipient, int) else key_text("addr", one.recipient)
+    return f"  {whom}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
+
+
+def _word(reason: int | None) -> str | None:
+    return None if reason is None else reason_word(reason)

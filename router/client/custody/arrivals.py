@@ -1,0 +1,134 @@
+"""What the node's reads brought: whole reads, single messages, and those that wait for a loop to ask (pure).
+
+A read is not parsed before a loop asks for a single message of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import MessageId, digest
+from router.core.wire.message import UNICAST, Header, read_header
+from router.core.wire.reasons import Reason
+
+Span = tuple[int, int, int]
+UNICASTS = b""
+"""The address under which unicasts wait; multicasts wait under their group's key."""
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What one read brought, untouched: of each span, `data[start:end]` is a message (frame start, start, end).
+
+    Asking for the next batch settles this one, as `settle` does. `redelivered`: so many of the first may have been
+    handed over before.
+    """
+
+    data: bytes
+    spans: Sequence[Span]
+    runs: Sequence[tuple[int, int]]
+    at_s: float
+    redelivered: int
+    link: int
+    _done: Callable[[Batch], None] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        return len(self.spans)
+
+    def wires(self) -> Iterator[memoryview]:
+        """Each message without its frame; nothing is copied."""
+        view = memoryview(self.data)
+        return (view[start:end] for _, start, end in self.spans)
+
+    def ids(self) -> list[MessageId]:
+        """Their ids; `Malformed` if one of them is no message."""
+        data, view = self.data, memoryview(self.data)
+        ends = ((start, read_header(data, start, end).end) for _, start, end in self.spans)
+        return [MessageId(digest(view[start + 1 : end])) for start, end in ends]
+
+    def settle(self) -> None:
+        self._done(self)
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """One message that a loop may ask for; the `k`-th of connection number `link`."""
+
+    link: int
+    k: int
+    data: bytes
+    start: int
+    end: int
+    header: Header
+    id: MessageId
+    at_s: float
+    redelivered: bool
+    done: bool = False
+    refused: tuple[Reason, str] | None = None
+    said: MessageId | None = None
+    """What names the member's own words, once it has been opened."""
+
+    @property
+    def address(self) -> bytes:
+        return UNICASTS if self.header.kind == UNICAST else self.header.signer
+
+    @property
+    def wire(self) -> bytes:
+        return self.data[self.start : self.end]
+
+
+class Waiting:
+    """Arrivals in order, by address and all together."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
+        self._by: dict[bytes, OrderedDict[MessageId, Arrival]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return iter(self._all.values())
+
+    def addresses(self) -> dict[bytes, int]:
+        """How many wait for each address."""
+        return {address: len(queue) for address, queue in self._by.items()}
+
+    def add(self, one: Arrival) -> None:
+        self._all[one.id] = one
+        self._by.setdefault(one.address, OrderedDict())[one.id] = one
+
+    def all_of(self, address: bytes) -> list[Arrival]:
+        return list(self._by.get(address, {}).values())
+
+    def first(self, address: bytes | None) -> Arrival | None:
+        queue = self._all if address is None else self._by.get(address)
+        return next(iter(queue.values())) if queue else None
+
+    def remove(self, one: Arrival) -> None:
+        del self._all[one.id]
+        queue = self._by[one.address]
+        del queue[one.id]
+        if not queue:
+            del self._by[one.address]
+
+
+def arrivals_of(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
+    """The messages of a read, and what is none."""
+    data, view, again = batch.data, memoryview(batch.data), batch.redelivered
+    found, nonsense = [], []
+    ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
+    for at, (k, (_, start, end)) in enumerate(zip(ks, batch.spans, strict=True)):
+        try:
+            header = read_header(data, start, end)
+        except Malformed as error:
+            nonsense.append((k, error))
+        else:
+            id = MessageId(digest(view[start + 1 : header.end]))
+            found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, at < again))
+    return found, nonsense

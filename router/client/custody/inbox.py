@@ -1,0 +1,305 @@
+"""What the node has handed over: which loop gets it, and up to where everything is settled (pure).
+
+Messages wait here until a loop asks for them; nothing is parsed before that. What waits is bounded by the window
+that the app announced: the node sends no more than that before something is settled. What nobody reads goes back to
+the node's queue before it holds up the rest. Of a message that comes a second time after a lost connection, the app
+sees one copy as long as its process lives: the copy takes the place of the first, and settling the first settles it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
+
+from router.client.custody import unread
+from router.client.custody.arrivals import UNICASTS, Arrival, Batch, Span, Waiting, arrivals_of
+from router.client.custody.unread import Unread
+from router.client.errors import ClientError
+from router.core.link.custody import CONTROL_SLACK_MESSAGES, Incoming
+from router.core.link.session import Messages
+from router.core.routing.intake import Refusal
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.message import UNICAST, read_header
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
+
+_SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
+
+
+class Prefix:
+    """How many messages from the first on are done without a gap."""
+
+    __slots__ = ("_later", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._later: dict[int, int] = {}
+
+    def add(self, first: int, last: int) -> None:
+        """Messages first..last are done; each is named once."""
+        if first != self.n + 1:
+            self._later[first] = last
+            return
+        while last:
+            self.n = last
+            last = self._later.pop(last + 1, 0)
+
+
+class Inbox:
+    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears of what nobody can be
+    given; the two wakes are called when there is something to ask for, and something to tell the node."""
+
+    def __init__(
+        self,
+        window_messages: int,
+        window_bytes: int,
+        *,
+        durable: bool,
+        known: Callable[[Sequence[MessageId]], Collection[MessageId]],
+        problem: Callable[[str], None],
+        wake_loops: Callable[[], None],
+        wake_link: Callable[[], None],
+    ) -> None:
+        self._durable = durable
+        self._known = known
+        self._problem = problem
+        self._wake_loops = wake_loops
+        self._wake_link = wake_link
+        self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
+        self._asked: set[bytes | None] = set()
+        self._reported: set[bytes] = set()
+        self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
+        self._unread = Unread(self._recent_max)
+        self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
+        self._batches: deque[Batch] = deque()
+        self._waiting = Waiting()
+        self._link = 0
+        self._router: PublicKey | None = None
+        self._prefix = Prefix()
+        self._refusals: list[Refusal] = []
+        self._again = 0
+        self._incoming = _unlimited()
+
+    def __repr__(self) -> str:
+        waiting = len(self._waiting) + sum(batch.count for batch in self._batches)
+        settled = f"{self.settled} of {self.received} settled on connection {self._link}"
+        return f"<inbox: {waiting} messages wait, {settled}>"
+
+    @property
+    def received(self) -> int:
+        """How many messages the present connection has brought."""
+        return self._incoming.received
+
+    @property
+    def settled(self) -> int:
+        """How many of the present connection's messages may be settled."""
+        return self._prefix.n
+
+    def take_refusals(self) -> list[Refusal]:
+        """What the node must hear before it hears that they are settled; yours, and told once on each connection."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
+
+    # -- the link's side -----------------------------------------------------------------------------------
+
+    def begin(self, router: PublicKey) -> None:
+        """A new connection, on which messages are counted from 1 again.
+
+        What waits stays for the loops, but nothing that is two connections old: so a link that is lost again and
+        again fills no memory. The node hands it over again to a key that is kept; with a throwaway key it is gone.
+        """
+        if self._waiting:
+            self._parse()  # what is a copy is not stale
+        stale = [one for one in self._waiting if one.link < self._link]
+        lost = len(stale)
+        for one in stale:
+            self._waiting.remove(one)
+            self._recent.pop(one.id, None)
+        while self._batches and self._batches[0].link < self._link:
+            lost += self._batches.popleft().count
+        if lost and not self._durable:
+            self._problem(f"{lost} messages that no loop had asked for are gone with their connection")
+        self._link += 1
+        self._router = router
+        self._prefix = Prefix()
+        self._refusals = []
+        self._unread.clear()
+        self._again, self._incoming = 0, _unlimited()
+
+    def redelivered(self, n: int) -> None:
+        """The next `n` messages may have been handed over before."""
+        self._again = n
+
+    def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
+        """Take what a read brought; returns what the router itself said, which counts as done."""
+        first_k, data, spans = messages
+        self._incoming.settle(self.settled)
+        self._incoming.receive(len(spans), spans[-1][2] - spans[0][0])
+        holes = [
+            at for at, (_, start, end) in enumerate(spans)
+            if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
+        ]  # fmt: skip
+        runs, kept = _without(holes, first_k, spans) if holes else ([(first_k, self.received)], spans)
+        for hole in holes:
+            self._prefix.add(first_k + hole, first_k + hole)
+        if kept:
+            again = min(self._again, len(kept))
+            self._again -= again
+            self._batches.append(Batch(data, kept, runs, at_s, again, self._link, self.batch_done))
+            if again and self._recent:
+                self._settle_copies()
+            self._wake_loops()
+        return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
+
+    def _settle_copies(self) -> None:
+        """Of what comes again the app may have handled something, and no loop may ever ask."""
+        try:
+            self._parse()
+        except ClientError as error:
+            self._problem(error.text)  # the next loop that asks will meet it
+
+    def _is_of_router(self, data: bytes, start: int, end: int) -> bool:
+        """Whether this unicast's source is the router."""
+        router = self._router
+        if router is None or data.find(router, start + _SOURCE_FROM, min(end, start + _SOURCE_TO)) < 0:
+            return False
+        try:
+            return read_header(data, start, end).signer == router
+        except Malformed:
+            return False
+
+    # -- the loops' side -----------------------------------------------------------------------------------
+
+    def take_batch(self) -> Batch | None:
+        """The next read as it came, if no message of it was asked for singly."""
+        return self._batches.popleft() if self._batches else None
+
+    def take(self, address: bytes | None) -> Arrival | None:
+        """The next message to an address, `UNICASTS`, or anything (None), in the order of arrival."""
+        self._asked.add(address)
+        found = self._waiting.first(address)
+        if found is None and self._batches:
+            self._parse()
+            found = self._waiting.first(address)
+        if found is not None:
+            self._waiting.remove(found)
+        elif self._is_crowded and None not in self._asked:
+            self._leave_unread()
+        return found
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether half the window is unsettled, be it only for one message that nobody asks for."""
+        messages, size = self._crowd
+        self._incoming.settle(self.settled)
+        return self.received - self.settled >= messages or self._incoming.bytes_in_flight >= size
+
+    def _leave_unread(self) -> None:
+        """A loop has to wait while half the window is taken: what nobody has ever asked for the node is to keep, and
+        the app hears of it, once for each address."""
+        for address, count in self._waiting.addresses().items():
+            if address in self._asked:
+                continue
+            if address not in self._reported:
+                self._reported.add(address)
+                whose = "unicasts" if address == UNICASTS else f"messages of {short(key_text('group', address))}"
+                said = f"{count} {whose} wait, which this app gets but does not read, and stay in the node's queue"
+                self._problem(f"{said}: read them, leave the group, or use another name for another purpose")
+            for one in self._waiting.all_of(address):
+                self._waiting.remove(one)
+                self._leave(one)
+
+    def _leave(self, one: Arrival) -> None:
+        self._unread.add(one.address, one.id)
+        self.refuse(one, unread.REASON, unread.TEXT)
+
+    def done(self, one: Arrival) -> None:
+        """The app has handled it."""
+        if not one.done:
+            one.done = True
+            one.data = b""
+            self._end_one(one, one.link, one.k)
+
+    def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
+        """The app does not take it: for the node that is its end, unless the reason says *later*."""
+        if not one.done:
+            one.refused = reason, text
+            self.done(one)
+            if reason.later:
+                self._recent.pop(one.id, None)  # it comes again, and is then no copy
+
+    def batch_done(self, batch: Batch) -> None:
+        runs, batch.runs = batch.runs, ()
+        for first, last in runs:
+            self._end(batch.link, first, last)
+
+    def _end_one(self, one: Arrival, link: int, k: int) -> None:
+        """The k-th of that connection has the fate of this message, of which it may be a copy."""
+        if one.refused is not None and link == self._link:
+            self._refusals.append((k, *one.refused))
+            self._wake_link()
+        self._end(link, k, k)
+
+    def _end(self, link: int, first: int, last: int) -> None:
+        if link == self._link:
+            before = self._prefix.n
+            self._prefix.add(first, last)
+            if self._prefix.n > before:
+                self._wake_link()
+
+    # -- parsing -------------------------------------------------------------------------------------------
+
+    def _parse(self) -> None:
+        """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
+        while self._batches:
+            arrivals, nonsense = arrivals_of(self._batches[0])
+            known = self._known([one.id for one in arrivals])
+            link = self._batches.popleft().link
+            for k, error in nonsense:
+                self._problem(f"the node handed over what is no message: {error}")
+                self._end(link, k, k)
+            for one in arrivals:
+                if self._is_copy(one):
+                    continue
+                self._remember(one)
+                if one.id in known:
+                    self.done(one)
+                elif self._unread.holds(one.address, one.id, self._asked):
+                    self._leave(one)
+                else:
+                    self._waiting.add(one)
+
+    def _is_copy(self, one: Arrival) -> bool:
+        """A copy of a recent message takes the place of the first; whether it was one."""
+        first = self._recent.get(one.id)
+        if first is None:
+            return False
+        if first.done or first.link == one.link:
+            self._end_one(first, one.link, one.k)
+        else:
+            first.link, first.k = one.link, one.k
+        return True
+
+    def _remember(self, one: Arrival) -> None:
+        self._recent[one.id] = one
+        if len(self._recent) > self._recent_max:
+            self._recent.popitem(last=False)
+
+
+def _unlimited() -> Incoming:
+    """The node's session has judged the window; here is only counted."""
+    return Incoming(1 << 62, 1 << 62)
+
+
+def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
+    """The runs of numbers, and the spans, that are left between the holes."""
+    runs: list[tuple[int, int]] = []
+    kept: list[Span] = []
+    at = 0
+    for hole in (*holes, len(spans)):
+        if at < hole:
+            runs.append((first_k + at, first_k + hole - 1))
+            kept += spans[at:hole]
+        at = hole + 1
+    return runs, kept

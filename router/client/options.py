@@ -1,0 +1,142 @@
+"""Who an app is to its node, and where that node is: settings, key, socket, and the router's key to expect."""
+
+from __future__ import annotations
+
+import math
+import os
+import random as chance
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from router.client.composer import CAUSES
+from router.client.errors import ClientError
+from router.client.link import PATIENCE_S, Dialling
+from router.client.sequence import Sequences
+from router.core.link.session import Offer
+from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
+from router.core.wire.text import parse_key
+from router.disk import private_file
+from router.settings import keyring
+from router.settings.home import Home
+
+WINDOW_MESSAGES = 1024
+WINDOW_BYTES = 4 << 20
+APPS = "apps"
+
+WhenDown = Literal["raise", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `router.connect` was told; see there. The last three are this process's clock and chance."""
+
+    key: SigningKey | None = None
+    as_name: str | None = None
+    home: str | os.PathLike[str] | None = None
+    url: str | None = None
+    expect: PublicKey | str | None = None
+    when_down: WhenDown = "raise"
+    patience_s: float = PATIENCE_S
+    journal: str | os.PathLike[str] | None = None
+    outcomes: bool = False
+    window_messages: int = WINDOW_MESSAGES
+    window_bytes: int = WINDOW_BYTES
+    causes: int = CAUSES
+    verify: bool = False
+    on_problem: Callable[[str], None] | None = None
+    on_away: Callable[[str], None] | None = None
+    wall_s: Callable[[], float] = time.time
+    entropy: Callable[[int], bytes] = os.urandom
+    random: Callable[[], float] = chance.random
+
+
+class Options(TypedDict, total=False):
+    """The same by name, as `router.connect` takes them."""
+
+    key: SigningKey | None
+    as_name: str | None
+    home: str | os.PathLike[str] | None
+    url: str | None
+    expect: PublicKey | str | None
+    when_down: WhenDown
+    patience_s: float
+    journal: str | os.PathLike[str] | None
+    outcomes: bool
+    window_messages: int
+    window_bytes: int
+    causes: int
+    verify: bool
+    on_problem: Callable[[str], None] | None
+    on_away: Callable[[str], None] | None
+    random: Callable[[], float]
+
+
+class SignOn:
+    """The settings with everything looked up. Raises `ClientError`, `KeyringError`, `HomeError`."""
+
+    def __init__(self, settings: Settings) -> None:
+        _check(settings)
+        self.settings = settings
+        self.home = Home.chosen(settings.home)
+        self.durable = settings.key is not None or settings.as_name is not None
+        self.key = self._key()
+        self.url = settings.url or f"unix://{self.home.socket_path}"
+        patience_s = math.inf if settings.when_down == "queue" else settings.patience_s
+        self.dialling = Dialling(self.url, self._expect(), patience_s, settings.random)
+
+    def __repr__(self) -> str:
+        kept = f'"{self.settings.as_name}" ' if self.settings.as_name else "" if self.durable else "throwaway "
+        return f"<sign-on of the {kept}key {self.key.public.hex()[:12]}… at {self.url}>"
+
+    def offer(self) -> Offer:
+        settings = self.settings
+        return Offer(
+            "app", bytes(8), self.durable, settings.window_messages, settings.window_bytes, settings.entropy(16),
+            features=("outcome",) if settings.outcomes else (), name=settings.as_name,
+        )  # fmt: skip
+
+    def sequences(self) -> Sequences:
+        """The numbers of a key that is kept are kept in `apps/` in the home."""
+        if not self.durable:
+            return Sequences(None)
+        name = self.settings.as_name or self.key.public.hex()[:16]
+        return Sequences(Path(self.home) / APPS / f"{name}.seq")
+
+    def _key(self) -> SigningKey:
+        if self.settings.key is not None:
+            return self.settings.key
+        if self.settings.as_name is not None:
+            return self._kept_key(self.settings.as_name)
+        return SigningKey(self.settings.entropy(KEY_BYTES))
+
+    def _kept_key(self, name: str) -> SigningKey:
+        """An app may come before its node: then the home is made here, as private as the node would make it."""
+        try:
+            private_file.make_directory(self.home.path)
+        except OSError as error:
+            said = f"the home {self.home.path} cannot be made: {error.strerror}"
+            raise ClientError(f"{said}; choose another with home=… or ROUTER_HOME") from None
+        return keyring.load_or_create(self.home, name)
+
+    def _expect(self) -> PublicKey | None:
+        """The router's key: as told, or of this home, whose own socket is dialled."""
+        expect = self.settings.expect
+        if isinstance(expect, str):
+            return parse_key(expect, "addr")
+        if expect is None and self.settings.url is None and self.home.key_path.exists():
+            return keyring.load(self.home, keyring.NODE).public
+        return expect
+
+
+def _check(settings: Settings) -> None:
+    if settings.key is not None and settings.as_name is not None:
+        raise ClientError("an app has one key: give key=… or as_name=…, not both")
+    if settings.as_name == keyring.NODE:
+        raise ClientError(f'"{keyring.NODE}" is the name of the router\'s own key; choose another one for the app')
+    if settings.when_down not in ("raise", "queue"):
+        raise ClientError(f'when_down is "raise" or "queue", not {settings.when_down!r}')
+    if settings.window_messages < 1 or settings.window_bytes < 1:
+        raise ClientError("a window holds at least 1 message and 1 byte")

@@ -1,0 +1,275 @@
+"""An app's loops over what it received: `async for` settles a message when it asks for the next one.
+
+With a journal it is settled when the journal has it on disk, which a loop does not wait for: what it moves on from is
+gathered, and one sync writes all that waits. `Received.settle` does wait.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
+
+import trio
+
+from router.client.composer import RecentIds
+from router.client.custody.arrivals import Arrival, Batch
+from router.client.custody.inbox import Inbox
+from router.client.errors import NOT_BEGUN, ClientError
+from router.client.journal import Journal, Row
+from router.client.received import Received
+from router.client.said import Said
+from router.client.undeliverable import UNSEALED, Undeliverable
+from router.core.wire.application import ApplicationMessage, SealError, content_key_id, unseal
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.message import Multicast, Unicast, open_message, verify_message
+from router.core.wire.text import key_text, short
+
+SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
+SAID_KEEP_S = 30 * 86_400
+"""How long a journal remembers what members said: who sends it again chooses another expiry."""
+CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
+
+
+class SaidAgain(Exception):
+    """These words of a member have come before, in another message."""
+
+
+class GroupKeys:
+    """How one group is heard: the keys that open its bodies (none: they come as they are), and its causes."""
+
+    def __init__(self, content_key: bytes | None, causes: RecentIds) -> None:
+        self.keys: Mapping[bytes, bytes] = {} if content_key is None else {content_key_id(content_key): content_key}
+        self.causes = causes
+
+
+class Readers:
+    """Hands out messages to loops and takes them back. `group_keys` finds the keys of a group, `problem` hears of
+    messages that can be given to nobody; such a message is settled all the same."""
+
+    def __init__(
+        self,
+        group_keys: Callable[[PublicKey], GroupKeys],
+        problem: Callable[[str], None],
+        wall_s: Callable[[], float],
+        *,
+        verify: bool,
+    ) -> None:
+        self._group_keys = group_keys
+        self._problem = problem
+        self._undeliverable = Undeliverable(problem, wall_s)
+        self._wall_s = wall_s
+        self._verify = verify
+        self._said = Said()
+        self._lot = trio.lowlevel.ParkingLot()
+        self._ended: ClientError | None = ClientError(NOT_BEGUN)
+        self._is_over = False
+        self.journal: Journal | None = None
+        self.inbox: Inbox  # given by the node, which wires both
+
+    def wake(self) -> None:
+        self._lot.unpark_all()
+
+    def begin(self) -> None:
+        """From now on something may come."""
+        self._ended = None
+
+    def end(self, error: ClientError | None) -> None:
+        """No more will come: all loops end, with the error if there is one."""
+        self._is_over, self._ended = True, error
+        self.wake()
+
+    async def wait(self) -> None:
+        """Until something may have come. Raises what ended the connection, or `StopAsyncIteration`."""
+        if self._ended is not None:
+            raise self._ended
+        if self._is_over:
+            raise StopAsyncIteration
+        if self.journal is not None:
+            self.journal.check()
+        await self._lot.park()
+
+    def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
+        """Those of them that the journal says were handled."""
+        return () if self.journal is None else self.journal.known(ids)
+
+    async def finish(self, one: Arrival) -> None:
+        """The app has handled it: into the journal, if there is one, then settled."""
+        if one.done:
+            return
+        if self.journal is not None:
+            await self.journal.remember(self._rows(one))
+        self.inbox.done(one)
+
+    def move_on(self, one: Arrival) -> None:
+        """A loop has handled it: as `finish`, but what the journal gathers is settled a moment later."""
+        if self.journal is None:
+            self.inbox.done(one)
+        elif not one.done:
+            self.journal.check()
+            self.journal.gather(self._rows(one), partial(self.inbox.done, one))
+
+    async def leave(self) -> None:
+        """Write what loops have moved on from, in the end; what the disk does not take the node hands over again."""
+        if self.journal is not None:
+            with trio.CancelScope(shield=True):
+                try:
+                    await self.journal.flush()
+                except ClientError as error:
+                    self._problem(error.text)
+
+    def _rows(self, one: Arrival) -> list[Row]:
+        until_s = expiry_s(one.header.expiry_min)
+        if one.said is None:
+            return [(one.id, until_s)]
+        return [(one.id, until_s), (one.said, max(until_s, int(self._wall_s()) + SAID_KEEP_S))]
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(self, one: Arrival) -> Received | None:
+        """What the app gets to see; None if that is nothing, which has been reported."""
+        wire = one.wire
+        message = open_message(wire)
+        group = None if isinstance(message, Unicast) else message.group
+        if self._verify and not verify_message(wire):
+            self._undeliverable.note(group, message.via, "its signature does not fit")
+            return None
+        if isinstance(message, Unicast):
+            return self._unicast(message, one)
+        try:
+            return self._multicast(message, one)
+        except Malformed:
+            self._undeliverable.note(group, message.via, UNSEALED)
+        except SaidAgain as again:
+            self._undeliverable.note(group, message.via, str(again))
+        except SealError as error:
+            self._undeliverable.note(group, message.via, f"its body cannot be opened: {error}")
+        return None
+
+    def _unicast(self, message: Unicast, one: Arrival) -> Received:
+        source = message.source
+        return Received(
+            one.id, message.body, None, source, source, None, (), None, message.via, one.at_s, one.redelivered,
+            partial(self.finish, one), partial(self.inbox.refuse, one),
+        )  # fmt: skip
+
+    def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
+        """Whether another message brought these words before."""
+        first = self._said.first(said)
+        if first is None and not self.known([said]):
+            self._said.note(said, message)
+            return False
+        return first != message
+
+    def _multicast(self, message: Multicast, one: Arrival) -> Received:
+        group_keys = self._group_keys(message.group)
+        said: ApplicationMessage | None = (
+            unseal(message.body, message.group, group_keys.keys) if group_keys.keys else None
+        )
+        if said is not None:
+            one.said = said.said
+            if self._is_said_again(one.said, one.id):
+                raise SaidAgain(SAID_AGAIN.format(sender=short(key_text("addr", said.sender))))
+        group_keys.causes.note(one.id, message.expiry_min)
+        sender, seq, deps, code, body = (
+            (None, None, (), None, message.body) if said is None
+            else (said.sender, said.seq, said.deps, said.code, said.content)
+        )  # fmt: skip
+        return Received(
+            one.id, body, message.group, None, sender, seq, deps, code, message.via, one.at_s, one.redelivered,
+            partial(self.finish, one), partial(self.inbox.refuse, one),
+        )  # fmt: skip
+
+
+class Hand:
+    """The message that a loop holds."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: Arrival | None = None
+
+
+class Reader:
+    """The loops over one address. What a loop held that was left counts as asked for when the next one begins."""
+
+    def __init__(self, readers: Readers, address: bytes | None) -> None:
+        self._readers = readers
+        self._address = address
+        self._hands: list[tuple[weakref.ref[Messages], Hand]] = []
+
+    def loop(self, *, settle_on_next: bool = True) -> Messages:
+        hand = Hand()
+        left = [old for ref, old in self._hands if ref() is None and old.held is not None]
+        loop = Messages(self._readers, self._address, hand, left, settle_on_next=settle_on_next)
+        alive = [(ref, old) for ref, old in self._hands if ref() is not None]
+        self._hands = [*alive, (weakref.ref(loop), hand)]
+        return loop
+
+
+class Messages(AsyncIterator[Received]):
+    """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""
+
+    def __init__(
+        self, readers: Readers, address: bytes | None, hand: Hand, left: list[Hand], *, settle_on_next: bool
+    ) -> None:
+        self._readers = readers
+        self._address = address
+        self._hand = hand
+        self._left = left
+        self._settle_on_next = settle_on_next
+        self._in_a_row = 0
+
+    def __aiter__(self) -> Messages:
+        return self
+
+    async def __anext__(self) -> Received:
+        await self._let_go()
+        readers, inbox = self._readers, self._readers.inbox
+        while True:
+            one = inbox.take(self._address)
+            self._in_a_row += 1
+            if one is None:
+                self._in_a_row = 0
+                await readers.wait()
+                continue
+            received = readers.open(one)
+            if received is None:
+                readers.move_on(one)
+                continue
+            self._hand.held = one if self._settle_on_next else None
+            return received
+
+    async def _let_go(self) -> None:
+        """Settle what this loop, or one that was left, held."""
+        for hand in (*self._left, self._hand):
+            if hand.held is not None:
+                self._readers.move_on(hand.held)
+                hand.held = None
+        self._left = []
+        if self._in_a_row >= CHECKPOINT_EVERY:
+            self._in_a_row = 0
+            await trio.lowlevel.checkpoint()
+
+
+class Batches(AsyncIterator[Batch]):
+    """The bulk loop: what each read brought, unparsed. Asking for the next batch settles the one before."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._held: Batch | None = None
+
+    def __aiter__(self) -> Batches:
+        return self
+
+    async def __anext__(self) -> Batch:
+        if self._held is not None:
+            self._held.settle()
+            self._held = None
+        await trio.lowlevel.checkpoint()
+        while (batch := self._readers.inbox.take_batch()) is None:
+            await self._readers.wait()
+        self._held = batch
+        return batch

@@ -1,0 +1,44 @@
+"""What came and can be given to no app: said once for each way it comes, and then counted."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from router.core.wire.crypto import PublicKey
+from router.core.wire.text import key_text, short
+
+AGAIN_S = 60.0
+WAYS_MAX = 256  # remembered; the oldest gives way, and would be said again
+
+UNSEALED = "it is not sealed (`router pub --raw` sends such); who joins with raw, as `router sub --raw` does, reads it"
+
+Way = tuple[PublicKey | None, PublicKey | None, str]
+
+
+class Undeliverable:
+    """Of one group, neighbour and cause the first message is told at once, the next ones together, `AGAIN_S` later."""
+
+    def __init__(self, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:
+        self._tell = tell
+        self._wall_s = wall_s
+        self._ways: OrderedDict[Way, tuple[float, int]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<undeliverable messages: {len(self._ways)} ways they come>"
+
+    def note(self, group: PublicKey | None, via: PublicKey | None, why: str) -> None:
+        """`group`: None for a unicast; `via`: the neighbour that brought it, None for this node."""
+        way, now_s = (group, via, why), self._wall_s()
+        told_s, untold = self._ways.get(way, (-AGAIN_S, 0))
+        if now_s - told_s < AGAIN_S:
+            self._ways[way] = told_s, untold + 1
+            return
+        self._ways[way] = now_s, 0
+        self._ways.move_to_end(way)
+        if len(self._ways) > WAYS_MAX:
+            self._ways.popitem(last=False)
+        whose = "to this app" if group is None else f"of {short(key_text('group', group))}"
+        whence = "this node" if via is None else short(key_text("addr", via))
+        count, were = (f"{untold + 1} messages", "were") if untold else ("a message", "was")
+        self._tell(f"{count} {whose} from {whence} {were} given to nobody: {why}")

@@ -1,0 +1,119 @@
+"""A protocol is a table: who may speak, what, where it leads, how long it may take; this file reads it.
+
+A new version of a protocol is a new table. A refused step raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from router.core.wire.reasons import Reason
+
+
+class LocalProtocolError(Exception):
+    """We are wrong: our own code spoke out of turn or said what the table does not allow."""
+
+
+class RemoteProtocolError(Exception):
+    """The peer is wrong: close its session. `reason` goes over the wire and into the log.
+
+    `before`: what it had said well in the same read, to be acted on first.
+    """
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(f"{reason.word}: {text}")
+        self.reason = reason
+        self.text = text
+        self.before: Sequence[Any] = ()
+
+
+class Agency(Enum):
+    """Whose turn it is in a state."""
+
+    INITIATOR = "initiator"
+    RESPONDER = "responder"
+    EITHER = "either"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Who may speak in a state, what they may say and the state it leads to, and how long they may take."""
+
+    agency: Agency
+    on: Mapping[type, Enum] = field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+Table = Mapping[Enum, Row]
+"""A row for every state; the protocol begins in the first."""
+
+
+class Machine:
+    """One running instance of a table, seen from the side `we`; it begins in `state` or the first row."""
+
+    __slots__ = ("_table", "_we", "state")
+
+    def __init__(self, table: Table, state: Enum | None = None, *, we: Agency = Agency.INITIATOR) -> None:
+        assert we in (Agency.INITIATOR, Agency.RESPONDER), f"{we} is not a side of a protocol"
+        self._table = table
+        self._we = we
+        self.state = next(iter(table)) if state is None else state
+
+    def __repr__(self) -> str:
+        return f"<Machine of the {self._we.value} in {self.state.value}: {self.agency.value} may speak>"
+
+    @property
+    def agency(self) -> Agency:
+        """Whose turn it is now."""
+        return self._table[self.state].agency
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody may speak any more."""
+        return self.agency is Agency.NOBODY
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the present state may last; None: for ever."""
+        return self._table[self.state].timeout_s
+
+    def step(self, speaker: Agency, message: object) -> Enum:
+        """The state after `message` (or a message of that class) from `speaker`.
+
+        Raises `LocalProtocolError` if the fault is ours, `RemoteProtocolError` (malformed) if the peer's.
+        """
+        kind = message if isinstance(message, type) else type(message)
+        row = self._table[self.state]
+        if row.agency not in (speaker, Agency.EITHER):
+            raise self._error(speaker, f"{self._saying(speaker, kind)}, where it is the turn of {row.agency.value}")
+        state = row.on.get(kind)
+        if state is None:
+            allowed = ", ".join(known.__name__ for known in row.on)
+            raise self._error(speaker, f"{self._saying(speaker, kind)}, which allows {allowed}")
+        self.state = state
+        return state
+
+    def _saying(self, speaker: Agency, kind: type) -> str:
+        return f"{speaker.value} sent {kind.__name__} in {self.state.value}"
+
+    def _error(self, speaker: Agency, text: str) -> LocalProtocolError | RemoteProtocolError:
+        return LocalProtocolError(text) if speaker is self._we else RemoteProtocolError(Reason.MALFORMED, text)
+
+
+def mermaid(table: Table) -> str:
+    """The state diagram for the documents, drawn from the table itself."""
+    lines = ["stateDiagram-v2", f"    [*] --> {next(iter(table)).value}"]
+    for state, row in table.items():
+        lines += [
+            f"    {state.value} --> {to.value} : {row.agency.value}: {message.__name__}"
+            for message, to in row.on.items()
+        ]
+        if row.agency is Agency.NOBODY:
+            lines.append(f"    {state.value} --> [*]")
+        if row.timeout_s is not None:
+            lines.append(f"    note right of {state.value} : at most {row.timeout_s:g} s")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,397 @@
+"""One link, without I/O: bytes in, events out (link layer). The table says who may say what, and when.
+
+The same class serves both ends, every transport, routers and apps. It splits the stream into frames, walks the
+handshake, counts messages, and answers pings. What must be sent collects in `output()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from router.core.wire import link_items
+from router.core.wire.codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, frame_bounds, split_frames
+from router.core.wire.crypto import PublicKey, SigningKey, verify
+from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.text import clean
+
+from .custody import ADDED_BYTES_MAX, Incoming
+from .machine import Agency, Machine, RemoteProtocolError
+from .table import PROVEN, PROVING, Message, St
+from .unfinished import FRAME_S, Unfinished
+
+VERSION = 1
+FRAMES_AT_ONCE = 1024
+BEGINNING_BYTES = 10  # by so many an item's form is known
+
+
+_FOR_APPS = frozenset((link_items.Outcome, link_items.Redelivered))
+_METERED = frozenset((link_items.Ping, link_items.Pong))
+_METERED_OF_STRANGERS = frozenset((*_METERED, link_items.Missed))  # those we know have a reason for each
+
+
+class Up(NamedTuple):
+    """The handshake is done: who the peer is and what it asked for."""
+
+    peer: PublicKey
+    hello: link_items.Hello
+
+
+class Messages(NamedTuple):
+    """Consecutive messages of one read: `data[start:end]` of each span is a message, `data[frame_at:end]` its frame."""
+
+    first_k: int
+    data: bytes
+    spans: list[tuple[int, int, int]]
+
+
+class SettledUpTo(NamedTuple):
+    """The peer settled our first `n`; the owner of the outgoing window judges whether that can be."""
+
+    n: int
+
+
+class RefusedAt(NamedTuple):
+    """The peer refused our `k`-th message."""
+
+    k: int
+    reason: Reason
+    text: str
+
+
+class Heard(NamedTuple):
+    """A link item that the session itself has nothing to do with: pong, outcome, missed, redelivered."""
+
+    item: link_items.Item
+
+
+class Ended(NamedTuple):
+    """The peer said goodbye."""
+
+    reason: Reason
+    text: str
+
+
+Event = Up | Messages | SettledUpTo | RefusedAt | Heard | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What we say of ourselves in the hello."""
+
+    role: str
+    epoch: bytes
+    durable: bool
+    window_messages: int
+    window_bytes: int
+    nonce: bytes
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    features: tuple[str, ...] = ()
+    name: str | None = None
+
+
+class Welcome(NamedTuple):
+    """What a peer may do here once its key is proven; `frame_bytes_max` may be less than the hello announced."""
+
+    is_stranger: bool = False
+    frame_bytes_max: int | None = None
+
+
+def everybody(_: PublicKey) -> Welcome | None:
+    """Let every key in that is proven."""
+    return Welcome()
+
+
+class Session:
+    """One end of one link.
+
+    `peer` is the key that the transport has proven, or None; then both ends prove theirs by signature (R-B5).
+    `expect` pins the key of a dialled peer. `welcome` judges the proven key; None: it is not let in.
+    """
+
+    def __init__(
+        self, offer: Offer, key: SigningKey, *, dialler: bool, peer: PublicKey | None = None,
+        expect: PublicKey | None = None, link_items_per_s: float = 10.0, frame_s: float = FRAME_S,
+        welcome: Callable[[PublicKey], Welcome | None] = everybody,
+    ) -> None:  # fmt: skip
+        self._key = key
+        self._dialler = dialler
+        self._is_router = offer.role == "router"
+        self._asked_outcomes = "outcome" in offer.features
+        self._expect = expect
+        self._welcome = welcome
+        self.peer = peer
+        self.hello: link_items.Hello | None = None
+        self.machine = Machine(PROVEN if peer else PROVING, St.HELLO)
+        self.incoming = Incoming(offer.window_messages, offer.window_bytes)
+        # To an app the router adds itself as VIA to what its sender could just send.
+        self.frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
+        self._allowance = Allowance(link_items_per_s, link_items_per_s * 5)
+        self._metered = _METERED
+        self.is_stranger = False
+        self.unfinished = Unfinished(frame_s)
+        self._sent: int | None = None
+        self._settled = self._refused = 0  # what the peer has said of what was sent
+        self._said_goodbye = False
+        ours = link_items.Hello(
+            versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable,
+            frame_bytes_max=offer.frame_bytes_max, window_messages=offer.window_messages,
+            window_bytes=offer.window_bytes, features=offer.features, nonce=offer.nonce,
+            key=None if peer else key.public, name=offer.name,
+        )  # fmt: skip
+        self._our_hello = link_items.encode_item(ours)
+        self._their_hello = b""
+        self._output: list[bytes] = [frame(self._our_hello)]
+
+    def __repr__(self) -> str:
+        whom = f"with {self.peer.hex()[:8]}" if self.peer else "with nobody proven"
+        taken = self.incoming
+        return (
+            f"<session {whom} in {self.machine.state.value}: {taken.received} messages taken, {taken.settled} settled>"
+        )
+
+    @property
+    def is_open(self) -> bool:
+        return self.machine.state is St.OPEN and not self._said_goodbye
+
+    def output(self) -> list[bytes]:
+        """The frames to write now, in order; they are yours."""
+        out, self._output = self._output, []
+        return out
+
+    # -- what we say ---------------------------------------------------------------------------------------
+
+    def send(self, item: link_items.Item) -> None:
+        self._output.append(frame(link_items.encode_item(item)))
+
+    def note_sent(self, count: int) -> None:
+        """`count` messages leave. From the first call on nothing is settled or refused that was not sent."""
+        self._sent = (self._sent or 0) + count
+
+    def settle(self, n: int, refusals: Sequence[tuple[int, Reason, str]] = ()) -> int:
+        """Tell the peer that its first `n` are in our keeping, delivered, or refused; returns the bytes freed."""
+        for k, reason, text in refusals:
+            self.send(link_items.Refused(k, reason, text))
+        if n > self.incoming.settled:
+            self.send(link_items.Settled(n))
+        return self.incoming.settle(n)
+
+    def goodbye(self, reason: Reason, text: str = "") -> None:
+        if not self._said_goodbye:
+            self._said_goodbye = True
+            self.send(link_items.Goodbye(reason, text))
+
+    # -- what we hear --------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> list[Event]:
+        """Take what the stream brought at `now` (monotonic seconds); `RemoteProtocolError` ends the link, after what
+        came before it."""
+        events: list[Event] = []
+        try:
+            self._take(data, now, events)
+        except RemoteProtocolError as error:
+            error.before = events
+            raise
+        return events
+
+    def allows(self, count: int, now: float) -> bool:
+        """Whether the peer may bring so many more link items, or messages that cannot be read."""
+        return self._allowance.take(count, now)
+
+    def _take(self, data: bytes, now: float, events: list[Event]) -> None:
+        if self.unfinished:
+            whole = self.unfinished.complete(data)
+            if whole is None:
+                return
+            data = whole
+        at = 0
+        while at < len(data) and self.machine.state in (St.HELLO, St.PROOF):
+            start, end = self._bounds(data, at)
+            if end - at > link_items.HELLO_BYTES_MAX:
+                text = f"nothing may be longer than {link_items.HELLO_BYTES_MAX} bytes before hello and proof"
+                raise RemoteProtocolError(Reason.TOO_LARGE, text)
+            if end > len(data):
+                break
+            self._hear([(at, start, end)], data, now, events)
+            at = end
+        else:
+            spans = [(at, at, at)]
+            while spans:  # not all at once: what comes behind a bad frame is not even cut
+                spans, at = self._split(data, at)
+                self._hear(spans, data, now, events)
+        if at < len(data):
+            self._keep(data, at)
+
+    def _hear(self, spans: list[tuple[int, int, int]], data: bytes, now: float, events: list[Event]) -> None:
+        run: list[tuple[int, int, int]] = []
+        for span in spans:
+            if span[2] - span[1] > 1 and data[span[1] + 1] <= 1:
+                run.append(span)
+                continue
+            if run:
+                events.append(self._messages(data, run))
+                run = []
+            event = self._item(data[span[1] : span[2]], now)
+            if event is not None:
+                events.append(event)
+        if run:
+            events.append(self._messages(data, run))
+
+    def _keep(self, data: bytes, at: int) -> None:
+        """Wait for the rest of a frame, unless its first bytes say that it would be refused."""
+        start, end = self._bounds(data, at)
+        if len(data) - start >= BEGINNING_BYTES and data[start + 1] > 1:
+            try:
+                self._form(data[start : start + BEGINNING_BYTES], end - start)
+            except Malformed as error:
+                raise _fault(error) from None
+        self.unfinished.keep(data, at, end)
+
+    def _bounds(self, data: bytes, at: int) -> tuple[int, int]:
+        try:
+            return frame_bounds(data, at, self.frame_bytes_max)
+        except Malformed as error:
+            raise _fault(error) from None
+
+    def _split(self, data: bytes, at: int) -> tuple[list[tuple[int, int, int]], int]:
+        try:
+            return split_frames(data, self.frame_bytes_max, at, most=FRAMES_AT_ONCE)
+        except Malformed as error:
+            raise _fault(error) from None
+
+    def _messages(self, data: bytes, spans: list[tuple[int, int, int]]) -> Messages:
+        self.machine.step(Agency.RESPONDER, Message)
+        return Messages(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
+
+    def _item(self, wire: bytes, now: float) -> Event | None:
+        """Judge an item by its first bytes and this end's role, then by the table and the rate; read it after that."""
+        try:
+            form = self._form(wire, len(wire))
+            before = self.machine.state
+            self.machine.step(Agency.RESPONDER, form.kind)
+            try:
+                if form.kind in self._metered:
+                    self._meter(now)
+                return self._heard(link_items.read_item(form, wire), wire, now)
+            except (Malformed, RemoteProtocolError):
+                self.machine.state = before  # a refused step changes nothing
+                raise
+        except Malformed as error:
+            raise _fault(error) from None
+
+    def _form(self, beginning: bytes, size: int) -> link_items.Form:
+        """The form of an item by its first bytes; `Malformed` if this end is not the one to whom it is said."""
+        form = link_items.form_of(beginning, size)
+        if form.kind in _FOR_APPS and self._is_router:
+            raise Malformed(f"{form.kind.__name__} is said to apps, not to a router")
+        if form.kind is link_items.Outcome and not self._asked_outcomes:
+            raise Malformed("an outcome is said to apps that asked for it in their hello; this one did not")
+        return form
+
+    def _meter(self, now: float) -> None:
+        if not self.allows(1, now):
+            raise RemoteProtocolError(Reason.RATE_LIMITED, "too many link items a second")
+
+    def _heard(self, item: link_items.Item, wire: bytes, now: float) -> Event | None:
+        match item:
+            case link_items.Settled(n):
+                return self._heard_settled(n, now)
+            case link_items.Refused(k, reason, text):
+                return self._heard_refused(RefusedAt(k, reason_from(reason), clean(text or "")))
+            case link_items.Hello():
+                return self._heard_hello(item, wire)
+            case link_items.Proof(signature):
+                return self._heard_proof(signature)
+            case link_items.Goodbye(reason, text):
+                return Ended(reason_from(reason), clean(text or ""))
+        return Heard(item)
+
+    def _heard_settled(self, n: int, now: float) -> SettledUpTo:
+        """One that settles nothing further has no use, and counts like any other link item."""
+        if self._sent is not None and n > self._sent:
+            raise Malformed(f"settled {n}, but {self._sent} were sent")
+        if n <= self._settled:
+            self._meter(now)
+        self._settled = max(self._settled, n)
+        return SettledUpTo(n)
+
+    def _heard_refused(self, refused: RefusedAt) -> RefusedAt:
+        self._refused += 1
+        if self._sent is not None and self._refused > self._sent:
+            raise Malformed(f"refused {self._refused} messages, but {self._sent} were sent")
+        return refused
+
+    def _heard_hello(self, hello: link_items.Hello, wire: bytes) -> Up | None:
+        if VERSION not in hello.versions:
+            text = f"the peer offers link versions {list(hello.versions)}, this end speaks {VERSION}"
+            raise RemoteProtocolError(Reason.UNSUPPORTED, text)
+        if hello.window_messages < 1 or hello.window_bytes < 1:
+            raise RemoteProtocolError(Reason.MALFORMED, "a window of nothing")
+        self.hello = hello
+        self._their_hello = wire
+        if self.peer is not None:
+            return self._up(self.peer, hello)
+        if hello.key is None:
+            raise RemoteProtocolError(Reason.NOT_AUTHORISED, "the hello names no key and the transport proves none")
+        signature = self._key.sign(self._to_prove("dialler" if self._dialler else "listener"))
+        self._output.append(frame(link_items.encode_item(link_items.Proof(signature))))
+        return None
+
+    def _heard_proof(self, signature: bytes) -> Up:
+        assert self.hello is not None and self.hello.key is not None
+        key = self.hello.key
+        if not verify(key, self._to_prove("listener" if self._dialler else "dialler"), signature):
+            raise RemoteProtocolError(Reason.BAD_SIGNATURE, f"the peer has not proven the key {key.hex()}")
+        if self._expect not in (None, key):
+            assert self._expect is not None
+            text = f"expected {self._expect.hex()}, but {key.hex()} answered"
+            raise RemoteProtocolError(Reason.NOT_AUTHORISED, text)
+        return self._up(PublicKey.checked(key), self.hello)
+
+    def _up(self, key: PublicKey, hello: link_items.Hello) -> Up:
+        """Who is not let in is told so before anything else of its is read."""
+        found = self._welcome(key)
+        if found is None:
+            raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
+        if found.frame_bytes_max is not None:
+            self.frame_bytes_max = min(self.frame_bytes_max, found.frame_bytes_max)
+        self.is_stranger = found.is_stranger
+        if found.is_stranger:
+            self._metered = _METERED_OF_STRANGERS
+        self.peer = key
+        return Up(key, hello)
+
+    def _to_prove(self, role: str) -> bytes:
+        ours, theirs = self._our_hello, self._their_hello
+        return link_items.proof_bytes(role, *((ours, theirs) if self._dialler else (theirs, ours)))
+
+
+def _fault(error: Malformed) -> RemoteProtocolError:
+    """What is wrong with the peer's bytes, as the reason for which its session ends."""
+    reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.MALFORMED
+    return RemoteProtocolError(Reason.UNSUPPORTED if isinstance(error, link_items.UnknownItem) else reason, str(error))
+
+
+class Allowance:
+    """A token bucket: `per_s` a second, at most `burst` saved up. A rate of 0 allows everything."""
+
+    __slots__ = ("_at", "_left", "burst", "per_s")
+
+    def __init__(self, per_s: float, burst: float) -> None:
+        self.per_s = per_s
+        self.burst = burst
+        self._left = burst
+        self._at: float | None = None
+
+    def take(self, count: int, now: float) -> bool:
+        """Whether `count` are allowed at `now` (monotonic seconds); if so, they are taken."""
+        if not self.per_s:
+            return True
+        if self._at is not None:
+            self._left = min(self.burst, self._left + (now - self._at) * self.per_s)
+        self._at = now
+        if self._left < count:
+            return False
+        self._left -= count
+        return True

@@ -1,0 +1,112 @@
+"""Sealed segments of the event log: header, lines, signed footer, and the chain they make.
+
+A footer's `sha256` is over all bytes of the file before the footer's line. The next segment's header and
+footer name it as their `predecessor`, so a directory of segments is a chain (`cddl/segment.cddl`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from router.core.wire.codec import encode
+from router.core.wire.crypto import SigningKey, verify
+
+from .line import VERSION, Line
+
+SCHEMA = "upsycle event log 1"
+SEAL_LABEL = b"upsycle event log seal 1"
+
+
+def file_name(first_seq: int) -> str:
+    return f"events-{first_seq:016d}.jsonl"
+
+
+def header(first: Line, predecessor: str | None) -> Line:
+    """The line before `first`. `predecessor` is the digest of the segment before, None for the very first."""
+    return Line(
+        VERSION, "segment", router=first.router, boot=first.boot, schema=SCHEMA, first_seq=first.seq,
+        predecessor=predecessor,
+    )  # fmt: skip
+
+
+class Tally:
+    """What a footer says of the lines before it."""
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        self.next_seq = first_seq
+        self.lines = 0
+        self.counts: dict[str, int] = {}
+        self.min_t = 0
+        self.max_t = 0
+        self.digest = sha256()
+
+    def note(self, row: Line) -> None:
+        """Count one event's line. Its bytes go into `digest` apart, many lines at a time."""
+        self.next_seq = row.seq + row.n
+        self.counts[row.event] = self.counts.get(row.event, 0) + (row.count or 0)
+        if row.t > self.max_t:
+            self.max_t = row.t
+        if row.t < self.min_t or not self.lines:
+            self.min_t = row.t
+        self.lines += 1
+
+    def footer(self, router: str | None, predecessor: str | None) -> Line:
+        """The footer without its signature."""
+        return Line(
+            VERSION, "seal", n=self.next_seq - self.first_seq, router=router, first_seq=self.first_seq,
+            last_seq=self.next_seq - 1, segments=1, lines=self.lines, counts=self.counts, min_t=self.min_t,
+            max_t=self.max_t, predecessor=predecessor, sha256=self.digest.hexdigest(),
+        )  # fmt: skip
+
+
+def signed_bytes(footer: Line) -> bytes:
+    """What the router signs: label, and all that the footer says, as deterministic CBOR (R-B7)."""
+    said = (
+        footer.v, footer.router, footer.first_seq, footer.last_seq, footer.n, footer.segments, footer.lines,
+        footer.counts, footer.min_t, footer.max_t, footer.predecessor, footer.sha256,
+    )  # fmt: skip
+    return SEAL_LABEL + encode(said)
+
+
+def sign(footer: Line, key: SigningKey) -> Line:
+    return replace(footer, signature=key.sign(signed_bytes(footer)).hex())
+
+
+def is_authentic(footer: Line) -> bool:
+    """Whether this is a complete footer, signed by the router that it names."""
+    if footer.event != "seal" or footer.counts is None or footer.sha256 is None or footer.last_seq < 1:
+        return False
+    try:
+        key, signature = bytes.fromhex(footer.router or ""), bytes.fromhex(footer.signature or "")
+        signed = signed_bytes(footer)
+    except (ValueError, OverflowError):
+        return False
+    if len(key) != 32 or len(signature) != 64 or footer.signature != signature.hex():
+        return False
+    return verify(key, signed, signature)
+
+
+def fold(footers: Iterable[Line], key: SigningKey) -> list[Line]:
+    """Fewer footers that say the same: neighbours in the chain become one, over the segments of both."""
+    out: list[Line] = []
+    for footer in footers:
+        if out and out[-1].sha256 == footer.predecessor and out[-1].last_seq + 1 == footer.first_seq:
+            out[-1] = _joined(out[-1], footer)
+        else:
+            out.append(footer)
+    return [footer if footer.segments == 1 else sign(footer, key) for footer in out]
+
+
+def _joined(one: Line, two: Line) -> Line:
+    counts = dict(one.counts or {})
+    for event, count in (two.counts or {}).items():
+        counts[event] = counts.get(event, 0) + count
+    return replace(
+        two, first_seq=one.first_seq, predecessor=one.predecessor, counts=counts,
+        n=one.n + two.n, lines=one.lines + two.lines, segments=one.segments + two.segments,
+        min_t=min(one.min_t, two.min_t), max_t=max(one.max_t, two.max_t),
+    )  # fmt: skip

@@ -1,0 +1,357 @@
+"""Taking messages in: the inward half of deciding (specification, both routing algorithms; R-C1, R-C3, R-C4).
+
+What `examination` let pass has been verified meanwhile. The index on disk, the source's rate and room in the queues are
+left to judge; only then is an id remembered. What is accepted leaves as parcels.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from router.core.link.session import Allowance
+from router.core.log import events as ev
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.message import UNICAST
+from router.core.wire.reasons import Reason
+
+from .delivery import Delivery
+from .directory import Standing
+from .door_log import DoorLog
+from .duplicate_index import Index
+from .effects import Now, Pending, Settle
+from .examination import is_source_routed, may_be_overtaken
+from .intake import Refusal, Row
+from .job import Batch, Job
+from .links import Link, Links
+from .outcomes import Outcomes
+from .parcel import U32, Parcel, words
+from .parcel_draft import ParcelDraft
+from .plans import ForUs, Plans
+from .queues import UNLIMITED, Queues
+from .revocation import end_route
+from .routes import Route, Routes
+from .seen import Seen
+
+PARCEL_MESSAGES_MAX = 1024
+PARCEL_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceLimits:
+    """The longest ttl that counts, in seconds; a source's rate in messages a second, 0 for none."""
+
+    ttl_s_max: int = 7 * 86_400
+    source_messages_per_s: float = 0.0
+    sources_metered_max: int = 10_000
+
+
+class Room(NamedTuple):
+    """The recipients of a plan that have room, how much the tightest has, and who was left out, with the reason."""
+
+    recipients: tuple[bytes, ...]
+    messages: int
+    size: int
+    full: tuple[tuple[bytes, Reason], ...]
+
+
+class Acceptance:
+    """Owns the arrival numbers and the sources' rates.
+
+    `for_us` hears what is for this router itself, and answers why it is refused; `uplinks`: those configured.
+    """
+
+    def __init__(
+        self, links: Links, queues: Queues, plans: Plans, routes: Routes, seen: Seen, index: Index, delivery: Delivery,
+        outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
+        for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None], uplinks: Callable[[], tuple[bytes, ...]],
+    ) -> None:  # fmt: skip
+        self._links = links
+        self._queues = queues
+        self._plans = plans
+        self._routes = routes
+        self._seen = seen
+        self._index = index
+        self._delivery = delivery
+        self._outcomes = outcomes
+        self._pending = pending
+        self._door = door
+        self._limits = limits
+        self._for_us = for_us
+        self._uplinks = uplinks
+        self._sources: dict[bytes, Allowance] = {}
+        self._waiting: dict[Link, deque[Batch]] = {}  # what is decided but for copies of what is not
+        self.next_arrival = 1
+        self.disk_full = False
+
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
+        """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
+
+        Copies are judged last: the first copy may have come over any of the links. Where it has still to be decided,
+        they are settled after it, and so is what the link brought since. Returned are the links that have now brought
+        more false signatures than they may.
+        """
+        self._plans.current()
+        by_link: dict[Link, list[Job]] = {}
+        for job in jobs:
+            job.look_up(on_disk)
+            by_link.setdefault(job.link, []).append(job)
+        batches = [Batch(link, theirs) for link, theirs in by_link.items()]
+        for batch in batches:
+            self._decide_fresh(batch, on_disk, now)
+        for batch in batches:
+            self._decide_carried(batch, on_disk)
+            self._waiting.setdefault(batch.link, deque()).append(batch)
+        for link in list(self._waiting):
+            self._settle_what_is_closed(link, now)
+        return [one.link for one in batches if one.forged and not one.link.forgeries.take(one.forged, now.mono_s)]
+
+    def _settle_what_is_closed(self, link: Link, now: Now) -> None:
+        waiting = self._waiting[link]
+        while waiting and not any(self._seen.is_open(row.id) for job in waiting[0].jobs for row in job.copies):
+            batch = waiting.popleft()
+            self._decide_copies(batch)
+            self._log_turned(batch, now)
+            if batch.link.standing is Standing.STRANGER:
+                batch.refusals = [_for_a_stranger(*refusal) for refusal in batch.refusals]
+            batch.refusals.sort()
+            last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
+            self._pending.effects.append(Settle(batch.link.id, last, batch.refusals, size))
+        if not waiting:
+            del self._waiting[link]
+
+    def _decide_fresh(self, batch: Batch, on_disk: Collection[bytes], now: Now) -> None:
+        run = ParcelDraft()
+        source_rate = self._limits.source_messages_per_s
+        for job in batch.jobs:
+            valid, refused = job.valid, 0
+            for at, row in enumerate(job.fresh):
+                if row.k == refused:  # what a refused carrier carries goes with it; true copies come again
+                    self._seen.refuse(row.id, Reason.RATE_LIMITED, "its carrier was refused; send it again")
+                elif not valid[at]:
+                    self._refuse(batch, row, Reason.BAD_SIGNATURE)
+                    refused = row.k
+                    batch.forged += _is_its_own(batch.link, job.fresh, at)
+                elif row.id in on_disk and not is_source_routed(batch.link, row):
+                    self._seen.accept(row.id)
+                    batch.known.append(row)
+                elif source_rate and not self._may_send(row.signer, now):
+                    self._refuse(batch, row, Reason.RATE_LIMITED, "this source sends too many messages a second")
+                    refused = row.k
+                else:
+                    which = (row.kind, row.signer, row.destination, row.via, row.ttl_s == 0)
+                    if which != run.which or run.count >= PARCEL_MESSAGES_MAX or run.size >= PARCEL_BYTES_MAX:
+                        self._accept(batch, run, now)
+                        run = ParcelDraft(which)
+                    run.add(job.arrived.data, row)
+        self._accept(batch, run, now)
+
+    def _decide_copies(self, batch: Batch) -> None:
+        """Of which some may be carried, and the carrier refused: one refusal for each k."""
+        refused = {k for k, *_ in batch.refusals}
+        for job in batch.jobs:
+            for row in job.copies:
+                verdict = self._seen.resolve(row.id)
+                if verdict is None:
+                    batch.known.append(row)
+                elif row.k not in refused:
+                    batch.refusals.append((row.k, *verdict))
+
+    def _decide_carried(self, batch: Batch, on_disk: Collection[bytes]) -> None:
+        """What is carried goes with its carrier, if that was refused."""
+        refused = {k for k, *_ in batch.refusals}
+        for job in batch.jobs:
+            for row, refusal in job.carried:
+                if row.id in on_disk and may_be_overtaken(batch.link, row, refusal):
+                    batch.known.append(row)
+                elif row.k not in refused:
+                    batch.refusals.append(refusal)
+
+    def _may_send(self, source: bytes, now: Now) -> bool:
+        """The source's own rate, charged only for what it has signed."""
+        allowance = self._sources.get(source)
+        if allowance is None:
+            if len(self._sources) >= self._limits.sources_metered_max:
+                self._sources.clear()
+            rate = self._limits.source_messages_per_s
+            allowance = self._sources[source] = Allowance(rate, max(1.0, rate))
+        return allowance.take(1, now.mono_s)
+
+    def _refuse(self, batch: Batch, row: Row, reason: Reason, text: str = "") -> None:
+        if not is_source_routed(batch.link, row):
+            self._seen.refuse(row.id, reason, text)
+        batch.refusals.append((row.k, reason, text))
+
+    def _accept(self, batch: Batch, run: ParcelDraft, now: Now) -> None:
+        if not run.count:
+            return
+        link, row = batch.link, run.first
+        which = (row.kind, row.signer, row.destination, row.via, link.id)
+        plan = self._plans.of(which, link, now.judged_s)
+        if isinstance(plan, Reason):
+            for row in run.rows():
+                self._refuse(batch, row, plan)
+        elif isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
+            for data, rows in run.pieces:
+                for row in rows:
+                    refusal = self._for_us(link, row, data, now)
+                    if refusal is not None:
+                        self._refuse(batch, row, *refusal)
+        elif row.ttl_s == 0:
+            for data, rows in run.pieces:
+                for row in rows:
+                    self._pass_on(batch, ParcelDraft.of(data, row), plan, now)
+        else:
+            self._learn(link, row, now)
+            self._store(batch, run, plan, now)
+
+    def _pass_on(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
+        """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
+        if (full := self._unable(batch.link)) is not None:
+            self._refuse(batch, run.first, full)
+            return
+        parcel = self._parcel(batch.link, run, plan, now, stored=False)
+        able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel))
+        if not able:
+            self.next_arrival = parcel.first  # nobody has seen the number
+            self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
+            return
+        parcel.recipients = able
+        away = tuple((one, Reason.RECIPIENT_OFFLINE_TTL0) for one in plan if one not in able)
+        self._note_accepted(batch.link, parcel, now, away)
+        self._delivery.offer_now_or_never(parcel, now)
+
+    def _store(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
+        while run.count:
+            room, reason = self._room(batch.link, run.first, plan)
+            if reason is not None:
+                for row in run.no_smaller_than_first():
+                    never = self._queues.fits_never(row.end - row.frame_at)
+                    self._refuse(batch, row, Reason.TOO_LARGE if never else reason)
+                run = run.cut(len(run.no_smaller_than_first()), UNLIMITED)[1]
+                continue
+            part, run = run.cut(room.messages, room.size)
+            parcel = self._parcel(batch.link, part, room.recipients, now, stored=True)
+            size = len(parcel.blob)
+            self._queues.hold(parcel.neighbour, parcel.count, size)
+            for recipient in parcel.recipients:
+                self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
+            self._pending.changes.parcels.append(parcel)
+            self._note_accepted(batch.link, parcel, now, room.full)
+            self._delivery.offer(parcel, now)
+
+    def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
+        """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
+        size = row.end - row.frame_at
+        messages, most, reason = self._queues.node_room(None if link.standing is Standing.LOCAL else link.charged, size)
+        if (unable := self._unable(link)) is not None:
+            return Room((), 0, 0, ()), unable
+        messages = min(messages, self._index.room(link.holder))
+        if messages < 1 or most < size:
+            return Room((), 0, 0, ()), reason
+        able, full = [], []
+        uplinks = self._uplinks()
+        for recipient in plan:
+            its_messages, its_bytes, why = self._queues.room(recipient, row.signer, link.charged, size)
+            if its_messages < 1 or its_bytes < size:
+                if recipient in uplinks:
+                    return Room((), 0, 0, ()), why
+                full.append((recipient, why))
+                continue
+            able.append(recipient)
+            messages, most = min(messages, its_messages), min(most, its_bytes)
+        return Room(tuple(able), messages, most, tuple(full)), None if able else full[0][1]
+
+    def _unable(self, link: Link) -> Reason | None:
+        if self.disk_full:
+            return Reason.DISK_FULL
+        return Reason.INDEX_FULL if self._index.room(link.holder) < 1 else None
+
+    def _parcel(self, link: Link, run: ParcelDraft, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
+        parcel = run.parcel(
+            self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients,
+            now.wall_s, self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
+        )  # fmt: skip
+        self.next_arrival += parcel.count
+        return parcel
+
+    def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
+        """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
+        pending = self._pending
+        link.active_s = now.mono_s
+        accept = self._seen.accept
+        for at in range(0, len(parcel.ids), 32) if parcel.indexed else ():
+            accept(parcel.ids[at : at + 32])
+        if parcel.indexed:
+            self._index.add(parcel.holder, parcel.count)
+        if not parcel.stored:
+            pending.changes.parcels.append(parcel)
+        sizes = array(U32, [stop - start for start, stop in zip([0, *parcel.ends], parcel.ends, strict=False)])
+        named = parcel.recipients + tuple(recipient for recipient, _ in left_out)
+        pending.changes.events.append(
+            ev.Accepted(
+                now.wall_ns, now.mono_ns, parcel.first, parcel.kind, parcel.signer, parcel.destination,
+                link.key, link.id, named, parcel.ids, words(sizes), words(parcel.ttls), words(parcel.expiries),
+            )
+        )  # fmt: skip
+        whole = ((parcel.first, parcel.count),)
+        for recipient, reason in left_out:
+            pending.changes.events.append(
+                ev.Outward(
+                    now.wall_ns, now.mono_ns, "refused", recipient, link.id, whole, reason, 0, 0, 0, parcel.first
+                )
+            )
+            self._outcomes.miss(recipient, parcel, 0, parcel.count, reason)
+        self._outcomes.accepted(parcel, link, left_out)
+
+    def _learn(self, link: Link, row: Row, now: Now) -> None:
+        """Step 2 of the unicast algorithm, from fresh, verified messages only (R-C2)."""
+        if row.kind != UNICAST or link.standing in (Standing.LOCAL, Standing.STRANGER) or row.signer == link.key:
+            return
+        if self._links.to(row.signer) is not None:
+            return
+        route = Route(row.signer, link.key, expiry_s(row.expiry_min))
+        gone = self._routes.learn(route, now.judged_s)
+        if gone is None:
+            return
+        for one in gone:
+            end_route(self._routes, self._pending, one, now)
+        self._pending.changes.routes[row.signer] = route
+        fields = (("destination", row.signer), ("neighbour", link.key), ("until_s", route.until_s))
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_add", fields))
+
+    def _log_turned(self, batch: Batch, now: Now) -> None:
+        known = batch.known + [row for job in batch.jobs for row in job.known]
+        if known:
+            self._door.turn(batch.link, "duplicate", Reason.DUPLICATE, known, now)
+        if not batch.refusals:
+            return
+        came = [row for job in batch.jobs for row in job.arrived.rows]
+        by_k = {row.k: row for row in came}
+        reasons: dict[Reason, list[Row]] = {}
+        unread = 0
+        for k, reason, _ in batch.refusals:
+            if (row := by_k.get(k)) is None:
+                unread += 1
+            else:
+                reasons.setdefault(reason, []).append(row)
+        for reason, rows in reasons.items():
+            self._door.turn(batch.link, "refused", reason, rows, now)
+        if unread:
+            size = sum(job.arrived.size for job in batch.jobs) - sum([row.end - row.frame_at for row in came])
+            self._door.turn(batch.link, "refused", Reason.MALFORMED, (), now, unread, max(0, size))
+
+
+def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
+    """Whether the link answers for this row: not for what a good message of somebody else carries through it."""
+    return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
+
+
+def _for_a_stranger(k: int, reason: Reason, text: str) -> Refusal:
+    """What a stranger hears, which tells nothing of whom there is; the log has the truth."""
+    if reason is Reason.EXPIRY_TOO_FAR:
+        return k, reason, text  # the same for everything, whoever it is for
+    return k, Reason.RATE_LIMITED if reason.later else Reason.NOT_AUTHORISED, ""

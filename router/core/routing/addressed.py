@@ -1,0 +1,49 @@
+"""What may be said to this router itself, judged before a signature is checked and before anything is decoded.
+
+A unicast to a router is a question or an answer between two who are linked: who says it, what it says by its first two
+bytes, and how long it is decide whether anything else of it is looked at (R-C4).
+"""
+
+from __future__ import annotations
+
+from router.core.why.report import REPORT_BYTES_MAX
+from router.core.wire.admin import ANSWER, ASK, ASK_BYTES_MAX
+from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
+from router.core.wire.message import body_at
+from router.core.wire.reasons import Reason
+
+from .directory import Standing
+from .intake import SIGNATURE_BYTES, Row
+from .links import Link
+
+HEAD_BYTES = 7  # of an answer: two, and a byte string's
+
+
+def body_of(row: Row, data: bytes) -> tuple[int, int]:
+    """Where the body of that unicast begins and ends in `data`."""
+    return body_at(data, row.start, row.end), row.end - SIGNATURE_BYTES
+
+
+def out_of_place(link: Link, row: Row, data: bytes, *, is_awaited: bool) -> tuple[Reason, str] | None:
+    """Why a unicast to this router is refused as it stands; `is_awaited`: this neighbour was asked something."""
+    start, end = body_of(row, data)
+    kind, size = data[start : min(start + 2, end)], end - start
+    is_stranger = link.standing is Standing.STRANGER
+    if kind == CARRIED:  # judged by itself, with its carrier
+        return (Reason.NOT_AUTHORISED, "strangers have nothing carried") if is_stranger else None
+    if row.signer != link.key:
+        return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
+    most = CONTROL_BYTES_MAX
+    if kind == ASK:
+        most = ASK_BYTES_MAX
+        if is_stranger:
+            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+    elif kind == ANSWER:
+        most = REPORT_BYTES_MAX + HEAD_BYTES
+        if is_stranger or link.app or link.standing is Standing.LOCAL:
+            return Reason.NOT_AUTHORISED, "only this router answers"
+        if not is_awaited:
+            return Reason.NOT_AUTHORISED, "nothing was asked to which this could be the answer"
+    if size > most:
+        return Reason.TOO_LARGE, f"{size} bytes for this router; of this kind it takes {most}"
+    return None

@@ -1,0 +1,149 @@
+"""What a link may take of this node besides its rights: a place, messages a second, a number of false signatures.
+
+Strangers have few of each, and all of them together not many more. A link that brings too many false signatures ends,
+and its key stays shut out for a while; of a stranger the whole address prefix does, for strangers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from router.core.link.session import Allowance
+from router.core.wire.reasons import Reason
+
+from .directory import Standing
+from .effects import Close, Now, Pending
+from .groups import Groups
+from .links import Link, Links
+
+MINUTE_S = 60.0
+FULL = "the places of strangers are taken, and another one waits"
+IDLE = "nothing to say for a while"
+FORGED = "too many messages with a false signature"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """Messages a second of one neighbour, one stranger, all strangers (0: no limit); false signatures a minute on one
+    link, and how long its key is shut out then; strangers' links, how long one may be silent, and how long it must have
+    been before another takes its place."""
+
+    messages_per_s_neighbour: float = 0.0
+    messages_per_s_stranger: float = 50.0
+    messages_per_s_strangers: float = 250.0
+    bad_signatures_max: int = 64
+    strangers_bad_signatures_max: int = 8
+    bad_signatures_barred_s: float = 60.0
+    barred_max: int = 10_000
+    strangers_connections_max: int = 64
+    strangers_idle_s: float = 60.0
+    strangers_spared_s: float = 10.0
+
+
+class _Both:
+    """A stranger's own allowance and that of all strangers."""
+
+    __slots__ = ("_all", "_own")
+
+    def __init__(self, own: Allowance, all_of_them: Allowance) -> None:
+        self._own = own
+        self._all = all_of_them
+
+    def take(self, count: int, now: float) -> bool:
+        return self._own.take(count, now) and self._all.take(count, now)
+
+
+class Admission:
+    """Owns the list of those that are shut out. `down(link, now, because=…)`: a link is taken down from this side."""
+
+    def __init__(
+        self, links: Links, groups: Groups, pending: Pending, limits: AdmissionLimits, down: Callable[..., None]
+    ) -> None:
+        self._links = links
+        self._groups = groups
+        self._pending = pending
+        self._limits = limits
+        self._down = down
+        self._strangers_rate = _at_pace(limits.messages_per_s_strangers)
+        self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in the order of that
+
+    def __repr__(self) -> str:
+        most, barred = self._limits.strangers_connections_max, len(self._barred)
+        return f"<{len(self._strangers())} of at most {most} strangers, {barred} keys and prefixes shut out>"
+
+    def measure(self, link: Link) -> None:
+        """Give the link the allowances of its standing."""
+        limits = self._limits
+        if link.standing is Standing.STRANGER:
+            link.allowance = _Both(_at_pace(limits.messages_per_s_stranger), self._strangers_rate)
+            forgeries = limits.strangers_bad_signatures_max
+        else:
+            link.allowance = _a_second(limits.messages_per_s_neighbour)
+            forgeries = limits.bad_signatures_max
+        link.forgeries = Allowance(max(forgeries, 1) / MINUTE_S, forgeries)
+
+    def lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now) -> bool:
+        """Whether a key may come in now. Strangers have few places: for one more the longest silent gives way."""
+        if text := self._barred_until(key, place, standing, now):
+            self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
+            return False
+        if standing is not Standing.STRANGER:
+            return True
+        strangers = self._strangers()
+        if len(strangers) < self._limits.strangers_connections_max or self._links.to(key) in strangers:
+            return True
+        longest = min(strangers, key=lambda link: link.active_s, default=None)
+        if longest is None or now.mono_s - longest.active_s < self._limits.strangers_spared_s:
+            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            return False
+        self.close(longest, Reason.SHUTDOWN, FULL, "displaced", now)
+        return True
+
+    def end(self, forgers: Iterable[Link], now: Now) -> None:
+        """These links have brought too many false signatures: they end, and their keys stay out for a while."""
+        for link in forgers:
+            if not link.up:
+                continue
+            self._bar(link.key, now)
+            if link.standing is Standing.STRANGER and link.place:
+                self._bar(link.place, now)
+            self.close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
+
+    def end_silent(self, now: Now) -> None:
+        """Strangers of which nothing was accepted for too long, and that took nothing. Members of groups may wait."""
+        since_s = now.mono_s - self._limits.strangers_idle_s
+        for link in self._strangers():
+            if link.active_s < since_s and not self._groups.joined_by(link.key):
+                self.close(link, Reason.SHUTDOWN, IDLE, "idle", now)
+
+    def _strangers(self) -> list[Link]:
+        return [link for link in self._links if link.standing is Standing.STRANGER]
+
+    def close(self, link: Link, reason: Reason, text: str, because: str, now: Now) -> None:
+        """End a link from this side: what comes over it from now on is not heard."""
+        self._pending.effects.append(Close(link.id, reason, text))
+        self._down(link.id, now, because=because)
+
+    def _barred_until(self, key: bytes, place: str, standing: Standing, now: Now) -> str:
+        until_s = self._barred.get(key, 0.0)
+        if standing is Standing.STRANGER:
+            until_s = max(until_s, self._barred.get(place, 0.0))
+        if until_s <= now.mono_s:
+            return ""
+        return f"{FORGED} came from there; come again in {until_s - now.mono_s + 1:.0f} s"
+
+    def _bar(self, whom: bytes | str, now: Now) -> None:
+        self._barred.pop(whom, None)
+        while self._barred and len(self._barred) >= self._limits.barred_max:
+            del self._barred[next(iter(self._barred))]
+        self._barred[whom] = now.mono_s + self._limits.bad_signatures_barred_s
+
+
+def _a_second(rate: float) -> Allowance:
+    return Allowance(rate, max(1.0, rate))
+
+
+def _at_pace(rate: float) -> Allowance:
+    """Strangers are read at this pace: with as much again saved up, only what is not read so is refused."""
+    return Allowance(rate, max(1.0, 2 * rate))

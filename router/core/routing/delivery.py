@@ -1,0 +1,391 @@
+"""Handing over and settling: the outward half of deciding (link layer, "Custody" and "Backpressure").
+
+A recipient whose queue has been handed over to the last message gets new parcels straight from memory. What does not
+fit its window stays on disk, and it is `behind`: as the window opens, its queue is fetched from where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from router.core.log import events as ev
+from router.core.wire import link_items
+from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.message import UNICAST
+from router.core.wire.reasons import Reason
+
+from .backoff import OF_THE_NODE, longer
+from .directory import Standing
+from .door_log import DoorLog
+from .effects import Dial, Fetch, Finished, Now, Pending, SendItem, SendParcel
+from .links import Flight, Link, Links
+from .outcomes import Outcomes
+from .owed import Damaged, Due, Owed
+from .parcel import Parcel, unbroken
+from .purges import Purges
+from .queues import Queue, Queues
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLimits:
+    """Back-off after a refusal that says *later*, and how many streams of one queue may each have their own, beyond
+    which the whole queue backs off."""
+
+    retry_s_min: float = 1.0
+    retry_s_max: float = 300.0
+    streams_held_max: int = 1024
+    in_flight_recheck_s: int = 30
+
+
+class Delivery:
+    """Owns the queues' positions and the flights; shares the links with the other half."""
+
+    def __init__(
+        self, links: Links, queues: Queues, pending: Pending, door: DoorLog, limits: DeliveryLimits, purges: Purges,
+        outcomes: Outcomes, gave_up: Callable[[Parcel, int, str, Reason, Now], None],
+    ) -> None:  # fmt: skip
+        self._links = links
+        self._queues = queues
+        self._pending = pending
+        self._door = door
+        self._limits = limits
+        self._purges = purges
+        self._outcomes = outcomes
+        self._gave_up = gave_up
+        self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
+        self.is_passing_over = False  # a fetch brought nothing that could be handed over: fetch on at once
+
+    # -- handing over ---------------------------------------------------------------------------------------
+
+    def offer(self, parcel: Parcel, now: Now) -> None:
+        """A parcel was just accepted: hand it to the recipients that are keeping up."""
+        for recipient in parcel.recipients:
+            link = self._links.to(recipient)
+            queue = self._queues.of(recipient)
+            if link is None or queue.behind:
+                if not queue.behind:
+                    queue.behind = True
+                    self._pending.effects.append(Dial(recipient))
+                continue
+            if not link.takes(parcel):
+                queue.behind = True  # what is too long for it is sorted out as it is fetched
+                self._want(recipient)
+                continue
+            if queue.held and queue.held.holds_back(parcel.stream):
+                continue  # it will be fetched with the rest of its stream
+            count = link.outgoing.fits(parcel.ends)
+            if count:
+                self._hand(link, parcel, 0, count, now)
+                queue.position = queue.handed = parcel.first + count
+            if count < parcel.count:
+                queue.behind = True
+
+    def offer_now_or_never(self, parcel: Parcel, now: Now) -> None:
+        """A parcel with ttl 0: its recipients were chosen because they have room."""
+        for recipient in parcel.recipients:
+            link = self._links.to(recipient)
+            assert link is not None
+            self._hand(link, parcel, 0, parcel.count, now)
+            self._outward("unconfirmed", recipient, link.id, parcel.first, ((parcel.first, parcel.count),), None, now)
+
+    def can_take_now(self, recipient: bytes, parcel: Parcel) -> bool:
+        link = self._links.to(recipient)
+        queue = self._queues.by_recipient.get(recipient)
+        waits = queue is not None and (queue.behind or queue.held.holds_back(parcel.stream))
+        fits = link is not None and link.takes(parcel) and link.outgoing.fits(parcel.ends) == parcel.count
+        return fits and not waits
+
+    def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
+        if not link.is_named:
+            self._door.name(link, now)
+        n = link.outgoing.send(stop - start, parcel.size(start, stop))
+        link.flights.append(Flight(n, parcel, start, stop, now.mono_ns))
+        self._pending.effects.append(SendParcel(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
+        self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
+
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
+        """What the store read for a `Fetch`: hand over what fits; not `more`: that was all.
+
+        What is past its deadline or is being cleared is passed over: `expire` and `drop` will end it. So is what is
+        held back, and what is in flight: the queue may have gone back for what was held.
+        """
+        link = self._links.to(recipient)
+        queue = self._queues.of(recipient)
+        if link is None:
+            return
+        queue.again = 0
+        sent = link.outgoing.sent
+        wall_s = now.earliest_ns // SECOND_NS if link.standing is Standing.LOCAL else now.judged_s
+        flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
+        for parcel, start, stop in owed:
+            runs = self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s)
+            for at, end in runs if link.takes(parcel) else self._short_enough(link, parcel, runs, now):
+                count = min(end - at, link.outgoing.fits(parcel.ends, at))
+                if count:
+                    self._hand(link, parcel, at, at + count, now)
+                    queue.position = parcel.first + at + count
+                    queue.handed = max(queue.handed, queue.position)
+                if at + count < end:
+                    return
+            queue.position = parcel.first + stop
+        if not more:
+            queue.behind = False
+        elif owed:
+            self._want(recipient)
+            self.is_passing_over |= link.outgoing.sent == sent
+
+    def _to_hand(
+        self, queue: Queue, parcel: Parcel, start: int, stop: int, flying: Collection[int], wall_s: int
+    ) -> Iterable[tuple[int, int]]:
+        if self._purges and self._purges.covers(queue.recipient, parcel):
+            return ()
+        if queue.held and queue.held.passes_over(parcel.stream, parcel.first + start):
+            return ()
+        deadlines = parcel.deadlines[start:stop]
+        if min(deadlines) > wall_s and not flying:
+            return ((start, stop),)
+        alive = (index for index, one in enumerate(deadlines, start) if one > wall_s)
+        return unbroken(index for index in alive if index not in flying)
+
+    def _short_enough(
+        self, link: Link, parcel: Parcel, runs: Iterable[tuple[int, int]], now: Now
+    ) -> Sequence[tuple[int, int]]:
+        """End what is longer than the neighbour takes, `too-large`: it would close the link on it, again and again."""
+        indexes = [index for run in runs for index in range(*run)]
+        short = {index for index in indexes if parcel.item_size(index) <= link.frame_bytes_max}
+        for start, stop in unbroken(index for index in indexes if index not in short):
+            self.finish(link.key, parcel, start, stop, "refused", Reason.TOO_LARGE, now, link.id)
+        return unbroken(index for index in indexes if index in short)
+
+    def _want(self, recipient: bytes) -> None:
+        self._wanting[recipient] = None
+
+    def fetch_what_is_wanted(self) -> None:
+        """Turn the recipients that have room and a backlog into `Fetch` effects, one each."""
+        for recipient in self._wanting:
+            link = self._links.to(recipient)
+            queue = self._queues.by_recipient.get(recipient)
+            if link is None or queue is None or not queue.behind or queue.retry_at:
+                continue  # backing off: `retry` begins again from the oldest
+            messages, size = link.outgoing.room()
+            if messages > 0 and (size > 0 or not link.outgoing.in_flight):
+                self._pending.effects.append(Fetch(recipient, queue.position, messages, max(size, 1)))
+        self._wanting.clear()
+        self.is_passing_over = False
+
+    # -- links come and go ----------------------------------------------------------------------------------
+
+    def recovered(self) -> None:
+        """After a restart: whoever is owed something is dialled, if it is known where."""
+        for recipient in self._queues.by_recipient:
+            self.dial_if_owed(recipient)
+
+    def dial_if_owed(self, recipient: bytes) -> None:
+        queue = self._queues.by_recipient.get(recipient)
+        if queue is not None and queue.total.messages:
+            self._pending.effects.append(Dial(recipient))
+
+    def link_up(self, link: Link) -> None:
+        """An app hears first of all how many may come again, and by that, that it is known here."""
+        queue = self._queues.by_recipient.get(link.key)
+        if link.app:
+            most = min(queue.again, queue.total.messages, link.outgoing.window_messages) if queue is not None else 0
+            self._pending.effects.append(SendItem(link.id, link_items.Redelivered(most)))
+        if queue is not None and queue.total.messages:
+            queue.behind, queue.position = True, 0
+            queue.retry_at = queue.backoff_s = 0.0
+            queue.handed = 0
+            queue.held.clear()
+            self._want(link.key)
+
+    def link_down(self, link: Link) -> None:
+        queue = self._queues.by_recipient.get(link.key)
+        if queue is None:
+            return
+        stored = [flight for flight in link.flights if flight.parcel is not None and flight.parcel.stored]
+        flown = sum(flight.stop - flight.start for flight in stored)
+        queue.again = max(queue.again, queue.total.messages if queue.held else flown)
+        queue.behind, queue.position = queue.total.messages > 0, 0
+        self._queues.forget_if_empty(link.key)
+
+    # -- settling -------------------------------------------------------------------------------------------
+
+    def settled(self, link: Link, n: int, now: Now) -> None:
+        """The neighbour settled its first `n`: what no refusal names is in its custody, or delivered."""
+        link.outgoing.settle(n)
+        flights = link.flights
+        while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
+            flight = flights[0]
+            stop = flight.stop - max(0, flight.n - n)
+            first_n = flight.n - (flight.stop - flight.start) + 1
+            if flight.parcel is None:
+                for k in range(first_n, first_n + stop - flight.start) if link.refused else ():
+                    link.refused.pop(k, None)
+            else:
+                self._settle_run(link, flight.parcel, flight.start, stop, first_n, flight.at_ns, now)
+            if stop == flight.stop:
+                flights.popleft()
+            else:
+                flight.start = stop
+        self._want(link.key)
+
+    def _settle_run(
+        self, link: Link, parcel: Parcel, start: int, stop: int, first_n: int, handed_ns: int, now: Now
+    ) -> None:
+        done = "delivered" if link.standing is Standing.LOCAL else "acked"
+        if not link.refused:
+            self.finish(link.key, parcel, start, stop, done, None, now, link.id, now.mono_ns - handed_ns)
+            return
+        for index in range(start, stop):
+            verdict = link.refused.pop(first_n + index - start, None)
+            if verdict is None:
+                self.finish(link.key, parcel, index, index + 1, done, None, now, link.id, now.mono_ns - handed_ns)
+            elif verdict[0].later and parcel.stored:
+                self._try_later(link, parcel, index, verdict[0], now)
+            else:
+                self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
+
+    def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
+        """The message stays queued, and only what the refusal concerns waits with it."""
+        queue = self._queues.of(link.key)
+        pause_s = self._limits.retry_s_min, self._limits.retry_s_max
+        arrival = parcel.first + index
+        self._outward("deferred", link.key, link.id, parcel.first, ((arrival, 1),), reason, now)
+        if reason not in OF_THE_NODE and queue.held.refuse(
+            parcel.stream, arrival, now.mono_s, pause_s, self._limits.streams_held_max
+        ):
+            return
+        if not queue.retry_at:
+            queue.backoff_s = longer(queue.backoff_s, *pause_s)
+            queue.retry_at = now.mono_s + queue.backoff_s
+        queue.behind = True
+
+    def retry(self, now: Now) -> None:
+        """Queues whose back-off has passed start again from their oldest message, once nothing is in flight; streams
+        from where they were held, past what is."""
+        for queue in self._queues.by_recipient.values():
+            link = self._links.to(queue.recipient)
+            if queue.retry_at and queue.retry_at <= now.mono_s and link is not None and not link.flights:
+                queue.retry_at, queue.position, queue.behind = 0.0, 0, True
+            if queue.held and link is not None:
+                flying = {one.parcel.stream for one in link.flights if one.parcel is not None}
+                if (first := queue.held.due(now.mono_s, flying)) is not None:
+                    queue.position, queue.behind = min(queue.position, first), True
+            if queue.behind and link is not None and not queue.retry_at:
+                self._want(queue.recipient)
+
+    def finish(
+        self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
+        link: int = 0, duration_ns: int = 0,
+    ) -> None:  # fmt: skip
+        """These messages have come to their end for this recipient."""
+        if not parcel.stored:
+            return
+        count, size = stop - start, parcel.size(start, stop)
+        queue = self._queues.reserve(recipient, parcel.signer, parcel.neighbour, -count, -size)
+        if state in ("delivered", "acked"):
+            queue.backoff_s = 0.0
+        if queue.held:
+            self._let_go(queue, parcel, state)
+        self._pending.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
+        ranges = ((parcel.first + start, count),)
+        self._outward(state, recipient, link, parcel.first, ranges, reason, now, duration_ns)
+        self._outcomes.follow(parcel, start, stop, recipient, state, reason)
+        if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
+            self._outcomes.miss(recipient, parcel, start, stop, reason)
+        if parcel.kind == UNICAST and reason is not None:
+            for index in range(start, stop):
+                self._gave_up(parcel, index, state, reason, now)
+
+    def _let_go(self, queue: Queue, parcel: Parcel, state: str) -> None:
+        """Something has come to its end in a queue of which streams are held back."""
+        if state in ("delivered", "acked"):
+            queue.held.took(parcel.stream)
+        if not queue.owes(parcel.signer):
+            queue.held.forget(parcel.stream)
+
+    # -- deadlines, and queues that end ----------------------------------------------------------------------
+
+    def expire(self, due: Iterable[Due], now: Now) -> None:
+        """End what is past its deadline and not in flight; look again later at what is."""
+        for parcel, first, owed in due:
+            if parcel is None or not owed:
+                self._pending.changes.defer.append((first, 0))
+                continue
+            passed = {index for index, one in enumerate(parcel.deadlines) if one <= now.wall_s}
+            again_s = min((one for one in parcel.deadlines if one > now.wall_s), default=0)
+            for recipient, runs in owed:
+                dead = passed & {index for run in runs for index in range(*run)}
+                flying = dead & self._in_flight(recipient, parcel.first)
+                if flying:
+                    again_s = min(again_s or 1 << 40, now.wall_s + self._limits.in_flight_recheck_s)
+                for start, stop, reason in _expired_runs(parcel, sorted(dead - flying)):
+                    self.finish(recipient, parcel, start, stop, "expired", reason, now)
+            self._pending.changes.defer.append((first, again_s))
+
+    def _in_flight(self, recipient: bytes, first: int) -> set[int]:
+        link = self._links.to(recipient)
+        if link is None:
+            return set()
+        mine = (one for one in link.flights if one.parcel is not None and one.parcel.first == first)
+        return {index for flight in mine for index in range(flight.start, flight.stop)}
+
+    def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
+        """End what is owed to one who left or was removed; each message ends `dropped`, reason `left`."""
+        self._ground(recipient, {one.parcel.first for one in owed})
+        for parcel, start, stop in owed:
+            self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
+        self._queues.forget_if_empty(recipient)
+
+    def _ground(self, recipient: bytes, gone: Container[int]) -> None:
+        """When the neighbour settles what is in flight of these parcels, that is no longer our affair."""
+        link = self._links.to(recipient)
+        for flight in link.flights if link is not None else ():
+            if flight.parcel is not None and flight.parcel.first in gone:
+                flight.parcel = None
+
+    def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
+        """End what the disk has spoilt; each message ends `dropped`, reason `store-damaged`.
+
+        Those in flight left in good order, from memory; but of a parcel without a row nobody could tell which they are.
+        """
+        for recipient, first, runs, size, signer, neighbour, parcel in damaged:
+            if parcel is not None:
+                flying = self._in_flight(recipient, first)
+                for start, stop in unbroken(at for run in runs for at in range(*run) if at not in flying):
+                    self.finish(recipient, parcel, start, stop, "dropped", Reason.STORE_DAMAGED, now)
+            else:
+                self._ground(recipient, (first,))
+                self._queues.reserve(recipient, signer, neighbour, -sum(stop - start for start, stop in runs), -size)
+                for at, (start, stop) in enumerate(runs):
+                    self._pending.changes.finished.append(Finished(recipient, first, start, stop, 0 if at else size))
+                ranges = tuple((first + start, stop - start) for start, stop in runs)
+                self._outward("dropped", recipient, 0, first, ranges, Reason.STORE_DAMAGED, now)
+            self._queues.forget_if_empty(recipient)
+
+    def _outward(
+        self, state: str, recipient: bytes, link: int, parcel: int, ranges: tuple[tuple[int, int], ...],
+        reason: Reason | None, now: Now, duration_ns: int = 0,
+    ) -> None:  # fmt: skip
+        queue = self._queues.by_recipient.get(recipient)
+        depth = queue.total.messages if queue is not None else 0
+        self._pending.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns, parcel)
+        )
+
+
+def _flying(link: Link) -> dict[int, set[int]]:
+    """What is in flight on a link: indexes by the first arrival of their parcel."""
+    flying: dict[int, set[int]] = {}
+    for one in link.flights:
+        if one.parcel is not None:
+            flying.setdefault(one.parcel.first, set()).update(range(one.start, one.stop))
+    return flying
+
+
+def _expired_runs(parcel: Parcel, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
+    """Ascending indexes as (start, stop, reason) of unbroken runs that end for the same reason."""
+    for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED):
+        for start, stop in unbroken(index for index in indexes if parcel.why_expired(index) is reason):
+            yield start, stop, reason

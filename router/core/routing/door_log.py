@@ -1,0 +1,288 @@
+"""The log of the door: what was turned away and which links came and went, summed so that it cannot fill the log.
+
+Messages that a neighbour brought and that were not accepted become one event for each neighbour, reason and second,
+with their count and bytes; some of them are named by their ids. Each class of neighbours (apps of the owner, neighbours
+that the operator knows, all strangers together) has a budget of log bytes. While half of it is left, sums are written
+every second; below that, once a minute and without ids if these are too many; and links that carried nothing are
+counted instead of named. No count is given up: what is not written yet is added to.
+
+The budget bounds what all this can take of the log in any `keep_s`: `bytes_max` of the class, and an eighth of it more
+for each start of the node in that time. What was accepted, and what became of it, has no such bound and loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from router.core.log import events as ev
+from router.core.wire.reasons import Reason
+
+from .directory import Standing
+from .effects import Now, Pending
+from .intake import Row
+from .links import Link
+
+LINE_BYTES = 480
+"""A line of the log without ids is shorter."""
+ID_DIGITS = 64
+BURST_PART = 8
+STRANGERS_PART = 8
+PATIENCE_S = 60.0
+APART_MAX = 256
+STRANGERS_APART_MAX = 8
+"""So many neighbours of one standing have sums of their own at a time; further ones share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoorLimits:
+    """Bytes of log in any `keep_s` seconds for what is turned away from apps, from known neighbours and from strangers,
+    for the links of the latter two, and for what any of them joins and leaves. `ids_max`: ids that one sum names; of
+    all strangers together an eighth."""
+
+    ids_max: int = 256
+    apps_bytes_max: int = 8 << 20
+    known_bytes_max: int = 8 << 20
+    strangers_bytes_max: int = 3 << 20
+    keep_s: float = 604_800.0
+
+    @classmethod
+    def shares(cls, ids_max: int, keep_bytes: int, keep_s: float, percent: int, strangers_percent: int) -> DoorLimits:
+        """`percent` of a log of `keep_bytes` for apps and known neighbours, half for each."""
+        half = keep_bytes * percent // 200
+        return cls(ids_max, half, half, keep_bytes * strangers_percent // 100, keep_s)
+
+
+class Purse:
+    """Bytes of log that may be written now; it fills evenly, and holds no more than an eighth of `bytes_max`."""
+
+    def __init__(self, bytes_max: int, keep_s: float) -> None:
+        self.burst = bytes_max / BURST_PART
+        self._per_s = (bytes_max - self.burst) / max(1.0, keep_s)
+        self._left = self.burst
+        self._at_ns: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<purse: {self._left:.0f} of {self.burst:.0f} bytes>"
+
+    def left(self, now: Now) -> float:
+        if self._at_ns is not None:
+            self._left = min(self.burst, self._left + (now.mono_ns - self._at_ns) / 1e9 * self._per_s)
+        self._at_ns = now.mono_ns
+        return self._left
+
+    def is_ample(self, now: Now) -> bool:
+        """Whether more than half of it is left."""
+        return self.left(now) > self.burst / 2
+
+    def affords(self, cost: int, now: Now) -> bool:
+        """A full purse affords anything once, and owes it then."""
+        return self.left(now) >= min(cost, self.burst)
+
+    def spend(self, cost: int) -> None:
+        self._left -= cost
+
+
+class Which(NamedTuple):
+    """What is summed together. `neighbour`: None for those that are too many to be told apart."""
+
+    standing: Standing
+    neighbour: bytes | None
+    event: str
+    reason: Reason
+
+    @property
+    def names(self) -> tuple[Standing, bytes | None]:
+        """Whose budget of ids it uses: strangers share one."""
+        return self.standing, None if self.standing is Standing.STRANGER else self.neighbour
+
+
+@dataclass(slots=True)
+class Sum:
+    """`link`: the number of the link that brought all of it; 0: several did."""
+
+    since: Now
+    link: int
+    count: int = 0
+    size: int = 0
+    ids: bytearray = field(default_factory=bytearray)
+
+    @property
+    def cost(self) -> int:
+        """Bytes of log, at most."""
+        return LINE_BYTES + len(self.ids) // ev.ID_BYTES * ID_DIGITS
+
+
+class DoorLog:
+    """Owns the sums that are not yet written: at most `APART_MAX` neighbours of each standing, by event and reason."""
+
+    def __init__(self, pending: Pending, limits: DoorLimits) -> None:
+        self._pending = pending
+        known = Purse(limits.known_bytes_max, limits.keep_s)
+        self._purses = {
+            Standing.LOCAL: Purse(limits.apps_bytes_max, limits.keep_s), Standing.CLIENT: known, Standing.PEER: known,
+            Standing.STRANGER: Purse(limits.strangers_bytes_max, limits.keep_s),
+        }  # fmt: skip
+        few = max(1, limits.ids_max // STRANGERS_PART) if limits.ids_max else 0
+        self._ids_max = dict.fromkeys(Standing, limits.ids_max) | {Standing.STRANGER: few}
+        self._apart_max = dict.fromkeys(Standing, APART_MAX) | {Standing.STRANGER: STRANGERS_APART_MAX}
+        self._sums: dict[Which, Sum] = {}
+        self._links: dict[tuple[Standing, str, str], tuple[Now, int]] = {}  # event, because: since, how many
+        self._named: Counter[tuple[Standing, bytes | None]] = Counter()  # ids in these sums
+        self._apart: dict[Standing, set[bytes]] = {standing: set() for standing in Standing}
+
+    def __repr__(self) -> str:
+        return f"<log of the door: {sum(one.count for one in self._sums.values())} turned away and not yet written>"
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def turn(
+        self, link: Link, event: str, reason: Reason, rows: Sequence[Row], now: Now, unread: int = 0, size: int = 0
+    ) -> None:
+        """These messages of the link were turned away, and `unread` more, which together have `size` bytes."""
+        which = Which(link.standing, self._neighbour(link), event, reason)
+        one = self._sums.get(which)
+        if one is None:
+            one = self._sums[which] = Sum(now, link.id)
+        one.link = link.id if one.link == link.id else 0
+        one.count += len(rows) + unread
+        one.size += size + sum([row.end - row.frame_at for row in rows])
+        named = rows[: max(0, self._ids_max[link.standing] - self._named[which.names])]
+        if named:
+            one.ids += b"".join([row.id for row in named])
+            self._named[which.names] += len(named)
+
+    def _neighbour(self, link: Link) -> bytes | None:
+        apart = self._apart[link.standing]
+        if link.key not in apart and len(apart) >= self._apart_max[link.standing]:
+            return None
+        apart.add(link.key)
+        return link.key
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def link_up(self, link: Link, now: Now) -> None:
+        """Named at once while the budget is ample, else as soon as something is handed to it: see `name`."""
+        if link.standing is Standing.LOCAL or self._purses[link.standing].is_ample(now):
+            self.name(link, now)
+        else:
+            self._count(link.standing, "link_up", "", now)
+
+    def name(self, link: Link, now: Now) -> None:
+        """What is handed to a link is in flight until it goes down: the log must know both."""
+        link.is_named = True
+        self._state(link, "link_up", now)
+
+    def link_down(self, link: Link, now: Now, because: str) -> None:
+        """`because`: why this node ended it, "" if it did not."""
+        if link.is_named:
+            self._state(link, "link_down", now, because)
+        else:
+            self._count(link.standing, "link_down", because, now)
+
+    def _state(self, link: Link, event: str, now: Now, because: str = "") -> None:
+        cause = (("because", because),) if because else ()
+        fields = (("peer", link.key), ("link", link.id), ("standing", link.standing.value), *cause)
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        if link.standing is not Standing.LOCAL:
+            self._purses[link.standing].spend(LINE_BYTES)
+
+    def counts(self, standing: Standing, event: str, now: Now) -> bool:
+        """Whether this event is counted instead of written, for the budget of that standing is not ample."""
+        if self.spares(standing, now):
+            return False
+        self._count(standing, event, "", now)
+        return True
+
+    def spares(self, standing: Standing, now: Now) -> bool:
+        """Whether there is a line to spare for those of that standing; if so, it is paid."""
+        purse = self._purses[standing]
+        if is_ample := purse.is_ample(now):
+            purse.spend(LINE_BYTES)
+        return is_ample
+
+    def _count(self, standing: Standing, event: str, because: str, now: Now) -> None:
+        whose = standing, event, because
+        since, times = self._links.get(whose, (now, 0))
+        self._links[whose] = since, times + 1
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def tick(self, now: Now) -> None:
+        """About once a second: write what is due and can be afforded."""
+        for which, one in list(self._sums.items()):
+            purse = self._purses[which.standing]
+            if not _is_due(purse, one.since, now):
+                continue
+            if not purse.affords(one.cost, now):
+                one.ids.clear()
+            if purse.affords(one.cost, now):
+                self._write(which, one, now)
+        for whose, (since, times) in list(self._links.items()):
+            purse = self._purses[whose[0]]
+            if _is_due(purse, since, now) and purse.affords(LINE_BYTES, now):
+                self._write_links(*whose, times, now)
+        self._tell_apart_anew()
+
+    def write_all(self, now: Now) -> None:
+        """Before the node stops, or when its owner asks; what this costs beyond the budget is owed to it."""
+        for which, one in list(self._sums.items()):
+            self._write(which, one, now)
+        for whose, (_, times) in list(self._links.items()):
+            self._write_links(*whose, times, now)
+        self._tell_apart_anew()
+
+    def write_naming(self, is_wanted: Callable[[bytes], bool], asker: bytes | None, now: Now) -> bool:
+        """Write the sums that name such an id; whether there was one. For an `asker` other than the owner only its own,
+        and only while the budget is ample."""
+        found = [
+            which
+            for which, one in self._sums.items()
+            if asker is None or (which.neighbour == asker and self._purses[which.standing].is_ample(now))
+            if any(map(is_wanted, _ids(one)))
+        ]
+        for which in found:
+            self._write(which, self._sums[which], now)
+        self._tell_apart_anew()
+        return bool(found)
+
+    def waiting(self, now: Now) -> list[ev.Turned]:
+        """What is summed and not yet written."""
+        return [_turned(which, one, now) for which, one in self._sums.items()]
+
+    def _tell_apart_anew(self) -> None:
+        self._apart = {standing: set() for standing in Standing}
+        self._named.clear()
+        for which, one in self._sums.items():
+            self._apart[which.standing] |= {which.neighbour} if which.neighbour is not None else set()
+            self._named[which.names] += len(one.ids) // ev.ID_BYTES
+
+    def _write(self, which: Which, one: Sum, now: Now) -> None:
+        self._pending.changes.events.append(_turned(which, one, now))
+        self._purses[which.standing].spend(one.cost)
+        del self._sums[which]
+
+    def _write_links(self, standing: Standing, event: str, because: str, times: int, now: Now) -> None:
+        cause = (("because", because),) if because else ()
+        fields = (("standing", standing.value), ("times", times), *cause)
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+        self._purses[standing].spend(LINE_BYTES)
+        del self._links[standing, event, because]
+
+
+def _is_due(purse: Purse, since: Now, now: Now) -> bool:
+    return purse.is_ample(now) or now.mono_ns - since.mono_ns >= PATIENCE_S * 1e9
+
+
+def _ids(one: Sum) -> Iterator[bytes]:
+    return (bytes(one.ids[at : at + ev.ID_BYTES]) for at in range(0, len(one.ids), ev.ID_BYTES))
+
+
+def _turned(which: Which, one: Sum, now: Now) -> ev.Turned:
+    took_ns = max(0, now.mono_ns - one.since.mono_ns)
+    return ev.Turned(
+        now.wall_ns, now.mono_ns, which.event, which.neighbour, one.link, which.reason, bytes(one.ids), one.count, None,
+        one.size, took_ns,
+    )  # fmt: skip

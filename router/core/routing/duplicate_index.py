@@ -1,0 +1,113 @@
+"""How full the duplicate index is and who filled it, and so how far ahead a message may expire (R-A12, R-C5).
+
+The ids lie on disk. Each counts for a holder: the neighbour that brought its message, all strangers together, or this
+node's own apps together. From half of what a holder may have, it gets ever shorter lives; so a holder's ids take time
+from nobody else. What is refused because a share fills may come again later; only the configured lifetime refuses for
+good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.reasons import Reason
+
+from .directory import STRANGERS
+
+HOLDER_BYTES = 8
+APPS = b""  # the holder of what this node's own apps bring
+STRANGERS_HOLDER = STRANGERS[:HOLDER_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """Ids, and the longest life of a message in seconds; shares of the ids in percent.
+
+    `neighbour_percent` is the most that one client or peer gets of what strangers and apps leave to all of them, and it
+    gets that while no other has anything there; see `fair_room`.
+    """
+
+    entries_max: int = 10_000_000
+    lifetime_s_max: int = 7 * 86_400
+    strangers_lifetime_s_max: int = 2 * 86_400
+    strangers_percent: int = 5
+    apps_percent: int = 20
+    neighbour_percent: int = 50
+
+
+@dataclass(slots=True)
+class Index:
+    """`entries` ids in all, of which `shares` says how many count for each holder but the apps: theirs is the rest.
+
+    A live id is never forgotten.
+    """
+
+    limits: IndexLimits
+    entries: int = 0
+    shares: dict[bytes, int] = field(default_factory=dict)
+    _shared: int = 0  # the sum of the shares
+
+    def __post_init__(self) -> None:
+        self._shared = sum(self.shares.values())
+
+    def __repr__(self) -> str:
+        return f"<index: {self.entries} of at most {self.limits.entries_max} ids, {len(self.shares)} holders but apps>"
+
+    def add(self, holder: bytes, entries: int) -> None:
+        """So many more of a holder; of a negative number, fewer."""
+        self.entries += entries
+        if holder != APPS:
+            left = self.shares.pop(holder, 0) + entries
+            self._shared += entries
+            if left:
+                self.shares[holder] = left
+
+    def held(self, holder: bytes) -> int:
+        return self.shares.get(holder, 0) if holder != APPS else self.entries - self._shared
+
+    def room(self, holder: bytes) -> int:
+        """How many more ids of the holder are taken now."""
+        limits = self.limits
+        of_strangers = limits.entries_max * limits.strangers_percent // 100
+        if holder == STRANGERS_HOLDER:
+            return of_strangers - self.held(holder)
+        of_apps, of_neighbours = self.held(APPS), self._shared - self.held(STRANGERS_HOLDER)
+        if holder == APPS:
+            return limits.entries_max - of_strangers - of_neighbours - of_apps
+        kept_for_apps = max(of_apps, limits.entries_max * limits.apps_percent // 100)
+        free = limits.entries_max - of_strangers - kept_for_apps - of_neighbours
+        return fair_room(free, self.held(holder), limits.neighbour_percent)
+
+    def lifetime_s(self, holder: bytes) -> int:
+        """How many seconds ahead a message of this holder may ever expire."""
+        limits = self.limits
+        if holder == STRANGERS_HOLDER:
+            return min(limits.lifetime_s_max, limits.strangers_lifetime_s_max)
+        return limits.lifetime_s_max
+
+    def horizon_s(self, holder: bytes) -> int:
+        """The same for now: shorter from half of the holder's room on."""
+        room = self.room(holder)
+        if room <= 0:
+            return 0
+        return int(self.lifetime_s(holder) * min(1.0, 2 * room / (room + self.held(holder))))
+
+    def out_of_time(self, holder: bytes, expiry_min: int, wall_s: int) -> tuple[Reason, str] | None:
+        """Why a message of that expiry is refused; up to the whole minute after the horizon it is not."""
+        if expiry_s(expiry_min) <= wall_s:
+            return Reason.EXPIRY_PASSED, ""
+        ahead_s, horizon_s = expiry_s(expiry_min) - 60 - wall_s, self.horizon_s(holder)
+        if ahead_s <= horizon_s:
+            return None
+        if ahead_s > (lifetime_s := self.lifetime_s(holder)):
+            whose = " of a key that this node does not know" if holder == STRANGERS_HOLDER else ""
+            return Reason.EXPIRY_TOO_FAR, f"a message{whose} may expire at most {lifetime_s} s ahead"
+        return Reason.INDEX_FULL, f"for now a message may expire at most {horizon_s} s ahead"
+
+
+def fair_room(free: int, held: int, percent: int) -> int:
+    """How much more one may take of what is `free`: `percent` of all if it is the only one, of n that take what they
+    can 1 / (n + 1) each at 50 %, and always less than all, so that a newcomer finds room (the dynamic thresholds of
+    Choudhury and Hahne, 1998)."""
+    return (percent * free - (100 - percent) * held) // 100

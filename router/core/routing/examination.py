@@ -1,0 +1,163 @@
+"""Judging what has arrived as far as that needs no cryptography (R-C1).
+
+The order is that of R-C1: size and shape (in `intake`), expiry, destination or group known, duplicate, the neighbour's
+rate; then come the signature, outside, and `acceptance`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from router.core.wire.codec import Malformed
+from router.core.wire.lifetime import SECOND_NS, apart_words, clock_text, expiry_min
+from router.core.wire.message import MULTICAST
+from router.core.wire.reasons import Reason
+
+from .directory import Standing
+from .duplicate_index import Index
+from .effects import Now
+from .intake import Arrived, Refusal, Row, carried
+from .job import Job
+from .links import Link
+from .parcel import U32
+from .plans import ForUs, Plans
+from .seen import Seen
+
+OVERTAKEN = (
+    Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED, Reason.INDEX_FULL,
+    Reason.NO_SUBSCRIBERS, Reason.NO_ROUTE, Reason.BLOCKED,
+)  # fmt: skip
+
+
+class Examination:
+    """Begins the ids of what goes to the verifiers in `seen`: from then on copies wait for the first.
+
+    `judge` says why a unicast for this router itself is refused as it stands.
+    """
+
+    def __init__(
+        self, plans: Plans, seen: Seen, index: Index,
+        judge: Callable[[Link, Row, bytes], tuple[Reason, str] | None],
+    ) -> None:  # fmt: skip
+        self._plans = plans
+        self._seen = seen
+        self._index = index
+        self._judge = judge
+
+    def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
+        """Refuse what needs no cryptography to refuse, and set known messages apart."""
+        job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
+        wall_s, holder = now.judged_s, link.holder
+        earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
+        seen, plans, fresh, positions = self._seen, self._plans.current(), job.fresh, job.positions
+        number = link.id
+        for row in arrived.rows:
+            k, identity, kind, signer, destination, _, expiry, via, _, start, end, signer_at = row
+            if not earliest <= expiry <= latest and (refusal := self._out_of_time(link, row, now)):
+                self._turn_away(job, row, (k, *refusal))
+                continue
+            which = (kind, signer, destination, via, number)
+            plan = plans.get(which)
+            if plan is None:
+                plan = self._plans.of(which, link, wall_s)
+            if plan.__class__ is Reason:
+                self._turn_away(job, row, (k, plan, ""))
+                continue
+            for_us = plan.__class__ is ForUs
+            if for_us and (verdict := self._judge(link, row, arrived.data)):
+                job.refusals.append((k, *verdict))
+                continue
+            once = not for_us and (via is None or not is_source_routed(link, row))
+            if once and identity in seen:
+                job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
+            elif once and not seen.begin(identity):
+                job.copies.append(row)
+            elif not link.allowance.take(1, now.mono_s):
+                if once:
+                    seen.refuse(identity, Reason.RATE_LIMITED, "")
+                job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
+            else:
+                fresh.append(row)
+                positions.extend((start, end, signer_at))
+                if for_us:
+                    self._unwrap(job, row, now)
+        arrived.join()
+        return job
+
+    def _out_of_time(self, link: Link, row: Row, now: Now) -> tuple[Reason, str] | None:
+        """Why a message of that expiry is refused. For good only if the clocks that are concerned agree: both times of
+        ours while our clock is not believed, and the clock of the router that brought it. What stays on this machine
+        goes by this machine's clock."""
+        expiry = row.expiry_min
+        verdict = self._index.out_of_time(link.holder, expiry, now.judged_s)
+        if verdict is None or verdict[0].later:
+            return verdict
+        shown_s = now.shown_ns // SECOND_NS
+        if now.ahead_ns and not self._is_verdict_at(verdict[0], link, expiry, shown_s):
+            which = (row.kind, row.signer, row.destination, row.via, link.id)
+            if link.standing is Standing.LOCAL and self._plans.stays_here(self._plans.of(which, link, now.judged_s)):
+                return self._index.out_of_time(link.holder, expiry, shown_s)
+            return Reason.CLOCK_DOUBTED, clock_text(now.ahead_ns)
+        if link.app or link.standing not in (Standing.PEER, Standing.CLIENT):
+            return verdict
+        if link.offset_ns is None:
+            return Reason.CLOCK_DOUBTED, "the clocks of both routers have not been compared yet"
+        if not self._is_verdict_at(verdict[0], link, expiry, shown_s + link.offset_ns // SECOND_NS):
+            return Reason.CLOCK_DOUBTED, f"the clock that you send by is {apart_words(link.offset_ns)} this router's"
+        return verdict
+
+    def _is_verdict_at(self, reason: Reason, link: Link, expiry: int, wall_s: int) -> bool:
+        verdict = self._index.out_of_time(link.holder, expiry, wall_s)
+        return verdict is not None and verdict[0] is reason
+
+    def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
+        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone. What is not
+        in memory is looked up on disk."""
+        if not may_be_overtaken(job.link, row, refusal):
+            job.refusals.append(refusal)
+        elif row.id in self._seen:
+            job.known.append(row)
+        else:
+            job.overtaken.append((row, refusal))
+
+    def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
+        """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).
+
+        It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused with what it
+        carries, and its own reason comes first.
+        """
+        try:
+            row = carried(job.arrived, outer)
+        except Malformed as error:
+            job.carried.append((outer, (outer.k, Reason.MALFORMED, str(error))))
+            return
+        if row is None:
+            return
+        verdict = self._out_of_time(job.link, row, now)
+        plan = self._plans.of((row.kind, row.signer, None, None, job.link.id), job.link, now.judged_s)
+        if verdict is None and isinstance(plan, Reason):
+            verdict = plan, ""
+        refusal = (row.k, *verdict) if verdict is not None else None
+        if row.id in self._seen and (refusal is None or may_be_overtaken(job.link, row, refusal)):
+            job.known.append(row)
+        elif refusal is not None:
+            job.carried.append((row, refusal))
+        elif not self._seen.begin(row.id):
+            job.copies.append(row)
+        else:
+            job.fresh.append(row)
+            job.positions.extend((row.start, row.end, row.signer_at))
+
+
+def may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
+    """Whether a message that would be refused so may have been accepted before, and is settled then as a duplicate."""
+    return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not is_source_routed(link, row)
+
+
+def is_source_routed(link: Link, row: Row) -> bool:
+    """A multicast that a local service sends on through a router it names (step 2 of the multicast algorithm, R-C6).
+
+    It stops there, before the duplicate check: the same message goes to one router after the other.
+    """
+    return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL

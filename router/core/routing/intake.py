@@ -1,0 +1,124 @@
+"""From received frames to rows: header, id and shape of each message, before any rule of this node is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+from router.core.link.session import Messages
+from router.core.wire.codec import Malformed, content_at, frame
+from router.core.wire.control import CARRIED
+from router.core.wire.crypto import digest
+from router.core.wire.message import MULTICAST, body_at, read_header
+from router.core.wire.reasons import Reason
+
+SIGNATURE_BYTES = 66  # with the head
+
+
+class Row(NamedTuple):
+    """One message of a read. `frame_at`, `start`, `end` and `signer_at` are positions in the read's data."""
+
+    k: int
+    id: bytes
+    kind: int
+    signer: bytes
+    destination: bytes | None
+    ttl_s: int
+    expiry_min: int
+    via: bytes | None
+    frame_at: int
+    start: int
+    end: int
+    signer_at: int
+
+
+Refusal = tuple[int, Reason, str]
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What one read of one link brought: `last_k` is its last message, `size` its bytes.
+
+    `stripped`: frames made anew because what was carried named a VIA; `join` puts them behind the data.
+    """
+
+    link: int
+    last_k: int
+    size: int
+    data: bytes
+    rows: list[Row]
+    refusals: list[Refusal]
+    stripped: bytearray = field(default_factory=bytearray)
+
+    def join(self) -> None:
+        if self.stripped:
+            self.data += self.stripped
+            self.stripped = bytearray()
+
+
+def read_messages(link: int, messages: Messages) -> Arrived:
+    """Rows for all messages that are well formed, refusals for the others. VIA is cut out of the data (R-C6)."""
+    first_k, data, spans = messages
+    rows: list[Row] = []
+    refusals: list[Refusal] = []
+    view = memoryview(data)
+    has_via = False
+    k = first_k
+    for frame_at, start, end in spans:
+        try:
+            kind, signer, destination, ttl_s, expiry, signer_at, stop, via = read_header(data, start, end)
+        except Malformed as error:
+            refusals.append((k, Reason.MALFORMED, str(error)))
+        else:
+            if via is not None:
+                has_via = True
+            identity = digest(view[start + 1 : stop])
+            row = (k, identity, kind, signer, destination, ttl_s, expiry, via, frame_at, start, stop, signer_at)
+            rows.append(Row._make(row))
+        k += 1
+    size = spans[-1][2] - spans[0][0]
+    if has_via:
+        data, rows = _without_via(data, rows)
+    return Arrived(link, k - 1, size, data, rows, refusals)
+
+
+def carried(arrived: Arrived, row: Row) -> Row | None:
+    """The multicast inside a unicast to this router, as a row of its own in the same data (R-A11, R-C7).
+
+    The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied, unless it names a VIA: that
+    is cut out (R-C6), for the carrier counts as the neighbour that brought it. None: it carries none. `Malformed`: it
+    should, and does not.
+    """
+    data = arrived.data
+    at = body_at(data, row.start, row.end)
+    if data[at : at + 2] != CARRIED:
+        return None
+    frame_at, end = at + 2, row.end - SIGNATURE_BYTES
+    start = content_at(data, frame_at, end)
+    header = read_header(data, start, end)
+    if header.kind != MULTICAST:
+        raise Malformed("only a multicast message is carried")
+    identity = digest(memoryview(data)[start + 1 : header.end])
+    found = Row(
+        row.k, identity, MULTICAST, header.signer, None, header.ttl_s, header.expiry_min, None, frame_at, start,
+        header.end, header.signer_at,
+    )  # fmt: skip
+    if header.via is not None:
+        one, [found] = _without_via(data, [found], len(data) + len(arrived.stripped))
+        arrived.stripped += one
+    return found
+
+
+def _without_via(data: bytes, rows: Sequence[Row], at: int = 0) -> tuple[bytes, list[Row]]:
+    """The frames of these messages anew, and their rows where the frames lie from position `at` on."""
+    frames = [frame(b"\x84" + data[row.start + 1 : row.end]) for row in rows]
+    bare = []
+    for row, one, stop in zip(rows, frames, accumulate(map(len, frames)), strict=True):
+        stop += at
+        shift = stop - row.end
+        bare.append(
+            row._replace(frame_at=stop - len(one), start=row.start + shift, end=stop, signer_at=row.signer_at + shift)
+        )
+    return b"".join(frames), bare

@@ -1,0 +1,307 @@
+"""JOIN and LEAVE, from below and towards the uplinks.
+
+Specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from router.core.log import events as ev
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.control import (
+    CARRIED,
+    Control,
+    Join,
+    JoinAck,
+    Leave,
+    LeaveAck,
+    Pull,
+    UnknownControl,
+    decode_control,
+    encode_control,
+)
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_unicast
+from router.core.wire.reasons import Reason
+
+from .addressed import body_of, out_of_place
+from .directory import WHY, Directory, Standing
+from .door_log import DoorLog
+from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
+from .groups import Groups, Subscription
+from .intake import Row
+from .links import Flight, Link, Links
+
+CONTROL_LIFE_S = 3600
+JOIN_AGAIN_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipLimits:
+    """Groups of one subscriber, and of all together; a JOIN of a further one fails."""
+
+    groups_per_client_max: int = 1000
+    groups_max: int = 100_000
+
+
+class Membership:
+    """Owns the subscriptions, and what has been asked of each uplink.
+
+    `left(subscriber, group)` is called when somebody's queue for a group ends.
+    """
+
+    def __init__(
+        self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
+        limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
+    ) -> None:  # fmt: skip
+        self._key = key
+        self._directory = directory
+        self._groups = groups
+        self._links = links
+        self._pending = pending
+        self._door = door
+        self._limits = limits
+        self._left = left
+        self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
+        self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
+        self._awaited: dict[bytes, int] = {}  # neighbours' routers: how many answers they owe on the present link
+
+    # -- what a neighbour asks of us -------------------------------------------------------------------------
+
+    def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
+        """Why a unicast for this router is refused before it is verified, if it is."""
+        return out_of_place(link, row, data, is_awaited=link.key in self._awaited)
+
+    def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
+        """A unicast for this router that `judge` let pass; why it is refused, if it is. What is asked for and not
+        granted is a failure to those we know and silence to strangers (R-C15)."""
+        start, end = body_of(row, data)
+        if data[start : start + 2] == CARRIED:
+            return None  # judged by itself, with its carrier
+        body = data[start:end]
+        try:
+            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
+        except UnknownControl as error:
+            return Reason.UNSUPPORTED, str(error)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if isinstance(said, Inquiry | Answer):
+            return self._hear_inquiry(link, said)
+        self._hear_control(link, said, now)
+        return None
+
+    def _hear_control(self, link: Link, control: Control, now: Now) -> None:
+        match control:
+            case Join(group, local):
+                success = self._join(link, group, local, now)
+                self._answer(link, JoinAck(group, success), success, now)
+            case Leave(group):
+                was_in = self._groups.get(group, link.key) is not None
+                self._leave(link.key, group, now)
+                self._answer(link, LeaveAck(group, True), was_in, now)
+            case JoinAck(group, success):
+                self._heard_join_ack(link, group, success, now)
+            case Pull(group, message):
+                if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
+                    self._pending.effects.append(Pulled(link.id, group, message))
+            case _:  # acks of what was not asked, and reports, end here
+                pass
+
+    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
+        """On the owner's socket anything is asked. Elsewhere one thing is, `why`: by local services of what they
+        handed over, and by neighbours that we know, who answer it as well."""
+        if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
+            self._pending.effects.append(Inquire(link.id, inquiry))
+        elif link.standing is Standing.STRANGER:
+            return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+        elif isinstance(inquiry, Answer):
+            if not self._take_awaited(link.key):
+                return Reason.NOT_AUTHORISED, "it was answered already"
+            self._pending.effects.append(NeighbourAnswered(link.key, inquiry.text))
+        elif inquiry.ask != WHY:
+            return Reason.NOT_AUTHORISED, "a router's own state is asked on its owner's socket only"
+        elif link.standing is Standing.LOCAL:
+            self._pending.effects.append(Inquire(link.id, inquiry, service=link.key))
+        elif link.app:
+            return Reason.NOT_AUTHORISED, "only routers and local apps ask why"
+        else:
+            self._pending.effects.append(Inquire(link.id, inquiry, link.key))
+        return None
+
+    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> None:
+        """Ask a neighbour's router; for each question it may answer once, on this link."""
+        self._awaited[link.key] = self._awaited.get(link.key, 0) + 1
+        self.say(link, inquiry, now)
+
+    def _take_awaited(self, key: bytes) -> bool:
+        left = self._awaited.pop(key, 0) - 1
+        if left > 0:
+            self._awaited[key] = left
+        return left >= 0
+
+    def _answer(self, link: Link, control: Control, success: bool, now: Now) -> None:
+        if success or link.standing is not Standing.STRANGER:
+            self.say(link, control, now)
+
+    def say(self, link: Link, control: Control | Answer | Inquiry, now: Now, to: PublicKey | None = None) -> None:
+        """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0.
+
+        A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
+        repeated by whoever misses the answer.
+        """
+        expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
+        to = to or PublicKey(link.key)
+        body = encode_inquiry(control) if isinstance(control, Answer | Inquiry) else encode_control(control)
+        wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
+        if not link.outgoing.takes_control(len(wire)):
+            return
+        n = link.outgoing.send(1, len(wire))
+        link.flights.append(Flight(n, None, 0, 1))
+        self._pending.effects.append(SendOwn(link.id, wire))
+
+    def _may_join(self, link: Link, group: bytes) -> bool:
+        allowed = link.up and self._directory.may_join(link.key, link.standing)
+        joined = self._groups.joined_by(link.key)
+        room = len(joined) < self._limits.groups_per_client_max
+        known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
+        return allowed and (group in joined or (room and known))
+
+    def _join(self, link: Link, group: PublicKey, local: bool, now: Now) -> bool:
+        if not self._may_join(link, group):
+            return False
+        wanted = self._groups.is_wanted(group)
+        subscription = Subscription(group, link.key, local, link.durable or link.standing is not Standing.LOCAL)
+        if self._groups.add(subscription):
+            self._pending.changes.members[group, link.key] = subscription
+            self._log("join", link.key, group, now, subscription)
+        self._tell_uplinks(group, wanted, now)
+        return True
+
+    def _leave(
+        self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None, *, of_all: bool = False
+    ) -> None:
+        """`cause`: why it leaves, if that is not its own wish; `of_all`: its whole queue ends, not the group's part."""
+        wanted, subscription = self._groups.is_wanted(group), self._groups.get(group, subscriber)
+        if self._groups.remove(group, subscriber):
+            self._pending.changes.members[group, subscriber] = None
+            if not of_all:
+                self._left(subscriber, group)
+            self._log(
+                "leave", subscriber, group, now, subscription, **({} if cause is None else {"because": cause.word})
+            )
+        self._tell_uplinks(group, wanted, now)
+
+    def leave_all(self, subscriber: bytes, now: Now) -> None:
+        """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
+        cause = Reason.BLOCKED if self._directory.is_blocked(subscriber) else Reason.LEFT
+        for group in sorted(self._groups.joined_by(subscriber)):
+            self._leave(subscriber, group, now, cause, of_all=True)
+        self._left(subscriber, None)
+
+    def revoke(self, subscriber: bytes, now: Now) -> bool:
+        """It may be in groups no more: it leaves them all, and hears so if it is there. Whether it was in any."""
+        groups = sorted(self._groups.joined_by(subscriber))
+        link = self._links.to(subscriber)
+        for group in groups:
+            self._leave(subscriber, group, now, Reason.NOT_AUTHORISED)
+            if link is not None:
+                self.say(link, JoinAck(PublicKey(group), False), now)
+        return bool(groups)
+
+    def _log(
+        self, event: str, subscriber: bytes, group: bytes, now: Now, subscription: Subscription | None = None,
+        **more: bytes | str,
+    ) -> None:  # fmt: skip
+        """What is joined and left is counted instead, where there is much of it; but not what ends by this node's own
+        decision, unless it is a stranger's."""
+        standing = None if subscription is None else self._standing_of(subscription)
+        may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
+        if standing is not None and may_be_counted and self._door.counts(standing, event, now):
+            return
+        fields = (("subscriber", subscriber), ("group", group), *more.items())
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    def _standing_of(self, one: Subscription) -> Standing:
+        """Whose it is: an app's (that of one without a name ends with it), a known neighbour's, or a stranger's."""
+        if one.subscriber in self._directory.neighbours:
+            return Standing.CLIENT
+        return Standing.STRANGER if one.durable and one.subscriber not in self._directory.locals else Standing.LOCAL
+
+    # -- what we ask of our uplinks --------------------------------------------------------------------------
+
+    def link_up(self, link: Link, now: Now) -> None:
+        """An edge joins again at every link-up whatever it wants, until each JOIN is acknowledged."""
+        if link.uplink:
+            self._forget(link.key)
+            for group in self._groups.wanted():
+                self._asked[link.key, group] = 0
+            self.ask_again(now)
+
+    def uplink_ends(self, link: Link, now: Now) -> None:
+        """A neighbour is our uplink no more: we leave what we joined there."""
+        asked = dict.fromkeys(group for uplink, group in (*self._asked, *self._member) if uplink == link.key)
+        self._forget(link.key)
+        for group in asked:
+            self.say(link, Leave(PublicKey(group)), now)
+
+    def joined_at(self, uplink: bytes) -> tuple[int, int]:
+        """How many groups that uplink has let us join, of how many we want."""
+        wanted = self._groups.wanted()
+        return sum((uplink, group) in self._member for group in wanted), len(wanted)
+
+    def link_down(self, link: Link) -> None:
+        self._awaited.pop(link.key, None)
+        if link.uplink:
+            self._forget(link.key)
+
+    def _forget(self, uplink: bytes) -> None:
+        self._asked = {key: at for key, at in self._asked.items() if key[0] != uplink}
+        self._member = {key for key in self._member if key[0] != uplink}
+
+    def ask_again(self, now: Now) -> None:
+        """Repeat each JOIN that was not acknowledged, as far as the uplink's window goes; the rest next time."""
+        for (uplink, group), asked_s in list(self._asked.items()):
+            link = self._links.to(uplink)
+            if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
+                self._ask(link, group, now)
+
+    def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
+        """An uplink brought a message of a group that nobody here has joined: answered by a LEAVE."""
+        if link.uplink and not self._groups.is_wanted(group):
+            self.say(link, Leave(PublicKey(group)), now)
+
+    def _ask(self, link: Link, group: bytes, now: Now) -> None:
+        if link.outgoing.room()[0] > 0:
+            self._asked[link.key, group] = now.mono_s
+            self.say(link, Join(PublicKey(group), False), now)
+        else:
+            self._asked[link.key, group] = 0
+
+    def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
+        place = link.key, group
+        if self._asked.pop(place, None) is None and (success or place not in self._member):
+            return  # never asked, or no longer wanted
+        if success:
+            self._member.add(place)
+        else:  # also later, when its operator takes the right away
+            self._member.discard(place)
+            self._log("join", self._directory.me, group, now, refused_by=link.key)
+
+    def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:
+        wanted = self._groups.is_wanted(group)
+        if wanted == was_wanted:
+            return
+        for uplink in self._directory.uplinks:
+            link = self._links.to(uplink)
+            if link is None:
+                continue
+            if wanted:
+                self._ask(link, group, now)
+            else:
+                self._asked.pop((uplink, group), None)
+                self._member.discard((uplink, group))
+                self.say(link, Leave(PublicKey(group)), now)

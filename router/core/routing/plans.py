@@ -1,0 +1,177 @@
+"""The two algorithms of the specification: to whom a message is owed (sections "Unicast routing", "Multicast routing").
+
+Signatures, duplicates and expiry are judged before and around this; here is only the question "where to".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from router.core.wire.message import MULTICAST
+from router.core.wire.reasons import Reason
+
+from .directory import Directory, Standing
+from .groups import Groups
+from .links import Link
+from .routes import Routes
+
+
+class ForUs:
+    """The unicast is addressed to this router itself."""
+
+
+FOR_US: Final = ForUs()
+Plan = tuple[bytes, ...] | Reason | ForUs
+PlanKey = tuple[int, bytes, bytes | None, bytes | None, int]
+"""Kind, signer, destination, VIA, and the number of the link that brought it: all that a plan depends on."""
+PLANS_MAX = 10_000
+
+
+class Routing:
+    """Answers with recipients, with a reason for dropping, or with `FOR_US`. Holds no state of its own.
+
+    `connected(key)` tells the standing of a key's open link, or None.
+    """
+
+    def __init__(
+        self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None]
+    ) -> None:
+        self._directory = directory
+        self._groups = groups
+        self._routes = routes
+        self._connected = connected
+
+    def plan(
+        self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
+        neighbour: bytes, standing: Standing, now_s: int,
+    ) -> Plan:  # fmt: skip
+        """The plan for a message that `neighbour` brought."""
+        if self._directory.is_shut_out(neighbour, standing):
+            return Reason.NOT_AUTHORISED
+        if kind == MULTICAST:
+            return self.multicast(signer, via, neighbour, standing)
+        assert destination is not None
+        return self.unicast(signer, destination, via, neighbour, standing, now_s)
+
+    # -- unicast: steps 2 to 4 of the unicast routing algorithm -----------------------------------------------
+
+    def unicast(
+        self, source: bytes, destination: bytes, via: bytes | None, neighbour: bytes, standing: Standing, now_s: int
+    ) -> Plan:
+        directory = self._directory
+        from_local = standing is Standing.LOCAL
+        if from_local and source != neighbour:
+            return Reason.NOT_LOCAL_SOURCE
+        if not from_local and (source == directory.me or self.is_local(source)):
+            return Reason.NOT_LOCAL_SOURCE  # a replay (R-C3)
+        if destination == directory.me:  # 3.1
+            return FOR_US
+        if directory.is_blocked(destination):
+            return Reason.BLOCKED if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
+        if self.is_local(destination):  # 3.2
+            open_to_all = standing is not Standing.STRANGER or destination in directory.public
+            return (destination,) if open_to_all else Reason.NOT_AUTHORISED
+        served = self._served(destination, now_s)
+        may_relay = from_local or directory.may_relay(neighbour)
+        if served is not None and standing is not Standing.STRANGER:  # a client of ours, or behind one (R-C11)
+            return (served,) if served != neighbour else Reason.NO_ROUTE
+        if not may_relay:  # 3.3: only for local sources
+            return Reason.NOT_AUTHORISED if standing is Standing.STRANGER else Reason.NO_ROUTE
+        if via is not None and from_local:  # 3.3.1
+            return self._through(via)
+        onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
+        return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
+
+    def is_local(self, key: bytes) -> bool:
+        return key in self._directory.locals or self._connected(key) is Standing.LOCAL
+
+    def _served(self, destination: bytes, now_s: int) -> bytes | None:
+        """The client that `destination` is, or that it was learned from, if that client has the right to relay; and
+        while it is away, the right to a queue."""
+        directory, neighbour = self._directory, destination
+        if not directory.may_relay(neighbour):
+            neighbour = self._routes.neighbour_of(destination, now_s) or b""
+        has_queue = directory.may_store(neighbour) or self._connected(neighbour) is not None
+        return neighbour if directory.may_relay(neighbour) and has_queue else None
+
+    def _through(self, via: bytes) -> Plan:
+        """The router that a local service names."""
+        if self._directory.is_blocked(via):
+            return Reason.BLOCKED
+        return (via,) if self._is_neighbour(via) else Reason.NO_ROUTE
+
+    def _is_neighbour(self, key: bytes) -> bool:
+        return self._directory.may_be_next(key, self._connected(key))
+
+    def _leads_on(self, key: bytes) -> bool:
+        """Whether a route through it may be taken: not if it is a stranger by now."""
+        return self._directory.rank(key) > 0 and self._is_neighbour(key)
+
+    def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
+        if self._is_neighbour(destination):
+            return destination
+        learned = self._routes.neighbour_of(destination, now_s)
+        if learned is not None and learned != neighbour and self._leads_on(learned):
+            return learned
+        uplinks = [one for one in self._directory.uplinks if one != neighbour]
+        up = [one for one in uplinks if self._connected(one) is not None]
+        return next(iter(up or uplinks), None)
+
+    # -- multicast: steps 2, 3 and 8 of the multicast routing algorithm ----------------------------------------
+
+    def multicast(self, group: bytes, via: bytes | None, neighbour: bytes, standing: Standing) -> Plan:
+        directory = self._directory
+        if standing is Standing.STRANGER:
+            return Reason.NOT_AUTHORISED
+        if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)
+            return self._through(via)
+        uplinks = directory.uplinks
+        recipients = [
+            one for one in self._groups.members(group)                 # 3, 8
+            if one != neighbour and one not in uplinks and self._waits_for(one)
+        ]  # fmt: skip
+        published_here = directory.may_publish(neighbour, standing)
+        if published_here and neighbour not in uplinks and not self._is_kept_here(group, neighbour):
+            recipients += [one for one in uplinks if one != neighbour]  # R-C23
+        return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
+
+    def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
+        """Local subscriptions of this node's own apps keep a group here; a neighbour's keeps what itself publishes."""
+        return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
+
+    def _waits_for(self, subscriber: bytes) -> bool:
+        """Whether something is owed to a subscriber now: it may be in the group, and is connected or may be away."""
+        standing = self._connected(subscriber)
+        may_wait = standing is not None or self._directory.may_store(subscriber)
+        return may_wait and self._directory.may_join(subscriber, standing)
+
+
+class Plans:
+    """The plans made since something changed that they depend on; beyond `PLANS_MAX` all are made anew."""
+
+    def __init__(self, routing: Routing, revision: Callable[[], object]) -> None:
+        self._routing = routing
+        self._revision = revision
+        self._made_at = revision()
+        self._plans: dict[PlanKey, Plan] = {}
+
+    def current(self) -> Mapping[PlanKey, Plan]:
+        """Those that still hold. To be asked before each read and each decision."""
+        if (revision := self._revision()) != self._made_at:
+            self._plans, self._made_at = {}, revision
+        return self._plans
+
+    def stays_here(self, plan: Plan) -> bool:
+        """Whether no other router has a part in it."""
+        return isinstance(plan, ForUs) or (isinstance(plan, tuple) and all(map(self._routing.is_local, plan)))
+
+    def of(self, which: PlanKey, link: Link, wall_s: int) -> Plan:
+        plan = self._plans.get(which)
+        if plan is None:
+            kind, signer, destination, via, _ = which
+            plan = self._routing.plan(kind, signer, destination, via, link.key, link.standing, wall_s)
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            self._plans[which] = plan
+        return plan

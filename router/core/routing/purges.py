@@ -1,0 +1,60 @@
+"""Queues that have ended: what they held is dropped bit by bit, and after a crash from where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from router.core.wire.message import MULTICAST
+
+from .effects import Pending
+from .parcel import Parcel
+
+
+class Purge(NamedTuple):
+    """A queue, or one group's part of it, has ended: what it held is to be read and given to `Router.drop`.
+
+    What has the arrival number `before` or a later one came after that, and stays.
+    """
+
+    recipient: bytes
+    group: bytes | None
+    before: int
+
+
+class Purges:
+    """One for each queue that ended and is not yet empty; a later one of the same queue takes the place of the earlier.
+
+    Each is committed with the change that ended the queue, and taken back with the last message that it drops.
+    """
+
+    def __init__(self, pending: Pending, recovered: Iterable[Purge]) -> None:
+        self._pending = pending
+        self._before = {(one.recipient, one.group): one.before for one in recovered}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._before)} queues to clear>"
+
+    def __bool__(self) -> bool:
+        return bool(self._before)
+
+    def begin(self, clear: Purge) -> None:
+        key = clear.recipient, clear.group
+        self._before[key] = self._pending.changes.purges[key] = clear.before
+
+    def next(self) -> Purge | None:
+        """The oldest."""
+        return next((Purge(*key, before) for key, before in self._before.items()), None)
+
+    def done(self, clear: Purge) -> None:
+        """All that it was about has been dropped."""
+        key = clear.recipient, clear.group
+        if self._before.get(key) == clear.before:
+            del self._before[key]
+            self._pending.changes.purges[key] = None
+
+    def covers(self, recipient: bytes, parcel: Parcel) -> bool:
+        """Whether the parcel is among what will be dropped, and must not be handed over any more."""
+        group = parcel.signer if parcel.kind == MULTICAST else None
+        before = max(self._before.get((recipient, None), 0), self._before.get((recipient, group), 0))
+        return parcel.first < before

@@ -1,0 +1,142 @@
+"""Rights that were taken away: what rests on them ends at once, and the log says so (R-C10, R-C11).
+
+On a running node when its neighbours are configured anew; at a start for what the disk kept of rights that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from router.core.log import events as ev
+from router.core.wire.reasons import Reason
+
+from .admission import Admission
+from .delivery import Delivery
+from .directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
+from .effects import Now, Pending
+from .groups import Groups
+from .links import Links
+from .membership import Membership
+from .queues import Queues
+from .routes import Route, Routes
+
+NEW_TERMS = "its operator has changed who this node is there; sign on again"
+
+
+class Revocation:
+    """Decides what a new configuration of neighbours ends.
+
+    `gone(key, now)` ends all that a key has here; `queue_ends(recipient, group)` begins to drop what waits; `limits`:
+    those in force, which each `config` event of the log repeats, for the last one of a log counts.
+    """
+
+    def __init__(
+        self, directory: Directory, links: Links, groups: Groups, queues: Queues, routes: Routes,
+        membership: Membership, delivery: Delivery, pending: Pending, admission: Admission,
+        gone: Callable[[bytes, Now], None], queue_ends: Callable[[bytes, bytes | None], None],
+        limits: tuple[tuple[str, int], ...],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._links = links
+        self._groups = groups
+        self._queues = queues
+        self._routes = routes
+        self._membership = membership
+        self._delivery = delivery
+        self._pending = pending
+        self._admission = admission
+        self._gone = gone
+        self._queue_ends = queue_ends
+        self._limits = limits
+
+    def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
+        """The configuration of neighbours is new. Only what is said differently of a key than before has a consequence,
+        and whoever is owed something is dialled: it may have an address now."""
+        before = self._directory.neighbours
+        self._directory.replace_neighbours(neighbours)
+        after = self._directory.neighbours
+        for key in {**before, **after}:
+            old, new = before.get(key), after.get(key)
+            if old != new:
+                lost = self._grants(old) - self._grants(new)
+                if _terms(old) != _terms(new):
+                    self._log(key, new, lost, now)
+                self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
+                self._end(key, lost, now)
+                if self._links.to(key) is None:
+                    self._delivery.dial_if_owed(key)
+
+    def recovered(self, fleeting: Collection[bytes], now: Now) -> None:
+        """At a start: `fleeting` subscribers had a throwaway key; of others the right may have gone since."""
+        for key in dict.fromkeys([*(one.subscriber for one in self._groups), *self._queues.by_recipient]):
+            if key in fleeting:
+                self._gone(key, now)
+            else:
+                self._end(key, frozenset(), now)
+
+    @staticmethod
+    def _grants(one: Neighbour | None) -> frozenset[str]:
+        return one.grants if one is not None and not one.blocked else frozenset()
+
+    def _log(self, key: bytes, new: Neighbour | None, lost: frozenset[str], now: Now) -> None:
+        fields: tuple[tuple[str, str | int | bytes | bool], ...] = (
+            *self._limits, ("peer", key), ("grants", ",".join(sorted(self._grants(new)))),
+            ("revoked", ",".join(sorted(lost))), ("uplink", new is not None and new.uplink),
+            ("blocked", new is not None and new.blocked), ("removed", new is None),
+        )  # fmt: skip
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
+
+    def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
+        """An open link takes its new standing. One that would be a stranger's has to come as one; and one that may join
+        only now has to ask again, which a router does when it comes."""
+        link = self._links.to(key)
+        if link is None:
+            return
+        standing = self._directory.standing(key, link.owner)
+        if standing is None:
+            self._admission.close(link, Reason.NOT_AUTHORISED, "", "revoked", now)
+        elif (standing is Standing.STRANGER and link.standing is not standing) or (
+            may_join_now and standing is not Standing.LOCAL
+        ):
+            self._admission.close(link, Reason.SHUTDOWN, NEW_TERMS, "revoked", now)
+        else:
+            was_uplink, was = link.uplink, link.standing
+            link.admit(standing, self._directory)
+            if link.standing is not was:
+                self._admission.measure(link)
+            if link.uplink and not was_uplink:
+                self._membership.link_up(link, now)
+            elif was_uplink and not link.uplink:
+                self._membership.uplink_ends(link, now)
+
+    def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
+        """What the key has here without the right to it. `lost`: the rights it had until now."""
+        directory, link = self._directory, self._links.to(key)
+        if not directory.is_known(key) and link is None:
+            self._gone(key, now)
+            self._routes_end(key, now)
+            return
+        queue_ends = STORE in lost or not directory.keeps_queue(key)
+        if not directory.may_join(key, link.standing if link is not None else None):
+            queue_ends |= self._membership.revoke(key, now) and not directory.may_store(key)
+        if queue_ends and link is None:
+            self._queue_ends(key, None)
+        if RELAY in lost:
+            self._routes_end(key, now)
+
+    def _routes_end(self, neighbour: bytes, now: Now) -> None:
+        for route in self._routes.through(neighbour):
+            end_route(self._routes, self._pending, route, now)
+
+
+def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
+    """It leads nowhere any more: its time has passed, its neighbour may not be the way, or another needs the room."""
+    routes.forget(route.destination)
+    pending.changes.routes[route.destination] = None
+    fields = (("destination", route.destination), ("neighbour", route.neighbour))
+    pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "route_del", fields))
+
+
+def _terms(one: Neighbour | None) -> tuple[frozenset[str], bool, bool] | None:
+    """What the log tells of a neighbour."""
+    return None if one is None else (one.grants, one.uplink, one.blocked)

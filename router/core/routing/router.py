@@ -1,0 +1,392 @@
+"""The message router's decisions: events in, changes and effects out (laws 1 and 2).
+
+The caller runs cycles: feed events, `take()` what was decided, commit the changes, then carry out the effects. All
+state is here or in the parts made here, and nothing else touches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from router.core.link.custody import Outgoing
+from router.core.link.machine import RemoteProtocolError
+from router.core.link.session import Allowance
+from router.core.log import events as ev
+from router.core.wire import link_items
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.control import Carried, Report
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.message import MULTICAST
+from router.core.wire.reasons import Reason
+
+from .acceptance import Acceptance
+from .admission import Admission
+from .away import Away
+from .delivery import Delivery
+from .directory import Directory, Neighbour, Standing
+from .door_log import DoorLog
+from .duplicate_index import Index
+from .effects import Close, Decision, Effect, Now, Pending
+from .examination import Examination
+from .groups import Groups
+from .intake import Arrived
+from .job import Job
+from .limits import Limits
+from .links import Link, Links
+from .membership import Membership
+from .outcomes import Outcomes
+from .owed import Damaged, Due, Owed
+from .parcel import Parcel
+from .plans import Plans, Routing
+from .purges import Purge, Purges
+from .queues import Queues
+from .recovered import Holding, Recovered
+from .revocation import Revocation, end_route
+from .routes import Routes
+from .seen import Seen
+from .witness import Witness
+
+TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
+
+
+class Router:
+    """`directory` says who is who; `key` signs what this router says in its own name."""
+
+    def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
+        self.directory = directory
+        self.links = Links()
+        self.groups = Groups()
+        self.queues = Queues(limits.queues)
+        self.routes = Routes(limits.routes, directory.rank)
+        self.seen = Seen(limits.seen_recent_max)
+        self._limits = limits
+        self._pending = Pending()
+        self.door = DoorLog(self._pending, limits.door)
+        self.purges = Purges(self._pending, recovered.purges)
+        self.admission = Admission(self.links, self.groups, self._pending, limits.admission, self.link_down)
+        self._away = Away(self._pending, recovered.away, limits.away_s_max)
+        self._membership = Membership(
+            key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends
+        )
+        self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
+        self._delivery = Delivery(
+            self.links,
+            self.queues,
+            self._pending,
+            self.door,
+            limits.delivery,
+            self.purges,
+            self._outcomes,
+            self._report,
+        )
+        self._revocation = Revocation(
+            directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
+            self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
+        )  # fmt: skip
+        routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
+        plans = Plans(routing, lambda: self.revision)
+        self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
+        self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
+        self._acceptance = Acceptance(
+            self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
+            self._pending, self.door, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
+        )  # fmt: skip
+        self.witness = Witness(directory, self.links, self._pending)
+        self._recover(recovered, now)
+
+    def __repr__(self) -> str:
+        return f"<router {self.directory.me.hex()[:8]}: {len(self.links)} links, {self.groups!r}, {self.routes!r}>"
+
+    def _recover(self, recovered: Recovered, now: Now) -> None:
+        self._acceptance.next_arrival = recovered.next_arrival
+        for one in recovered.held:
+            self.queues.hold(*one)
+        self.directory.locals.update(recovered.locals)
+        for route in recovered.routes:
+            learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
+            self.routes.neighbour_down(route.neighbour, now.judged_s)
+            if not learned:
+                end_route(self.routes, self._pending, route, now)
+        for recipient, signer, neighbour, messages, size in recovered.backlog:
+            queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
+            queue.behind, queue.again = True, queue.total.messages
+        for subscription in recovered.subscriptions:
+            self.groups.add(subscription)
+        self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)
+        for key in dict.fromkeys([*(one.subscriber for one in self.groups), *recovered.locals]):
+            if key not in self._away:
+                self._away.went(key, now)
+        self._delivery.recovered()
+
+    def _gone(self, key: bytes, now: Now) -> None:
+        """Nothing is kept of this key any more."""
+        self._membership.leave_all(key, now)
+        self._outcomes.forget(key)
+        self._away.came(key)
+
+    def _queue_ends(self, recipient: bytes, group: bytes | None) -> None:
+        queue = self.queues.by_recipient.get(recipient)
+        if queue is not None and queue.total.messages and (group is None or queue.owes(group)):
+            self.purges.begin(Purge(recipient, group, self._acceptance.next_arrival))
+        self.queues.forget_if_empty(recipient)
+
+    def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
+        """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
+        onward = self.links.to(parcel.signer) or self.links.to(parcel.neighbour)
+        if onward is not None and onward.outgoing.room()[0] > 0:
+            to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
+            destination = PublicKey(parcel.destination or b"")
+            report = Report(message, destination, state, reason, now.wall_s)
+            self._membership.say(onward, report, now, to)
+
+    @property
+    def revision(self) -> tuple[int, int, int, int]:
+        """Changes when a plan could."""
+        return self.directory.revision, self.links.revision, self.groups.revision, self.routes.revision
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def link_up(
+        self,
+        number: int,
+        key: bytes,
+        owner: bool,
+        hello: link_items.Hello,
+        now: Now,
+        *,
+        dialled: bool = False,
+        place: str = "",
+    ) -> Link | None:
+        """A neighbour has proven `key`. None: it is not let in, and a `Close` says so."""
+        standing = self.directory.standing(key, owner)
+        if standing is None or key == self.directory.me:
+            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            return None
+        if not self.admission.lets_in(number, key, place, standing, now):
+            return None
+        earlier = self.links.to(key)
+        app = hello.role == "app"
+        recorded = app and owner and hello.durable and standing is Standing.LOCAL
+        if recorded and key not in self.directory.locals and len(self.directory.locals) >= self._limits.locals_max:
+            text = f"this node keeps queues for {self._limits.locals_max} local keys, and has them all; raise "
+            text += "limits.local_services_max, or sign on without a key that is kept"
+            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
+            return None
+        if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
+            self._pending.effects.append(
+                Close(number, Reason.REPLACED, "both ends dialled; the other connection stays")
+            )
+            return None
+        if earlier is not None:
+            self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
+            self.link_down(earlier.id, now, replaced=True)
+        link = Link(
+            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
+            durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
+            dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
+            frame_bytes_max=hello.frame_bytes_max, pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
+        )  # fmt: skip
+        link.admit(standing, self.directory)
+        self.admission.measure(link)
+        self.links.add(link)
+        if recorded and self.directory.record_local(key):
+            self._pending.changes.locals.append(key)
+        self._away.came(key)
+        self.door.link_up(link, now)
+        self.routes.neighbour_up(key)
+        self._membership.link_up(link, now)
+        self._delivery.link_up(link)
+        self._outcomes.link_up(key)
+        return link
+
+    def _is_the_lesser(self, earlier: Link, dialled: bool, hello: link_items.Hello, now: Now) -> bool:
+        """Both ends dialled at once: the connection that the lower key began stays (R-B6)."""
+        both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
+        return both and (self.directory.me > earlier.key if dialled else earlier.key > self.directory.me)
+
+    def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
+        """The configuration of neighbours is new; what rested on rights that were taken away ends."""
+        self._revocation.neighbours_changed(neighbours, now)
+
+    def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        self.links.remove(link)
+        self.door.link_down(link, now, because)
+        self._delivery.link_down(link)
+        self._membership.link_down(link)
+        self.routes.neighbour_down(link.key, now.judged_s)
+        if replaced:
+            return
+        if not self.directory.is_known(link.key):
+            self._gone(link.key, now)
+        else:
+            if not self.directory.keeps_queue(link.key):
+                self._queue_ends(link.key, None)
+            if self.groups.joined_by(link.key) or link.key in self.directory.locals:
+                self._away.went(link.key, now)
+        self._delivery.dial_if_owed(link.key)
+
+    # -- messages in -----------------------------------------------------------------------------------------
+
+    def examine(self, arrived: Arrived, now: Now) -> Job | None:
+        """Everything that needs no signature. None: the link is gone, and with it what was unsettled."""
+        link = self.links.get(arrived.link)
+        return None if link is None else self._examination.examine(link, arrived, now)
+
+    def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
+        """Verified reads, in the order in which they came."""
+        self.admission.end(self._acceptance.decide(jobs, on_disk, now), now)
+        for job in jobs:
+            if job.link.uplink and job.refusals:
+                by_k = {row.k: row.signer for row in job.arrived.rows}
+                unwanted = [by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k]
+                for group in dict.fromkeys(unwanted):
+                    self._membership.not_wanted(job.link, group, now)
+
+    def set_disk_full(self, full: bool) -> None:
+        self._acceptance.disk_full = full
+
+    # -- messages out ----------------------------------------------------------------------------------------
+
+    def settled(self, number: int, n: int, now: Now) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        if n > link.outgoing.settled:
+            link.active_s = now.mono_s
+        try:
+            self._delivery.settled(link, n, now)
+        except RemoteProtocolError as error:
+            self._pending.effects.append(Close(number, error.reason, error.text))
+
+    def refused(self, number: int, k: int, reason: Reason, text: str) -> None:
+        link = self.links.get(number)
+        if link is None:
+            return
+        try:
+            link.outgoing.check_refusal(k)
+        except RemoteProtocolError as error:
+            self._pending.effects.append(Close(number, error.reason, error.text))
+        else:
+            link.refused[k] = reason, text
+
+    def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
+        self._delivery.fetched(recipient, owed, more, now)
+
+    def expire(self, due: Iterable[Due], now: Now) -> None:
+        self._delivery.expire(due, now)
+
+    def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
+        self._delivery.drop(recipient, owed, now)
+
+    def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
+        self._delivery.lose(damaged, now)
+
+    def clear_queue(self, recipient: bytes) -> None:
+        """The operator's `queue drop`."""
+        self._queue_ends(recipient, None)
+
+    def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, if there
+        is a line of the log to spare."""
+        link = self.links.get(number)
+        valid = parcel.kind == MULTICAST and parcel.signer == group
+        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
+            return
+        if link.standing is Standing.STRANGER and not self.door.spares(link.standing, now):
+            return
+        self._membership.say(link, Carried(parcel.wire(index)), now)
+        whole = ((parcel.first + index, 1),)
+        self._pending.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
+        )
+
+    def joined_at(self, uplink: bytes) -> tuple[int, int]:
+        """How many groups that uplink has let us join, of how many we want."""
+        return self._membership.joined_at(uplink)
+
+    def answer(self, number: int, text: bytes, now: Now) -> None:
+        """Answer an `Inquire`."""
+        link = self.links.get(number)
+        if link is not None:
+            self._membership.say(link, Answer(text), now)
+
+    def ask(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
+        """Ask a neighbour's router; its answer comes as `Heard`. False: it is not connected."""
+        link = self.links.to(key)
+        if link is not None and not link.app:
+            self._membership.ask(link, inquiry, now)
+        return link is not None and not link.app
+
+    def released(self, parcels: Iterable[Holding]) -> None:
+        """The store let go of what nobody is owed any more."""
+        for neighbour, messages, size in parcels:
+            self.queues.hold(neighbour, -messages, -size)
+
+    def forgot(self, entries: Mapping[bytes, int]) -> None:
+        """The store swept so many ids of each holder out of the duplicate index."""
+        for holder, count in entries.items():
+            self.index.add(holder, -count)
+
+    def tick(self, now: Now) -> None:
+        """About once a second: back-offs, joins to repeat, routes that have aged, strangers that are silent."""
+        self.admission.end_silent(now)
+        self._delivery.retry(now)
+        self._membership.ask_again(now)
+        self.door.tick(now)
+        for route in self.routes.aged(now.judged_s):
+            end_route(self.routes, self._pending, route, now)
+
+    @property
+    def next_arrival(self) -> int:
+        return self._acceptance.next_arrival
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._pending)
+
+    @property
+    def has_more_to_fetch(self) -> bool:
+        """Whether another cycle should follow at once, though nothing has happened."""
+        return self._delivery.is_passing_over
+
+    def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
+        """Write a state event of the node itself."""
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
+
+    def begin(self, now: Now) -> None:
+        """The first events of a run: that it began, and which limits are in force."""
+        self.note("start", (("arrival", self.next_arrival),), now)
+        self.note("config", self._told_limits(), now)
+
+    def _told_limits(self) -> tuple[tuple[str, int], ...]:
+        return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
+
+    def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
+        """It stepped; or, by 0, it is doubted since the start or by its neighbours, or believed again. While it is
+        doubted nothing expires. Whoever is away has been away since now: the times before are another clock's."""
+        self.witness.clock_judged(by_s, doubted, now)
+        if not doubted:
+            self._away.count_anew(now)
+
+    def lapse(self, now: Now) -> None:
+        """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""
+        for key in self._away.too_long(now):
+            self._gone(key, now)
+            if self.directory.forget_local(key):
+                self._pending.changes.locals_gone.append(key)
+
+    # -- the end of a cycle ----------------------------------------------------------------------------------
+
+    def take(self, now: Now) -> Decision:
+        """What this cycle decided. A `Tell` takes its number among the link's messages here, in order."""
+        self._delivery.fetch_what_is_wanted()
+        self._outcomes.tell_missed()
+        return self._pending.take()
+
+    def take_effects(self) -> list[Effect]:
+        return self._pending.take_effects()

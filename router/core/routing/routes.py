@@ -1,0 +1,137 @@
+"""Which neighbour leads to which key (specification, "Unicast routing"; R-C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .duplicate_index import fair_room
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`destination` is reached through `neighbour` until `until_s` (Unix seconds)."""
+
+    destination: bytes
+    neighbour: bytes
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLimits:
+    """Learned routes in all and of one neighbour; `neighbour_percent` is the most that one neighbour gets, and it gets
+    that while no other has any (`duplicate_index.fair_room`). A neighbour that has been down for `hold_s` seconds
+    yields."""
+
+    routes_max: int = 100_000
+    per_neighbour_max: int = 10_000
+    neighbour_percent: int = 50
+    hold_s: int = 60
+
+
+class Routes:
+    """Learned routes. `rank` of a neighbour's key: for a client's route that finds no room a peer's gives way, and not
+    the other way round; among their like, a full table learns none."""
+
+    def __init__(self, limits: RouteLimits, rank: Callable[[bytes], int]) -> None:
+        self._limits = limits
+        self._rank = rank
+        self._routes: dict[bytes, Route] = {}
+        self._of_neighbour: dict[bytes, dict[bytes, None]] = {}  # destinations, in the order of learning
+        self._down_since: dict[bytes, int] = {}
+        self.revision = 0
+
+    def __repr__(self) -> str:
+        return f"<{len(self._routes)} learned routes through {len(self._of_neighbour)} neighbours>"
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes.values())
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    def neighbour_of(self, destination: bytes, now_s: int) -> bytes | None:
+        route = self._routes.get(destination)
+        return route.neighbour if route and route.until_s > now_s else None
+
+    def neighbour_up(self, neighbour: bytes) -> None:
+        self._down_since.pop(neighbour, None)
+
+    def neighbour_down(self, neighbour: bytes, now_s: int) -> None:
+        if neighbour in self._of_neighbour:
+            self._down_since.setdefault(neighbour, now_s)
+
+    def learn(self, route: Route, now_s: int) -> list[Route] | None:
+        """Take a route from a fresh, verified message; the routes that give way to it. None: nothing changes (R-C2).
+
+        A known route is replaced by a later expiry or a neighbour of higher rank, but of a lower rank's only after its
+        own expiry, or when its neighbour has been down for `hold_s` seconds.
+        """
+        known = self._routes.get(route.destination)
+        if known is not None and known.neighbour == route.neighbour:
+            if known.until_s >= route.until_s:
+                return None
+            self._routes[route.destination] = route
+            return []
+        if known is not None and not self._yields(known, route, now_s):
+            return None
+        if not self._has_room(route.neighbour, known):
+            return None
+        gone: list[Route] = []
+        if known is not None:
+            self.forget(known.destination)
+        elif len(self._routes) >= self._limits.routes_max:
+            gone.append(self._weakest())
+            self.forget(gone[0].destination)
+        self._routes[route.destination] = route
+        self._of_neighbour.setdefault(route.neighbour, {})[route.destination] = None
+        self.revision += 1
+        return gone
+
+    def _yields(self, known: Route, to: Route, now_s: int) -> bool:
+        if known.until_s <= now_s or self._held_too_long(known.neighbour, now_s):
+            return True
+        mine, other = self._rank(known.neighbour), self._rank(to.neighbour)
+        return mine < other or (mine == other and known.until_s < to.until_s)
+
+    def _held_too_long(self, neighbour: bytes, now_s: int) -> bool:
+        return now_s - self._down_since.get(neighbour, now_s) >= self._limits.hold_s
+
+    def _has_room(self, neighbour: bytes, known: Route | None) -> bool:
+        """Whether one more route through the neighbour, in the place of a known one, fits its share: of what is free,
+        and of what would give way."""
+        limits, held = self._limits, len(self._of_neighbour.get(neighbour, ()))
+        if held >= limits.per_neighbour_max:
+            return False
+        free = limits.routes_max - len(self._routes) + (known is not None)
+        if fair_room(free, held, limits.neighbour_percent) > 0:
+            return True
+        rank = self._rank(neighbour)
+        free += sum(len(theirs) for one, theirs in self._of_neighbour.items() if self._rank(one) < rank)
+        return fair_room(free, held, limits.neighbour_percent) > 0 or (free > 0 and not held)
+
+    def _weakest(self) -> Route:
+        """Of the neighbours of the lowest rank, the oldest route of the one that has the most."""
+        theirs = self._of_neighbour
+        neighbour = min(theirs, key=lambda one: (self._rank(one), -len(theirs[one])))
+        return self._routes[next(iter(theirs[neighbour]))]
+
+    def forget(self, destination: bytes) -> bool:
+        route = self._routes.pop(destination, None)
+        if route is None:
+            return False
+        self.revision += 1
+        theirs = self._of_neighbour[route.neighbour]
+        del theirs[destination]
+        if not theirs:
+            del self._of_neighbour[route.neighbour]
+            self._down_since.pop(route.neighbour, None)
+        return True
+
+    def through(self, neighbour: bytes) -> list[Route]:
+        """The routes learned from that neighbour."""
+        return [self._routes[one] for one in self._of_neighbour.get(neighbour, ())]
+
+    def aged(self, now_s: int) -> list[Route]:
+        """The routes whose time has passed."""
+        return [route for route in self._routes.values() if route.until_s <= now_s]

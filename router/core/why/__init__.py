@@ -1,0 +1,1 @@
+"""What became of a message, from the lines that are about it."""

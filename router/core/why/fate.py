@@ -1,0 +1,287 @@
+"""What became of one message: the lines of the log that are about it -> a state for each recipient, and what is next.
+
+A line says what was decided; what it does not say, nobody knows. The states are those of the audit, in their order of
+precedence, but that what has not ended is told apart further: `in-flight`, `queued`. Where the store cannot be asked,
+the log alone is judged: `pending`, if its time is not over where the log ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from router.core.log.line import Line
+from router.core.wire.lifetime import deadline_s
+from router.core.wire.reasons import Reason
+
+ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted")
+UNACCOUNTED = "unaccounted"
+HOPS_MAX = 50
+REASONS = {one.word: one for one in Reason}
+SECOND_NS = 1_000_000_000
+SPOILT_TOLD = 5
+"""So many files that are not believed are named."""
+OVER_S = 600
+"""So long after its time what has no end in the log is still `pending`, as in the audit."""
+
+Hole = tuple[int, int]
+"""First and last sequence number that are missing; last 0: all from the first on."""
+Spoilt = tuple[int, str]
+"""A file of the log whose bytes are not those that were signed: the first sequence number by its name, and its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a log says of one id, each in the log's order: how often it was accepted or turned away, what happened
+    outward to its parcels, and what is not known.
+
+    `is_cut`: there were more lines than were read. `spoilt`: files that are not believed, of which no line counts.
+    `is_by_store`: the log has no acceptance, and the one that stands here, with the sequence number 0, is the store's.
+    """
+
+    identity: bytes
+    accepted: tuple[Line, ...] = ()
+    turned: tuple[Line, ...] = ()
+    outward: tuple[Line, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    is_cut: bool = False
+    spoilt: tuple[Spoilt, ...] = ()
+    is_by_store: bool = False
+
+    @property
+    def stream(self) -> tuple[bytes, bytes | None]:
+        """Within which order matters, of what was accepted last: see `parcel.Parcel`."""
+        row = self.accepted[-1]
+        signer, destination = row.source or row.group or "", row.destination
+        return bytes.fromhex(signer), None if destination is None else bytes.fromhex(destination)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """What a router did with the message, and when. `router`: its key as hex, "" if it is not to be named."""
+
+    router: str
+    event: str
+    at_ns: int
+    reason: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """How it stands with a recipient at this moment.
+
+    `is_owed`: it is in the store's queue, None if the store cannot be asked: then `log_end_ns` is the time of the
+    newest event there is. `is_running`: the router is; `retry_s`: seconds until what was refused for now is sent
+    again; `ahead`: messages in that queue; `is_dialled`: this router dials the recipient, it need not be waited for;
+    `is_blocked`: the operator has shut it out; `problem`: why the last attempt failed.
+    """
+
+    name: str = ""
+    is_owed: bool | None = True
+    log_end_ns: int = 0
+    is_running: bool = True
+    is_connected: bool = False
+    in_flight: bool = False
+    retry_s: float | None = None
+    ahead: int = 0
+    is_dialled: bool = False
+    is_blocked: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Of one recipient. `until_s`: the Unix second at which the router gives up, of what has not ended.
+    `hops_omitted`: so many are left out in the middle of its router's hops, after `HOPS_MAX // 2`. `is_partial`: events
+    are missing, and there may have been more attempts."""
+
+    recipient: str
+    state: str
+    reason: str | None
+    hops: tuple[Hop, ...]
+    attempts: int
+    until_s: int | None = None
+    next: str = ""
+    hops_omitted: int = 0
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """Of one message that was accepted. `times`: how often, for after its expiry an id may come again; this is the
+    last."""
+
+    message: str
+    kind: str
+    signer: str
+    destination: str | None
+    brought_by: str | None
+    router: str
+    accepted_ns: int
+    times: int
+    until_s: int
+    recipients: tuple[Recipient, ...]
+
+
+def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns: int, ttl_s_max: int) -> Fate | None:
+    """None: the message was never accepted. `prospect_of(recipient, first, index)` is asked for who has no end yet."""
+    if not trace.accepted:
+        return None
+    row = trace.accepted[-1]
+    at = (row.ids or "").index(trace.identity.hex()) // 64
+    arrival, ttl, expiry = (row.first or 0) + at, (row.ttls or ())[at], (row.expiries or ())[at]
+    until_s = deadline_s(row.t // SECOND_NS, ttl, expiry, ttl_s_max)
+    by_recipient: dict[str, list[Line]] = {one: [] for one in row.recipients or ()}
+    for line in trace.outward:
+        if line.recipient in by_recipient and line.seq > row.seq and covers(line, arrival):
+            by_recipient[line.recipient].append(line)
+    doubt = _doubt(trace, row.seq)
+    recipients = tuple(
+        _marked(
+            _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns),
+            trace, row.seq, lines,
+        )
+        for one, lines in by_recipient.items()
+    )  # fmt: skip
+    return Fate(
+        trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
+        row.router or "", row.t, len(trace.accepted), until_s, recipients,
+    )  # fmt: skip
+
+
+def covers(line: Line, arrival: int) -> bool:
+    """Whether an outward line is about the message of that arrival number."""
+    return any(first <= arrival < first + count for first, count in line.ranges or ())
+
+
+def _recipient(
+    key: str, state: str, reason: str | None, lines: Sequence[Line], until_s: int | None, said: str
+) -> Recipient:
+    """Of very many hops the first and the last."""
+    attempts, omitted = sum(line.event == "forwarded" for line in lines), max(0, len(lines) - HOPS_MAX)
+    told = (*lines[: HOPS_MAX // 2], *lines[-HOPS_MAX // 2 :]) if omitted else lines
+    hops = tuple(Hop(line.router or "", line.event, line.t, line.reason) for line in told)
+    return Recipient(key, state, reason, hops, attempts, until_s, said, omitted)
+
+
+def _ended(recipient: str, lines: Sequence[Line]) -> Recipient | None:
+    ends = {line.event: line for line in reversed(lines) if line.event in ENDS}  # of each event the first stays
+    state = next((one for one in ENDS if one in ends), None)
+    if state is None:
+        return None
+    reason = ends[state].reason
+    said = _after(state, reason, short_key(recipient))
+    return _recipient(recipient, state, reason, lines, None, said)
+
+
+def _open(
+    recipient: str, lines: Sequence[Line], prospect: Prospect, until_s: int, doubt: str, now_ns: int
+) -> Recipient:
+    """What has no end in the log. What the store still owes is not lost with the log's holes. `doubt`: why an end may
+    have escaped, "" if none can."""
+    reason = next((line.reason for line in reversed(lines) if line.reason), None)
+    if prospect.is_owed:
+        state = "in-flight" if prospect.in_flight else "queued"
+        said = _before(prospect.name or short_key(recipient), prospect, reason, until_s, now_ns)
+    elif doubt:
+        state, said = "unknown", f"cannot be known: {doubt}"
+    elif prospect.is_owed is None:
+        is_over = prospect.log_end_ns >= (until_s + OVER_S) * SECOND_NS
+        is_in_flight = bool(lines) and lines[-1].event == "forwarded"
+        state = "unknown" if is_over and not is_in_flight else "pending"
+        said = _unasked(state == "unknown", until_s, now_ns)
+    else:
+        state, said = UNACCOUNTED, "nothing: it is not queued, and the log tells of no end; a fault, please report it"
+    return _recipient(recipient, state, reason, lines, until_s, said)
+
+
+def _marked(told: Recipient, trace: Trace, seq: int, lines: Sequence[Line]) -> Recipient:
+    """With whether there may have been more events than are told, from the acceptance `seq` to the end."""
+    is_open, is_partial = told.until_s is not None, trace.is_by_store or trace.is_cut
+    for first, last in trace.holes:
+        is_partial |= (not last or last > seq) and (is_open or first < lines[-1].seq)
+    return replace(told, is_partial=True) if is_partial else told
+
+
+def _doubt(trace: Trace, seq: int) -> str:
+    """Why an end of what was accepted as that event may have escaped; "": none can."""
+    if trace.is_cut:
+        count = len(trace.accepted) + len(trace.turned) + len(trace.outward)
+        return f"the log tells more of it than the {count} lines that are read"
+    first, last = next((one for one in trace.holes if not one[1] or one[1] > seq), (0, 0))
+    if not first:
+        return "its acceptance, and what was written beside it, is no longer in the log" if trace.is_by_store else ""
+    files = [path for _, path in later(trace.spoilt, seq)[:SPOILT_TOLD]]
+    said = f"the events {first} {f'to {last}' if last else 'and all later ones'} are missing or cannot be read"
+    if first == last:
+        said = f"the event {first} is missing or cannot be read"
+    return f"{said} ({', '.join(files)} {'is' if len(files) == 1 else 'are'} not believed)" if files else said
+
+
+def later(spoilt: Sequence[Spoilt], seq: int) -> list[Spoilt]:
+    """Those of the files that may tell of what was accepted as that event."""
+    return [one for one in spoilt if one[0] >= seq]
+
+
+def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:
+    """Of what has no end in the log, where the store cannot be asked. `is_over`: its time was, before the log ends."""
+    said = "not known: the log tells of no end"
+    if is_over:
+        said += ", though it goes on after the message's time"
+    expiry = "it expires" if until_s * SECOND_NS > now_ns else "it was to expire"
+    return f"{said}; whether it is still queued only the store could tell; {expiry} {time_text(until_s * SECOND_NS)}"
+
+
+def _after(state: str, reason: str | None, name: str) -> str:
+    match state:
+        case "delivered":
+            return "nothing: the app has settled it"
+        case "acked":
+            return f"nothing here: {name} has taken custody; `router why` there, or --follow, tells the rest"
+        case "unconfirmed":
+            return "nothing: it was written, and with ttl 0 nobody keeps or confirms it"
+    return f"nothing: {sentence(reason)}"
+
+
+def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now_ns: int) -> str:
+    """What happens next to what has not ended, and until when."""
+    end = f"; it expires {time_text(until_s * SECOND_NS)}"
+    if until_s * SECOND_NS <= now_ns:
+        end = "; its time is over, and it is about to end as expired"
+    if not prospect.is_running:
+        return f"waits for {name}, and for this router, which is stopped, to start again{end}"
+    if prospect.is_blocked:
+        said = f"{name} is blocked here (`router peer block`), and what waits for it is about to end as dropped"
+        return f"{said}; `router peer add` lets it in again, for what comes later"
+    if prospect.in_flight:
+        return f"{name} has it and has not settled it; if the connection breaks before that, it is sent again{end}"
+    if prospect.is_connected and prospect.retry_s is not None:
+        said = f"{name} refused it for now ({sentence(reason)}); it is sent again in {prospect.retry_s:.0f} s"
+        return said + end
+    if prospect.is_connected:
+        return f"waits its turn to {name}, which is connected; {prospect.ahead} messages are queued there{end}"
+    if not prospect.is_dialled:
+        return f"waits for {name}, who is away; it is handed over when {name} connects to this router{end}"
+    tried = f" (the last attempt: {prospect.problem})" if prospect.problem else ""
+    return f"waits for {name}, who is away; it is dialled again and again{tried}{end}"
+
+
+def sentence(word: str | None) -> str:
+    """What the word of a reason means, as half a sentence."""
+    known = REASONS.get(word or "")
+    if known is None:
+        return word or "no reason was given"
+    said = known.sentence.rstrip(".")
+    return said[0].lower() + said[1:]
+
+
+def short_key(key: str) -> str:
+    return f"{key[:8]}…"
+
+
+def time_text(ns: int) -> str:
+    """UTC, to the millisecond."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03d} UTC"

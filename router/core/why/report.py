@@ -1,0 +1,200 @@
+"""A message's fate as JSON: all of it for the node's owner, and to a neighbour no more than the neighbour may know.
+
+The owner's keys are the contract of `router why --json`. A neighbour that was granted `why` hears, of messages that
+were accepted from it, how many of our recipients they have come to which end for, and when; never who they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from router.core.wire.text import clean
+
+from .fate import HOPS_MAX, SECOND_NS, Fate, Hop, Recipient, Trace, short_key, time_text
+
+OUTCOMES_MAX = 100
+REPORT_BYTES_MAX = 64 * 1024
+RECIPIENTS_MAX = 1_000
+BYTES_MAX = 700_000
+
+
+def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
+    """`recipients` are those of the fate, with what others reported of them. Times as UTC text and, for programs, as
+    nanoseconds. Of very many recipients the first are told, and how many there are in each state."""
+    named = {"group": found.signer} if found.kind == "multicast" else {"destination": found.destination}
+    states: dict[str, int] = {}
+    for one in found.recipients:
+        states[one.state] = states.get(one.state, 0) + 1
+    told, size = [], 0
+    for one in recipients[:RECIPIENTS_MAX]:
+        row = recipient_json(one)
+        size += len(json.dumps(row))
+        if size > BYTES_MAX:
+            break
+        told.append(row)
+    return {
+        "message": found.message, "kind": found.kind, **named, "source": found.signer,
+        "accepted_at": time_text(found.accepted_ns), "accepted_ns": found.accepted_ns, "router": found.router,
+        "brought_by": found.brought_by, "accepted_times": found.times,
+        "expires_at": time_text(found.until_s * SECOND_NS), "states": states, "recipients": told,
+        "recipients_omitted": len(found.recipients) - len(told),
+    }  # fmt: skip
+
+
+def recipient_json(one: Recipient) -> dict[str, Any]:
+    until = {} if one.until_s is None else {"until": time_text(one.until_s * SECOND_NS)}
+    return {
+        "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts,
+        "attempts_complete": not one.is_partial, **until, "next": one.next,
+        "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
+    }  # fmt: skip
+
+
+def hop_json(hop: Hop) -> dict[str, Any]:
+    more: dict[str, Any] = {"reason": hop.reason} if hop.reason else {}
+    if hop.count != 1:
+        more["count"] = hop.count
+    time = {"time": time_text(hop.at_ns), "t": hop.at_ns} if hop.at_ns else {"time": None}
+    return {"router": hop.router or None, "event": hop.event, **time, **more}
+
+
+def turned_json(trace: Trace) -> list[dict[str, Any]]:
+    """When, and by whom, the message was brought and came no further than the door; the newest."""
+    return [
+        {"event": line.event, "reason": line.reason, "from": line.peer, "time": time_text(line.t), "t": line.t}
+        for line in trace.turned[-HOPS_MAX:]
+    ]
+
+
+# -- between routers ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """So many recipients have come to this state, the last at that time (0: it is not one of the past).
+
+    `beyond`: so many routers behind the one that answers.
+    """
+
+    state: str
+    reason: str | None
+    count: int
+    at_ns: int
+    beyond: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a neighbour answered. `problem`: why it did not, as half a sentence."""
+
+    message: str
+    accepted_ns: int = 0
+    outcomes: tuple[Outcome, ...] = ()
+    problem: str = ""
+
+
+def may_hear(trace: Trace, asker: str) -> Trace | None:
+    """What of it concerns this asker, who is not the owner: what became of a message that was accepted from it, and
+    which copies of it were turned away here, be it as a duplicate of what somebody else brought. None: of neither."""
+    accepted = tuple(line for line in trace.accepted if line.peer == asker)
+    turned = tuple(line for line in trace.turned if line.peer == asker)
+    if accepted:
+        return replace(trace, accepted=accepted, turned=turned)
+    return Trace(trace.identity, turned=turned, holes=trace.holes, spoilt=trace.spoilt) if turned else None
+
+
+def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Report]) -> Report:
+    """For the neighbour that asks. What a router behind us reported stands for what it took custody of; if it did not
+    answer, that and why stands beside ours."""
+    if found is None:
+        mine = [line for line in trace.turned if line.peer == asker]
+        return Report(trace.identity.hex(), 0, tuple(Outcome(row.event, row.reason, 1, row.t) for row in mine[-3:]))
+    outcomes: list[Outcome] = []
+    for one in found.recipients:
+        told = beyond.get(one.recipient)
+        if told is not None and told.outcomes:
+            outcomes += [replace(outcome, beyond=outcome.beyond + 1) for outcome in told.outcomes]
+        else:
+            at_ns = 0 if one.until_s is not None or not one.hops else one.hops[-1].at_ns
+            outcomes.append(Outcome(one.state, one.reason, 1, at_ns))
+            if told is not None and told.problem:
+                outcomes.append(Outcome("unknown", told.problem, 1, 0, 1))
+    return Report(found.message, found.accepted_ns, tuple(_summed(outcomes)))
+
+
+def _summed(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    sums: dict[tuple[int, str, str | None], Outcome] = {}
+    for one in outcomes:
+        key = one.beyond, one.state, one.reason
+        seen = sums.get(key)
+        if seen is not None:
+            one = replace(one, count=seen.count + one.count, at_ns=max(seen.at_ns, one.at_ns))
+        sums[key] = one
+    return list(sums.values())[:OUTCOMES_MAX]
+
+
+def encode_report(told: Report) -> bytes:
+    rows = [[one.state, one.reason, one.count, one.at_ns, one.beyond] for one in told.outcomes]
+    said = {"message": told.message, "accepted_ns": told.accepted_ns, "outcomes": rows, "problem": told.problem}
+    return json.dumps({"why": said}).encode()
+
+
+def decode_report(text: bytes) -> Report | None:
+    """None if it is none; what a neighbour wrote is cleaned and bounded."""
+    if len(text) > REPORT_BYTES_MAX:
+        return None
+    try:
+        said = json.loads(text)["why"]
+        rows = [_outcome(*row) for row in said["outcomes"][:OUTCOMES_MAX]]
+        told = Report(str(said["message"])[:64], _natural(said["accepted_ns"]), tuple(rows), clean(said["problem"]))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return told
+
+
+def _outcome(state: str, reason: str | None, count: int, at_ns: int, beyond: int) -> Outcome:
+    word = None if reason is None else clean(reason, 40)
+    return Outcome(clean(state, 40), word, _natural(count), _natural(at_ns), _natural(beyond))
+
+
+def _natural(number: int) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise ValueError(f"{number!r} is no number of this protocol")
+    return number
+
+
+def followed(one: Recipient, told: Report) -> Recipient:
+    """A recipient that took custody, with what its router reported as further hops: after ours what happened there,
+    then what happened behind it. Each router has a clock of its own, so only within these are they in order."""
+    if told.problem:
+        said = f"nothing here; what happened there is not known: {told.problem}"
+        return replace(one, hops=(*one.hops, Hop(one.recipient, "unknown", 0, told.problem)), next=said)
+    hops = [Hop(one.recipient, "accepted", told.accepted_ns)] if told.accepted_ns else []
+    for outcome in sorted(told.outcomes, key=lambda one: (one.beyond > 0, not one.at_ns, one.at_ns)):
+        router = "" if outcome.beyond else one.recipient
+        hops.append(Hop(router, outcome.state, outcome.at_ns, outcome.reason, outcome.count))
+    return replace(one, hops=(*one.hops, *hops), next=f"nothing here: {summary(short_key(one.recipient), told)}")
+
+
+def summary(router: str, told: Report) -> str:
+    """`core has taken custody; of its recipients: 2 delivered, 1 queued; of those at routers behind it: 3 expired`."""
+    if not told.outcomes:
+        return f"{router} owes it to nobody"
+    if not told.accepted_ns:
+        return f"{router} tells only of copies that it turned away: {_counted(told.outcomes)}"
+    mine, behind = ([one for one in told.outcomes if (one.beyond > 0) is further] for further in (False, True))
+    said = [f"{router} has taken custody"]
+    said += [f"of its recipients: {_counted(mine)}"] if mine else []
+    said += [f"of those at routers behind it: {_counted(behind)}"] if behind else []
+    return "; ".join(said)
+
+
+def _counted(outcomes: Iterable[Outcome]) -> str:
+    """Of several routers the same states are added up."""
+    sums: dict[tuple[str, str | None], int] = {}
+    for one in outcomes:
+        sums[one.state, one.reason] = sums.get((one.state, one.reason), 0) + one.count
+    return ", ".join(f"{count} {state}{f' ({reason})' if reason else ''}" for (state, reason), count in sums.items())

@@ -1,0 +1,62 @@
+"""What an operator's command asks its node over the owner's socket, inside the body of a unicast to the router; and
+what one router asks the next, `why`, where that one's operator grants it.
+
+    [7 {"ask": word, "arg": text}]     answered, on that link only, by     [8 bstr]     JSON
+
+The words are the node's (`router/node/admin.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import shape
+from .codec import Malformed, TooLarge, decode, encode, unframe
+
+ASK_BYTES_MAX = 1024
+ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers `REPORT_BYTES_MAX` of `fate_json.py` at most
+ASK = b"\x82\x07"
+ANSWER = b"\x82\x08"
+_ASK_ITEMS_MAX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A word and its argument: `status`, or `drop` and a recipient's key as hex."""
+
+    ask: str
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """JSON, as text."""
+
+    text: bytes
+
+
+def is_inquiry(body: bytes) -> bool:
+    """Whether the body is, by its first bytes, an inquiry or an answer."""
+    return body[:2] in (ASK, ANSWER)
+
+
+def encode_inquiry(value: Inquiry | Answer) -> bytes:
+    if isinstance(value, Answer):
+        return encode([8, value.text])
+    return encode([7, {"ask": value.ask, "arg": value.argument}])
+
+
+def decode_inquiry(body: bytes) -> Inquiry | Answer:
+    """The inquiry or answer in `body`; `Malformed` if it is neither."""
+    if body[:2] == ANSWER:
+        text = unframe(body, 2)
+        if len(text) > ANSWER_BYTES_MAX:
+            raise TooLarge(f"an answer of {len(text)} bytes; the limit is {ANSWER_BYTES_MAX}")
+        return Answer(text)
+    if len(body) > ASK_BYTES_MAX or body[:2] != ASK:
+        raise Malformed("not an inquiry")
+    fields = shape.fields(decode(body, _ASK_ITEMS_MAX)[1], "an inquiry", ("ask", "arg"))
+    ask, argument = fields["ask"], fields["arg"]
+    if not isinstance(ask, str) or not isinstance(argument, str):
+        raise Malformed("the words of an inquiry are text")
+    return Inquiry(ask, argument)

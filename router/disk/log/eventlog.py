@@ -1,0 +1,237 @@
+"""The event log on disk: the store's values sealed into segments, old segments pruned to their footers.
+
+The store commits events together with the decisions they are about. A `Sealer` copies those values into a
+hidden file and closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory, which a
+thread may do while the next segment begins. Only then does the caller delete the values. A crash at any point loses
+and doubles nothing: a file that was not renamed is thrown away at the next start and made again from the store; a
+renamed one says how far it is.
+
+    events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
+    .index-0000000000000001         where in it each message's lines stand (`log_index`)
+    pruned.jsonl                    the footers of the segments that are no longer kept
+    .open-0000000000000042          being written
+
+Nothing reads a clock or starts a thread. One thread at a time may use a `Segments`, and beside it one the `Sealer`;
+one process a directory. A log is judged by `spark_analytics`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.core.log.line import Line, encode_lines
+from router.core.log.line_form import read_line
+from router.core.log.segment import file_name, fold, is_authentic
+from router.core.wire.crypto import SigningKey
+from router.disk import private_file
+from router.disk.log import index as log_index
+from router.disk.log.file import finish, last_line, not_written, open_private, sync
+
+PRUNED = "pruned.jsonl"
+OPEN = ".open-"
+ASIDE = ".aside-"
+NAME = re.compile(r"events-(\d{16})\.jsonl")
+
+
+class ForeignLog(Exception):
+    """The directory holds the log of another router."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a segment is closed; and at which size the older half of the pruned footers is folded into one."""
+
+    segment_bytes: int = 8 << 20
+    segment_s: float = 3600
+    pruned_bytes: int = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A segment with a good footer: what pruning and the chain need of it."""
+
+    path: Path
+    size: int
+    footer: Line
+    footer_bytes: bytes
+
+
+class Segments:
+    """The sealed part of one router's log. Opening it throws away what a crash left half-written.
+
+    A file without a good footer is neither counted nor pruned: it stays, and reading the log reports it.
+    """
+
+    def __init__(self, directory: Path, router_key: SigningKey, limits: Limits) -> None:
+        self.directory = directory
+        self.key = router_key
+        self.limits = limits
+        self._pruned_size = 0
+        try:
+            private_file.make_directory(directory)
+            for path in directory.iterdir():
+                if path.name.startswith((OPEN, f".{PRUNED}.")):
+                    path.unlink()
+            pruned = self._open_pruned()
+            self._spoilt: list[Path] = []
+            self._sealed = self._open_sealed()
+            self._forget_orphans()
+        except OSError as error:
+            raise not_written(directory, error) from error
+        self._pruned_seq = pruned.last_seq if pruned else 0
+        self._head = self._sealed[-1].footer if self._sealed else None
+        if self.last_sealed() < self._pruned_seq:
+            self._head = pruned
+
+    def __repr__(self) -> str:
+        size = sum(one.size for one in self._sealed)
+        return f"<Segments: {len(self._sealed)} kept, {size} bytes, sealed up to {self.last_sealed()}>"
+
+    def last_sealed(self) -> int:
+        """The last sequence number that a segment covers, kept or pruned; 0: none. Values up to it may go."""
+        return self._head.last_seq if self._head else 0
+
+    def head(self) -> tuple[int, bytes]:
+        """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes at first."""
+        head = self._head
+        return (head.last_seq, bytes.fromhex(head.sha256 or "")) if head else (0, bytes(32))
+
+    def newest_ns(self) -> int:
+        """The latest wall time in the last segment; 0: there is none."""
+        return self._head.max_t if self._head else 0
+
+    def predecessor(self) -> str | None:
+        """The digest that the next segment names; None: it is the first."""
+        return self._head.sha256 if self._head else None
+
+    def adopt(self, draft: Path, footer: Line, footer_bytes: bytes, columns: log_index.Columns) -> None:
+        """Give the finished, synced draft its name, and write its index beside it. What has that name was not good: it
+        is set aside."""
+        target = self.directory / file_name(footer.first_seq)
+        if target.exists():
+            target.rename(self.directory / f"{ASIDE}{target.name}")
+            self._spoilt = [one for one in self._spoilt if one != target]
+        size = draft.stat().st_size
+        draft.rename(target)
+        sync(self.directory)
+        self._sealed.append(Sealed(target, size, footer, footer_bytes))
+        self._head = footer
+        with suppress(OSError):  # A search makes what is missing.
+            log_index.write(target, size, footer.sha256 or "", columns)
+
+    def kept(self) -> list[Sealed]:
+        """The segments that are whole, oldest first."""
+        return list(self._sealed)
+
+    def spoilt(self) -> list[Path]:
+        """Files with the name of a segment that had no good footer when this was opened, oldest first."""
+        return sorted(self._spoilt)
+
+    @property
+    def pruned_seq(self) -> int:
+        """Up to which sequence number the lines are no longer kept; 0: none went."""
+        return self._pruned_seq
+
+    # -- pruning ---------------------------------------------------------------------------------------------
+
+    def prune(self, now: float, keep_s: float, keep_bytes: int) -> int:
+        """Remove the oldest segments: whose events all are older than `keep_s`, or that exceed `keep_bytes`.
+
+        Their footers are on disk before they go: pruned is not missing. `now` is wall time in seconds, of a
+        clock that is believed. Returns how many went.
+        """
+        oldest_ns = int((now - keep_s) * 1e9)
+        size = sum(one.size for one in self._sealed)
+        old: list[Sealed] = []
+        for one in self._sealed:
+            if size <= keep_bytes and one.footer.max_t >= oldest_ns:
+                break
+            old.append(one)
+            size -= one.size
+        if not old:
+            return 0
+        try:
+            self._keep_footers([one for one in old if one.footer.last_seq > self._pruned_seq])
+            for one in old:
+                one.path.unlink(missing_ok=True)
+                log_index.path_of(one.path).unlink(missing_ok=True)
+                del self._sealed[0]
+            sync(self.directory)
+        except OSError as error:
+            raise not_written(self.directory, error) from error
+        return len(old)
+
+    def _keep_footers(self, old: list[Sealed]) -> None:
+        data = b"".join(one.footer_bytes for one in old)
+        if self._pruned_size + len(data) > self.limits.pruned_bytes:
+            self._fold_pruned()
+        with open_private(self.directory / PRUNED, os.O_RDWR | os.O_CREAT) as file:
+            file.seek(self._pruned_size)
+            file.truncate()  # What a failed attempt may have left.
+            file.write(data)
+            finish(file)
+        sync(self.directory)
+        self._pruned_size += len(data)
+        self._pruned_seq = max([self._pruned_seq, *(one.footer.last_seq for one in old)])
+
+    def _fold_pruned(self) -> None:
+        if not self._pruned_size:
+            return
+        path = self.directory / PRUNED
+        lines = path.read_bytes()[: self._pruned_size].splitlines(keepends=True)
+        half = len(lines) // 2
+        footers = [(line, self._footer(line, path)) for line in lines[:half]]
+        folded = encode_lines(fold([footer for _, footer in footers if footer], self.key))
+        odd = [line for line, footer in footers if not footer]  # Evidence; not for this router to sign.
+        data = b"".join((folded, *odd, *lines[half:]))
+        private_file.replace(path, data)
+        self._pruned_size = len(data)
+
+    # -- opening ---------------------------------------------------------------------------------------------
+
+    def _open_pruned(self) -> Line | None:
+        """The last good footer of the pruned. A line torn by a crash does not count: its segment stands."""
+        path = self.directory / PRUNED
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        self._pruned_size = data.rfind(b"\n") + 1
+        lines = data[: self._pruned_size].splitlines(keepends=True)
+        return next((footer for line in reversed(lines) if (footer := self._footer(line, path))), None)
+
+    def _open_sealed(self) -> list[Sealed]:
+        found: list[Sealed] = []
+        for path in self.directory.iterdir():
+            if not NAME.fullmatch(path.name) or not path.is_file():
+                continue
+            line = last_line(path)
+            footer = self._footer(line, path)
+            if footer:
+                found.append(Sealed(path, path.stat().st_size, footer, line))
+            else:
+                self._spoilt.append(path)
+        return sorted(found, key=lambda one: one.footer.last_seq)
+
+    def _forget_orphans(self) -> None:
+        """Indexes of segments that are gone."""
+        known = {log_index.path_of(one.path).name for one in self._sealed}
+        for path in self.directory.glob(f"{log_index.INDEX}*"):
+            if path.name not in known:
+                path.unlink()
+
+    def _footer(self, line: bytes, path: Path) -> Line | None:
+        try:
+            footer = read_line(line.removesuffix(b"\n"))
+        except ValueError:
+            return None
+        if not line.endswith(b"\n") or not is_authentic(footer):
+            return None
+        if footer.router != self.key.public.hex():
+            text = f"{path} belongs to the log of the router {footer.router}, not of {self.key.public.hex()}"
+            raise ForeignLog(f"{text}. Move {self.directory} away, or use the home that this key belongs to.")
+        return footer

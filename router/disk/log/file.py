@@ -1,0 +1,77 @@
+"""Files of the event log: private, synced before they get their names, and what to say when the disk fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from errno import EMFILE, ENFILE
+from pathlib import Path
+from typing import BinaryIO
+
+from router.core.log.line_form import LINE_BYTES_MAX
+from router.disk import private_file
+
+FOOTER_BYTES_MAX = 64 * 1024
+WRITE_BYTES = 256 * 1024
+
+
+class LogNotWritten(Exception):
+    """The disk did not take the log. Nothing is lost: the events are still in the store."""
+
+
+class EndlessLine(ValueError):
+    """A line of a log is longer than a line may be: no more is read of its file."""
+
+
+def open_private(path: Path, flags: int) -> BinaryIO:
+    return os.fdopen(os.open(path, flags | os.O_CLOEXEC, private_file.FILE_MODE), "r+b", WRITE_BYTES)
+
+
+def throw_away(file: BinaryIO, draft: Path) -> None:
+    """The draft goes, unless it has its name."""
+    with suppress(OSError):
+        file.close()
+    with suppress(OSError):
+        draft.unlink()
+
+
+def finish(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def last_line(path: Path) -> bytes:
+    """The last line, as far as a footer may reach back; nothing if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - FOOTER_BYTES_MAX))
+            lines = file.read().splitlines(keepends=True)
+    except OSError:
+        return b""
+    return lines[-1] if lines else b""
+
+
+def lines_of(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next `size` bytes line by line, with their newlines, which alone end a line. `EndlessLine` in its place."""
+    while size and (data := file.readline(min(size, LINE_BYTES_MAX))):
+        if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
+            raise EndlessLine(f"a line is longer than {LINE_BYTES_MAX} bytes")
+        size -= len(data)
+        yield data
+
+
+def not_written(directory: Path, error: OSError) -> LogNotWritten:
+    remedy = "mend the disk, or free it"
+    if error.errno in (EMFILE, ENFILE):
+        remedy = "raise the limit of open file descriptors (LimitNOFILE), or lower limits.connections_max"
+    text = f"The event log in {directory} failed: {error.strerror or error}."
+    return LogNotWritten(f"{text} The events stay in the store; {remedy}, and they follow.")

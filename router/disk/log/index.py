@@ -1,0 +1,249 @@
+"""An index beside each segment of the event log, so that what became of one message is found without reading the log.
+
+Columns in the order of the log, made by joining bytes, and never sorted: a search runs over them as over text. Ids
+are uniform, so their first 8 bytes will do; what an outward line is about is its parcel. Lines are found by *place*,
+the lines of one value of the store: where they begin in the file, and where in both columns.
+
+    .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
+
+Derived data: never synced, made again where it is missing or does not fit, and gone with its segment.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from router.core.log.events import ID_BYTES, TURNED_EVENTS, Event, Outward, State, Turned
+from router.core.log.line import Line
+from router.core.log.line_form import FRAMES, read_line
+from router.disk import private_file
+from router.disk.log.file import lines_of
+
+INDEX = ".index-"
+TAG_BYTES = 8
+U64 = "Q"
+OLDER = 1 << 63
+"""Lines of older routers name no parcel: in their stead stands the block of 1,024 arrival numbers, with this bit."""
+BLOCK_BITS = 10
+PLACE_BYTES = 64 * 1024
+_PLACE_WORDS_BYTES = 3 * TAG_BYTES
+_HEAD = Struct("=8sQ32s?5Q5I")  # native: what another machine wrote does not fit
+_MAGIC = b"logidx 2"
+_OLDER_HEAD = Struct("=8sQ32s?4Q4I")
+_OLDER_MAGIC = b"logidx 1"  # its routers named all that they turned away
+_TAG_WORDS = ID_BYTES // TAG_BYTES
+
+
+class Columns(NamedTuple):
+    """Of one segment. `places`: three numbers each, the file's offset, and the lengths of both columns before it.
+
+    `gaps`: first sequence number and count of what is missing: of each `log_gap`, and of lines that could not be read
+    when the index was made anew. `has_older`: lines of older routers are
+    among them, that name no parcel. `unnamed`: of each line about messages that were turned away and of which it names
+    not all, its wall time and how many it does not name.
+    """
+
+    places: array[int]
+    ids: bytes
+    parcels: bytes
+    gaps: array[int]
+    has_older: bool = False
+    unnamed: array[int] = array(U64)
+
+    def holding_ids(self, head: bytes) -> Iterator[int]:
+        """Where in the column of ids one begins with these at most 8 bytes."""
+        return _aligned(self.ids, head[:TAG_BYTES])
+
+    def lines_of_id(self, at: int) -> tuple[int, int | None]:
+        """From where to where in the file the line stands that named that id; None: to the end."""
+        return self._span(bisect_right(self.places[1::3], at) - 1)
+
+    def lines_of_parcels(self, parcels: Iterable[int]) -> list[tuple[int, int | None]]:
+        """The same of what happened outward to these parcels, in order."""
+        starts = self.places[2::3]
+        found = {bisect_right(starts, at) - 1 for one in parcels for at in _aligned(self.parcels, _word(one))}
+        return [self._span(place) for place in sorted(found)]
+
+    def _span(self, place: int) -> tuple[int, int | None]:
+        starts = self.places[0::3]
+        return starts[place], starts[place + 1] if place + 1 < len(starts) else None
+
+
+class Span(NamedTuple):
+    """Lines of the log that lie in the first `size` bytes of one file, under the first of these paths that is there,
+    and their index."""
+
+    paths: tuple[Path, ...]
+    first_seq: int
+    last_seq: int
+    min_t: int
+    size: int
+    columns: Columns
+
+
+class Growing:
+    """The index of a segment that is being written."""
+
+    def __init__(self) -> None:
+        self._places = array(U64)
+        self._ids = bytearray()
+        self._parcels = array(U64)
+        self._gaps = array(U64)
+        self._has_older = False
+        self._unnamed = array(U64)
+
+    def __repr__(self) -> str:
+        ids, parcels = len(self._ids) // TAG_BYTES, len(self._parcels)
+        return f"<index of {len(self._places) // 3} places, {ids} ids, {parcels} parcels>"
+
+    def note(self, offset: int, events: Sequence[Event]) -> None:
+        """The lines of these events, one value of the store, stand in the file from `offset` on."""
+        self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
+        named: list[bytes] = []
+        parcels: set[int] = set()
+        for one in events:
+            if isinstance(one, Outward):
+                if one.parcel is None:
+                    parcels |= blocks(one.ranges)
+                    self._has_older = True
+                else:
+                    parcels.add(one.parcel)
+            elif not isinstance(one, State):
+                named.append(one.ids)
+                if isinstance(one, Turned) and (unnamed := one.count - len(one.ids) // ID_BYTES) > 0:
+                    self._unnamed.extend((one.at_ns, unnamed))
+        if named:
+            self._ids += memoryview(b"".join(named)).cast("Q")[::_TAG_WORDS].tobytes()
+        self._parcels.extend(parcels)
+
+    def note_gap(self, first_seq: int, count: int) -> None:
+        self._gaps.extend((first_seq, count))
+
+    def note_lines(self, offset: int, rows: Sequence[Line]) -> None:
+        """The same of lines that were read back."""
+        self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
+        parcels: set[int] = set()
+        for row in rows:
+            if row.event in TURNED_EVENTS and row.recipient is None:
+                unnamed = (row.count or 0) - len(row.ids or "") // (2 * ID_BYTES)
+                self._unnamed.extend((row.t, unnamed) if unnamed > 0 else ())
+            if row.ids and row.ranges is None:
+                raw = bytes.fromhex(row.ids)
+                self._ids += b"".join(raw[at : at + TAG_BYTES] for at in range(0, len(raw), ID_BYTES))
+            elif row.event == "log_gap" and row.fields and "missing" in row.fields:
+                self.note_gap(row.seq, row.n)
+            elif row.ranges is not None:
+                parcels |= blocks(row.ranges) if row.parcel is None else {row.parcel}
+                self._has_older |= row.parcel is None
+        self._parcels.extend(parcels)
+
+    def columns(self) -> Columns:
+        """As it stands now; what is noted later does not change it."""
+        gaps = array(U64, self._gaps)
+        unnamed = array(U64, self._unnamed)
+        places, ids, parcels = array(U64, self._places), bytes(self._ids), self._parcels.tobytes()
+        return Columns(places, ids, parcels, gaps, self._has_older, unnamed)
+
+
+def blocks(ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """What stands in the column of parcels for lines of older routers with these ranges of arrival numbers."""
+    return {
+        OLDER | block
+        for first, count in ranges
+        for block in range(first >> BLOCK_BITS, (first + max(count, 1) - 1 >> BLOCK_BITS) + 1)
+    }
+
+
+def path_of(segment: Path) -> Path:
+    """Of the index beside that segment."""
+    return segment.with_name(f"{INDEX}{segment.stem.removeprefix('events-')}")
+
+
+def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
+    """Put it beside a segment of so many bytes with that footer's sha256. `OSError` leaves none, or one that `read`
+    takes for none."""
+    numbers = columns.gaps.tobytes(), columns.unnamed.tobytes()
+    parts = columns.places.tobytes(), columns.ids, columns.parcels, *numbers
+    head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), columns.has_older, *map(len, parts), *map(crc32, parts))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with os.fdopen(os.open(path_of(segment), flags, private_file.FILE_MODE), "wb") as file:
+        file.writelines((head, *parts))
+
+
+def read(segment: Path, size: int, digest: str) -> Columns | None:
+    """That index; None if there is none, or it is of another segment or was damaged."""
+    try:
+        data = path_of(segment).read_bytes()
+    except OSError:
+        return None
+    head, count = (_OLDER_HEAD, 4) if data.startswith(_OLDER_MAGIC) else (_HEAD, 5)
+    if len(data) < head.size:
+        return None
+    magic, of_size, of_digest, has_older, *numbers = head.unpack_from(data)
+    fits = magic in (_MAGIC, _OLDER_MAGIC) and (of_size, of_digest.hex()) == (size, digest)
+    if not fits or len(data) != head.size + sum(numbers[:count]):
+        return None
+    parts, at = [], head.size
+    for length, check in zip(numbers[:count], numbers[count:], strict=True):
+        parts.append(data[at : at + length])
+        at += length
+        if crc32(parts[-1]) != check:
+            return None
+    if len(parts[0]) % _PLACE_WORDS_BYTES or any(len(part) % TAG_BYTES for part in parts) or not parts[0]:
+        return None
+    more = [array(U64, part) for part in parts[3:]]
+    return Columns(array(U64, parts[0]), parts[1], parts[2], more[0], has_older, *more[1:])
+
+
+def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -> bool:
+    """Whether a line is header, footer, or of one of these events. `router`: whose log it is, None if nobody says."""
+    if row.event in FRAMES:
+        return True
+    return first_seq <= row.seq and row.seq + row.n - 1 <= last_seq and router in (None, row.router)
+
+
+def make(segment: Path, size: int, footer: Line) -> Columns:
+    """From the segment's lines, read anew. What is no line of this segment leaves a gap; `EndlessLine` where one does
+    not end, `OSError` if the file cannot be read."""
+    growing, rows, began, offset = Growing(), list[Line](), 0, 0
+    next_seq = footer.first_seq
+    with segment.open("rb") as file:
+        for data in lines_of(file, size):
+            if offset - began >= PLACE_BYTES:
+                growing.note_lines(began, rows)
+                rows, began = [], offset
+            offset += len(data)
+            try:
+                row = read_line(data.removesuffix(b"\n"))
+            except ValueError:
+                continue
+            if not is_of(row, footer.first_seq, footer.last_seq, footer.router):
+                continue
+            rows.append(row)
+            if row.seq > next_seq:
+                growing.note_gap(next_seq, row.seq - next_seq)
+            next_seq = max(next_seq, row.seq + row.n)
+    growing.note_lines(began, rows)
+    if next_seq <= footer.last_seq:
+        growing.note_gap(next_seq, footer.last_seq + 1 - next_seq)
+    return growing.columns()
+
+
+def _aligned(column: bytes, wanted: bytes) -> Iterator[int]:
+    at = column.find(wanted)
+    while at >= 0:
+        place, rest = divmod(at, TAG_BYTES)
+        if not rest:
+            yield place
+        at = column.find(wanted, at + 1)
+
+
+def _word(number: int) -> bytes:
+    return array(U64, (number,)).tobytes()

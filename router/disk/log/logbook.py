@@ -1,0 +1,144 @@
+"""The node's own event log while it runs: committed values go into the open segment; sealed ones leave the store."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from router.core.routing.effects import Now
+from router.core.wire.codec import Malformed
+from router.core.wire.link_items import LogHead
+from router.disk.log.eventlog import Segments
+from router.disk.log.file import LogNotWritten
+from router.disk.log.index import Span
+from router.disk.log.sealer import Closing, Sealer
+from router.disk.log.search import Log
+from router.disk.store.store import Store
+
+log = logging.getLogger(__name__)
+
+REPLAY_VALUES = 1_000
+PRUNE_EVERY_S = 60.0
+
+
+class Logbook:
+    """Feeds the sealer. The store keeps every value until a segment holds it, so a failing disk loses nothing."""
+
+    def __init__(self, segments: Segments, store: Store, keep_s: float, keep_bytes: int) -> None:
+        self._segments = segments
+        self._store = store
+        self._keep_s = keep_s
+        self._keep_bytes = keep_bytes
+        self._sealer = Sealer(segments)
+        self._pruned_at_s = 0.0
+        self._behind = True
+        self._is_writing = False
+        self._sealed = 0
+
+    def __repr__(self) -> str:
+        return f"<logbook: {self._sealer!r}>"
+
+    def head(self) -> LogHead | None:
+        seq, digest = self._segments.head()
+        return LogHead(seq, digest) if seq else None
+
+    def newest_ns(self) -> int:
+        """The wall time of the newest event there is, sealed or not; 0: there is none that can be read."""
+        try:
+            return max(self._segments.newest_ns(), self._store.newest_ns())
+        except Malformed:  # it will be a gap
+            return self._segments.newest_ns()
+
+    def committed(self, value: bytes, now: Now) -> None:
+        """A transaction with this value has been committed."""
+        if self._behind:
+            return  # it comes from the store, in its turn
+        try:
+            self._add(value, now)
+        except LogNotWritten as error:
+            self._fail(error)
+
+    def _fail(self, error: LogNotWritten) -> None:
+        self._behind = True
+        log.error("%s", error)
+
+    def catch_up(self, now: Now) -> None:
+        """At the start, and after the disk took no more: give the sealer what the store still holds."""
+        at = self._sealer.next_seq - 1
+        try:
+            while values := self._store.log_values(at, REPLAY_VALUES):
+                for _, value in values:
+                    self._add(value, now)
+                at = values[-1][0]
+        except LogNotWritten as error:
+            self._fail(error)
+        else:
+            self._behind = False
+
+    def _add(self, value: bytes, now: Now) -> None:
+        """A value that is none of the log's is passed over; the log then shows the gap."""
+        try:
+            self._sealer.add(value, now.mono_s)
+        except Malformed as error:
+            log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
+
+    def log(self) -> Log:
+        """As it stands now, for a search in a thread."""
+        unsealed: list[Span] = []
+        try:
+            unsealed = self._sealer.unsealed()
+        except LogNotWritten as error:
+            self._fail(error)
+        kept, spoilt = self._segments.kept(), self._segments.spoilt()
+        return Log(kept, unsealed, self._segments.pruned_seq, self._behind, spoilt, self._store.next_seq)
+
+    def sealed_seq(self) -> int:
+        """Up to which sequence number segments hold the log."""
+        return self._segments.last_sealed()
+
+    def close(self) -> None:
+        """The open segment is thrown away; the store still has what it held."""
+        self._sealer.close()
+
+    def sealed(self, now: Now) -> int:
+        """The sequence number up to which the store may forget, or 0; it is told once."""
+        if self._behind:
+            self.catch_up(now)
+        sealed, self._sealed = self._sealed, 0
+        return sealed
+
+    def is_due(self, now: Now) -> bool:
+        """Whether it is time to seal or to prune."""
+        return not self._is_writing and (self._is_full(now) or self._is_overgrown(now))
+
+    def _is_full(self, now: Now) -> bool:
+        return not self._behind and self._sealer.due(now.mono_s)
+
+    def _is_overgrown(self, now: Now) -> bool:
+        return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
+
+    async def tidy(self, now: Now) -> None:
+        """Seal and prune what is due. A thread waits for the disk; what is committed meanwhile goes into the next
+        segment."""
+        if self._is_writing:
+            return
+        self._is_writing = True
+        closing: Closing | None = None
+        try:
+            closing = self._sealer.begin_seal() if self._is_full(now) else None
+            await trio.to_thread.run_sync(self._write, closing, now)
+        except LogNotWritten as error:
+            self._fail(error)
+        finally:
+            self._sealer.end_seal()
+            self._is_writing = False
+        if closing is not None and closing.is_done:
+            self._sealed = closing.footer.last_seq
+
+    def _write(self, closing: Closing | None, now: Now) -> None:
+        if closing is not None:
+            closing.write()
+        if self._is_overgrown(now):
+            self._pruned_at_s = now.mono_s
+            self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)

@@ -1,0 +1,181 @@
+"""The open segment of the event log: the store's values become its lines, until it is closed as a segment.
+
+A crash at any point loses and doubles nothing: see `eventlog`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from router.core.log.events import decode_events
+from router.core.log.line import Line, encode_lines, event_rows, gap
+from router.core.log.segment import Tally, file_name, header, sign
+from router.disk.log.eventlog import OPEN, Segments
+from router.disk.log.file import finish, not_written, open_private, throw_away
+from router.disk.log.index import Growing, Span
+
+
+class Closing:
+    """A segment that has all its lines: what is left is for the disk, and may be left to a thread."""
+
+    def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: Span) -> None:
+        self._segments = segments
+        self._file = file
+        self.footer = footer
+        self.span = span
+        self.is_done = False
+
+    def write(self) -> None:
+        """Footer, fsync, rename, fsync of the directory, and the index beside it. `LogNotWritten` if the disk fails."""
+        footer_bytes = encode_lines([self.footer])
+        try:
+            self._file.write(footer_bytes)
+            finish(self._file)
+            self._segments.adopt(self.span.paths[0], self.footer, footer_bytes, self.span.columns)
+            self.is_done = True
+        except OSError as error:
+            raise not_written(self._segments.directory, error) from error
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        throw_away(self._file, self.span.paths[0])
+
+
+class Sealer:
+    """The segment being written. `add` the store's values in their order, `seal` when it is `due`.
+
+    After `LogNotWritten` the open segment is forgotten: give it the store's values again, from `next_seq` on.
+    """
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._router = segments.key.public
+        self._closing: Closing | None = None
+        self._file: BinaryIO | None = None
+        self._draft = Path()
+        self._tally = Tally(0)
+        self._index = Growing()
+        self._size = 0
+        self._since = 0.0
+        self.next_seq = segments.last_sealed() + 1
+
+    def __repr__(self) -> str:
+        state = f"{self._tally.lines} lines, {self._size} bytes open" if self._file else "nothing open"
+        return f"<Sealer: {state}, next is {self.next_seq}>"
+
+    def add(self, value: bytes, now: float) -> bool:
+        """Take the next value; False if it was sealed or taken before. `now`: seconds of any steady clock.
+
+        Sequence numbers that were skipped become a `log_gap` line. `Malformed` for a value that is none of
+        the log's (the caller may go on with the next: the gap will show), `LogNotWritten` if the disk fails.
+        """
+        first_seq, boot, events = decode_events(value)
+        found = event_rows(first_seq, boot, events, self._router)
+        end = found[-1].seq + found[-1].n if found else 0
+        if end <= self.next_seq:
+            return False
+        if found[0].seq > self.next_seq:
+            found.insert(0, gap(self.next_seq, found[0]))
+        assert found[0].seq == self.next_seq, "a value begins inside one that was taken before"
+        try:
+            if self._file is None:
+                self._begin(found[0], now)
+            self._index.note(self._size, events)
+            if first_seq > self.next_seq:
+                self._index.note_gap(self.next_seq, first_seq - self.next_seq)
+            self._write(encode_lines(found))
+        except OSError as error:
+            self.close()
+            raise not_written(self._segments.directory, error) from error
+        for row in found:
+            self._tally.note(row)
+        self.next_seq = end
+        return True
+
+    def due(self, now: float) -> bool:
+        """Whether the open segment has its size or its age, and the one before is closed."""
+        limits = self._segments.limits
+        old = now - self._since >= limits.segment_s
+        is_open = self._file is not None and self._closing is None
+        return is_open and (old or self._size >= limits.segment_bytes)
+
+    def seal(self) -> int:
+        """Close the open segment, if there is one. Returns the last sequence number that is now sealed.
+
+        What the store still holds up to it may be deleted. `LogNotWritten` if the disk fails.
+        """
+        closing = self.begin_seal()
+        try:
+            if closing is not None:
+                closing.write()
+        finally:
+            self.end_seal()
+        return self._segments.last_sealed()
+
+    def begin_seal(self) -> Closing | None:
+        """The same in three steps: this, `Closing.write` in a thread, `end_seal`. What is added meanwhile begins the
+        next segment, which cannot be closed before this one is."""
+        assert self._closing is None, "one segment is closed after the other"
+        if self._file is not None:
+            self._flush()
+            unsigned = self._tally.footer(self._router.hex(), self._segments.predecessor())
+            footer = sign(unsigned, self._segments.key)
+            self._closing = Closing(self._segments, self._file, footer, self._span())
+            self._file = None
+        return self._closing
+
+    def end_seal(self) -> None:
+        """If the disk did not take it, what was added meanwhile is forgotten as well."""
+        closing, self._closing = self._closing, None
+        if closing is not None and not closing.is_done:
+            closing.forget()
+            self.close()
+
+    def close(self) -> None:
+        """Forget the open segment; its values are still in the store."""
+        if self._file is not None:
+            throw_away(self._file, self._draft)
+            self._file = None
+        last = self._closing.footer.last_seq if self._closing else self._segments.last_sealed()
+        self.next_seq = last + 1
+
+    def _begin(self, first: Line, now: float) -> None:
+        self._draft = self._segments.directory / f"{OPEN}{first.seq:016d}"
+        self._file = open_private(self._draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._tally = Tally(first.seq)
+        self._index = Growing()
+        self._size = 0
+        self._since = now
+        before = self._closing.footer.sha256 if self._closing else self._segments.predecessor()
+        self._write(encode_lines([header(first, before)]))
+
+    def unsealed(self) -> list[Span]:
+        """What has no name yet, as it stands, oldest first: at most one segment being closed and the open one."""
+        found = [] if self._closing is None else [self._closing.span]
+        if self._file is not None:
+            self._flush()
+            found.append(self._span())
+        return found
+
+    def _span(self) -> Span:
+        """The open segment as it stands, under the name that it has and the one that it will get."""
+        tally = self._tally
+        paths = self._draft, self._segments.directory / file_name(tally.first_seq)
+        return Span(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())
+
+    def _flush(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.flush()
+        except OSError as error:
+            self.close()
+            raise not_written(self._segments.directory, error) from error
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        self._file.write(data)
+        self._tally.digest.update(data)
+        self._size += len(data)

@@ -1,0 +1,1 @@
+"""The store: messages, queues, subscriptions, routes and the duplicate index, in LMDB."""

@@ -1,0 +1,161 @@
+"""The store's file: opened at a fitting size, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from errno import EIO, ENOSPC
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import cbor2
+import lmdb
+
+from router.core.wire.text import key_text
+from router.disk.store.rows import READABLE, VERSION
+from router.disk.store.terms import StoreError, StoreLimits
+
+DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
+UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a row that is none of ours; of a page, by the binding
+DATA = "data.mdb"
+BLOCK_BYTES = 512  # what st_blocks counts in
+FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
+START_AFRESH = (
+    "move store/ and log/ away together and start: the node keeps its address and begins empty, and what it held is in "
+    "the folders you moved"
+)
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class Placed(Protocol):
+    """A store, which knows where its file is."""
+
+    path: Path
+
+
+Kind = TypeVar("Kind", bound=Placed)
+
+
+def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """The LMDB environment in the folder `path`, made if it is not there, and its databases by name."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = lmdb.open(
+            str(path), map_size=_map_bytes(path, limits), max_dbs=len(names), lock=False, sync=limits.synced,
+            metasync=limits.synced, mode=0o600,
+        )  # fmt: skip
+        _make_readable(environment, path)
+        return environment, {name: environment.open_db(name.encode()) for name in names}
+    except (lmdb.Error, OSError) as error:
+        raise unusable(path, "cannot be opened", error) from None
+
+
+def unusable(path: Path, what: str, error: Exception) -> StoreError:
+    """The sentence for the operator: what could not be done, why, and what to do."""
+    if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC or _was_cut_short(path, error):
+        cause, remedy = "its disk is full", "make room and start again: nothing that was settled is lost"
+    elif isinstance(error, struct.error) and "format requires" in str(error):
+        cause, remedy = "a time does not fit into it", "set this machine's clock, which is wrong, and start again"
+    elif isinstance(error, (ValueError, *DAMAGED, *UNREADABLE)):
+        cause, remedy = "it is damaged", f"see to its disk, then {START_AFRESH}"
+    else:
+        cause, remedy = "its disk or its file fails", f"see to its disk; if the file is damaged, {START_AFRESH}"
+    return StoreError(f"the store in {path} {what}: {cause} ({' '.join(str(error).split())}). To go on, {remedy}")
+
+
+def _was_cut_short(path: Path, error: Exception) -> bool:
+    """A write of which a full disk took only a part is to LMDB a disk that fails."""
+    try:
+        return os.strerror(EIO) in str(error) and shutil.disk_usage(path).free < FREE_BYTES_MIN
+    except OSError:  # it does fail
+        return False
+
+
+def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
+    """What a store of our format and this router says of itself: its epoch."""
+    version, owner, *rest = meta
+    if version not in READABLE:
+        raise StoreError(
+            f"the store in {path} has format {version}, this program reads format {VERSION}: run the "
+            f"version that wrote it, or {START_AFRESH}"
+        )
+    if owner != router_key:
+        said = f"the store belongs to the router {key_text('addr', owner)}, this node is {key_text('addr', router_key)}"
+        raise StoreError(f"{said}: restore keys/node.key of that router, or {START_AFRESH}")
+    [epoch] = rest
+    return bytes(epoch)
+
+
+def owner(path: Path) -> bytes | None:
+    """The key of the router whose store lies in the folder `path`; None: there is no store yet."""
+    try:
+        if not (path / DATA).exists() or not (path / DATA).stat().st_size:
+            return None
+        with reading(path, "meta") as meta:
+            said = meta.get(b"store")
+            return bytes(cbor2.loads(said)[1]) if said else None
+    except lmdb.NotFoundError:
+        return None
+    except (lmdb.Error, OSError, ValueError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be opened", error) from None
+
+
+@contextmanager
+def reading(path: Path, name: str) -> Iterator[Any]:
+    """A cursor over one database of the store in the folder `path`. Errors of LMDB pass; `NotFoundError`: there is no
+    database of that name."""
+    with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment:
+        _make_readable(environment, path)
+        with environment.begin() as txn:
+            yield txn.cursor(environment.open_db(name.encode(), txn, create=False))
+
+
+def in_words(
+    method: Callable[Concatenate[Kind, Given], Found],
+) -> Callable[Concatenate[Kind, Given], Found]:
+    """What is found wrong while the node runs, in a read or a write, ends it with a `StoreError`."""
+
+    @wraps(method)
+    def attempt(store: Kind, /, *args: Given.args, **more: Given.kwargs) -> Found:
+        try:
+            return method(store, *args, **more)
+        except (lmdb.Error, *UNREADABLE) as error:
+            raise unusable(store.path, "failed", error) from error
+
+    return attempt
+
+
+def _map_bytes(path: Path, limits: StoreLimits) -> int:
+    data = path / DATA
+    used = data.stat().st_size if data.exists() else 0
+    wanted, most = max(limits.map_bytes_initial, used + (16 << 20)), limits.map_bytes_max
+    return max(used, min(wanted, most)) if most else wanted
+
+
+def _make_readable(environment: Any, path: Path) -> None:
+    """A file that was cut short gets empty pages, which are an error to read; beyond its end would be a bus error.
+
+    A good one may be short, too: pages at the end that one transaction took and freed again are never written."""
+    data = path / DATA
+    needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+    if data.stat().st_size < needed:
+        os.truncate(data, needed)
+
+
+def used_bytes(txn: Any, databases: Iterable[Any]) -> int:
+    """What the pages that hold something take."""
+    stats = [txn.stat(database) for database in databases]
+    pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
+    return int(pages * stats[0]["psize"])
+
+
+def allocated_bytes(environment: Any, path: Path) -> int:
+    """What the pages that were ever used have of the disk; less than the file's length where it has holes."""
+    pages = environment.info()["last_pgno"] + 1
+    return int(min((path / DATA).stat().st_blocks * BLOCK_BYTES, pages * environment.stat()["psize"]))

@@ -1,0 +1,256 @@
+"""The duplicate index on disk: every accepted id until its expiry and ten minutes, under (expiry minute, id) (R-A12).
+
+The message's own header names the expiry, so a look-up needs no second index; what has died lies at the front, so
+ageing deletes a range; and a prefix of an id is found by jumping from minute to minute.
+
+Ids are random, and to put each at its place would rewrite a page of the tree for every message. So new ids are first
+appended to the database `late`, and known from memory, by their first byte. When there are more than `LATE_MAX` the
+first bytes take turns like the floors of a lift: what has gathered under one goes to its place in one sorted sweep
+over neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
+
+Beside the arrival number stands for whom an id counts (`core/routing/duplicate_index.py`), and the database `shares`
+has the sum of each such holder. The apps' share is what the sums leave; so is what an earlier version wrote, which
+named no holder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from router.core.routing.duplicate_index import APPS
+from router.core.routing.parcel import Parcel
+from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
+from router.core.wire.crypto import ID_BYTES
+from router.core.wire.lifetime import EPOCH_S
+from router.disk.store.rows import NUMBER, WORD, ascending
+
+LATE_MAX = 32_768  # ids in memory, some 230 bytes each
+FLOORS = 256
+KEY_BYTES = WORD.size + ID_BYTES
+ERASED = bytes(KEY_BYTES)
+FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, where there are any
+
+
+class _Staged(NamedTuple):
+    """What the transaction under way changes in memory, once it is committed: ids added, each with its arrival number
+    and holder, floors brought to their place, dead ids dropped."""
+
+    added: list[tuple[bytes, bytes]]
+    merged: range
+    dropped: list[bytes]
+
+
+class IdIndex:
+    """Works inside the store's transactions on its databases `ids`, `late` and `shares`."""
+
+    def __init__(self, database: Any, late: Any, shares: Any) -> None:
+        self._db = database
+        self._late_db = late
+        self._shares_db = shares
+        self._late: list[dict[bytes, bytes]] = [{} for _ in range(FLOORS)]
+        self._late_count = 0
+        self._floor = 0  # floors ever visited; the next one is this modulo FLOORS
+        self._round_began = 0  # the arrival number when the lift was last at floor 0
+        self._in_place = 0  # all ids that arrived before are in `ids`
+        self._staged: _Staged | None = None
+        self._is_committed = False
+        self._swept_at_s = 0
+        self._swept_late = b""  # all late ids that expired in earlier minutes are gone
+
+    def load(self, txn: Any, next_arrival: int) -> tuple[int, dict[bytes, int]]:
+        """At the start: take the late ids into memory; returns how many ids there are in all, and of each holder but
+        the apps."""
+        get = txn.get
+        self._late, self._late_count = [{} for _ in range(FLOORS)], 0
+        self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
+        for first, row in txn.cursor(self._late_db):
+            arrival, stop = NUMBER.unpack(first)[0], _ids_stop(row)
+            for at in range(0, stop, KEY_BYTES):
+                key = bytes(row[at : at + KEY_BYTES])
+                if key != ERASED and get(key, db=self._db) is None:
+                    self._late[key[4]][key] = NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:])
+                    self._late_count += 1
+        self._round_began = next_arrival
+        shares = {bytes(holder): NUMBER.unpack(sum_)[0] for holder, sum_ in txn.cursor(self._shares_db)}
+        return int(txn.stat(self._db)["entries"]) + self._late_count, shares
+
+    def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
+        """Part of a transaction: holds when that is `committed`, or is forgotten by `abort`."""
+        self._take_in()
+        added: list[tuple[bytes, bytes]] = []
+        holders: Counter[bytes] = Counter()
+        for parcel in parcels:
+            if parcel.indexed:
+                keys, holder = _keys(parcel), parcel.holder
+                txn.put(NUMBER.pack(parcel.first), b"".join((*keys, holder)), db=self._late_db, append=True)
+                arrivals = map(NUMBER.pack, count(parcel.first))
+                added += zip(keys, (one + holder for one in arrivals) if holder else arrivals, strict=False)
+                holders[holder] += len(keys)
+        self._share(txn, holders, 1)
+        self._staged = _Staged(added, self._merge(txn), [])
+        self._forget_late(txn, max(FORGET_MIN, len(added)))
+
+    def _share(self, txn: Any, holders: Mapping[bytes, int], sign: int) -> None:
+        """Add to the sums of the holders, or take away from them."""
+        for holder, ids in holders.items():
+            if holder != APPS:
+                before = txn.get(holder, db=self._shares_db)
+                sum_ = (NUMBER.unpack(before)[0] if before else 0) + sign * ids
+                if sum_ > 0:
+                    txn.put(holder, NUMBER.pack(sum_), db=self._shares_db)
+                else:
+                    txn.delete(holder, db=self._shares_db)
+
+    def committed(self) -> None:
+        """The transaction of the last `put` holds. For the thread that commits: it leaves the work to the loop."""
+        self._is_committed = True
+
+    def abort(self) -> None:
+        self._staged = None
+
+    def _take_in(self) -> None:
+        staged = self._staged
+        if staged is None or not self._is_committed:
+            return
+        self._staged, self._is_committed = None, False
+        late = self._late
+        for floor in staged.merged:
+            self._late_count -= len(late[floor % FLOORS])
+            late[floor % FLOORS] = {}
+        for key, arrival in staged.added:
+            late[key[4]][key] = arrival
+        for key in staged.dropped:
+            late[key[4]].pop(key)
+        self._late_count += len(staged.added) - len(staged.dropped)
+        if staged.merged.stop // FLOORS > self._floor // FLOORS and staged.added:
+            self._in_place = self._round_began
+            self._round_began = NUMBER.unpack_from(staged.added[0][1])[0]
+        self._floor = staged.merged.stop
+
+    def _merge(self, txn: Any) -> range:
+        """Bring floors to their place until few enough ids are late; which floors."""
+        left, floor = self._late_count, self._floor
+        while left > LATE_MAX and floor - self._floor < FLOORS:
+            rows = sorted(self._late[floor % FLOORS].items())
+            if rows:
+                txn.cursor(self._db).putmulti(rows)
+            left -= len(rows)
+            floor += 1
+        return range(self._floor, floor)
+
+    def _forget_late(self, txn: Any, rows_max: int) -> None:
+        """Delete rows of `late` whose ids are all in place."""
+        cursor = txn.cursor(self._late_db)
+        while rows_max and cursor.first() and NUMBER.unpack(cursor.key())[0] < self._in_place:
+            cursor.delete()
+            rows_max -= 1
+
+    def known(self, txn: Any, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
+        """Which of these (expiry minute, id) are in the index."""
+        self._take_in()
+        late, keys = self._late, [WORD.pack(expiry) + one for expiry, one in ids]
+        found = {key[4:] for key in keys if key in late[key[4]]}
+        keys.sort()
+        found.update(key[4:] for key, _ in txn.cursor(self._db).getmulti(keys))
+        return found
+
+    def sweep(self, txn: Any, wall_s: int, rows_max: int) -> dict[bytes, int]:
+        """Delete at most so many dead ids, once a second at the most while there are none; returns how many of each
+        holder."""
+        if wall_s <= self._swept_at_s:
+            return {}
+        dead = _dead(wall_s)
+        swept = self._sweep_late(dead, rows_max)
+        cursor = txn.cursor(self._db)
+        while len(swept) < rows_max and cursor.first() and cursor.key()[:4] < dead:
+            swept.append(bytes(cursor.value()))
+            cursor.delete()
+        self._erase(txn, (one[: NUMBER.size] for one in swept))
+        if len(swept) < rows_max:
+            self._swept_at_s = wall_s
+        holders = Counter(one[NUMBER.size :] for one in swept)
+        self._share(txn, holders, -1)
+        return dict(holders)
+
+    def has_dead(self, txn: Any, wall_s: int) -> bool:
+        """Whether `sweep` would find some."""
+        self._take_in()
+        dead, cursor = _dead(wall_s), txn.cursor(self._db)
+        if cursor.first() and cursor.key()[:4] < dead:
+            return True
+        if dead != self._swept_late and any(key < dead for keys in self._late for key in keys):
+            return True
+        self._swept_late = dead
+        return False
+
+    def _sweep_late(self, dead: bytes, rows_max: int) -> list[bytes]:
+        """Drop of the late ids those of earlier minutes than `dead`, but for those just brought to their place; returns
+        what stood under them."""
+        if dead == self._swept_late or self._staged is None:
+            return []
+        merged = {floor % FLOORS for floor in self._staged.merged}
+        floors = (keys.items() for floor, keys in enumerate(self._late) if floor not in merged)
+        gone = list(islice((one for keys in floors for one in keys if one[0] < dead), rows_max))
+        self._staged.dropped.extend(key for key, _ in gone)
+        if len(gone) < rows_max:
+            self._swept_late = dead
+        return [value for _, value in gone]
+
+    def _erase(self, txn: Any, arrivals: Iterable[bytes]) -> None:
+        """What is swept must not come back with a row of `late` that still names it at the next start."""
+        cursor = txn.cursor(self._late_db)
+        lowest = bytes(cursor.key()) if cursor.first() else b"\xff" * 9
+        for arrival in arrivals:
+            if arrival < lowest:
+                continue
+            number = NUMBER.unpack(arrival)[0]
+            if not (cursor.prev() if cursor.set_range(NUMBER.pack(number + 1)) else cursor.last()):
+                continue
+            first, row = bytes(cursor.key()), bytearray(cursor.value())
+            at = (number - NUMBER.unpack(first)[0]) * KEY_BYTES
+            stop = _ids_stop(row)
+            if at < stop:
+                row[at : at + KEY_BYTES] = ERASED
+                if any(row[:stop]):
+                    txn.put(first, bytes(row), db=self._late_db)
+                else:
+                    txn.delete(first, db=self._late_db)
+
+    def arrivals(self, txn: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
+        """All (id, arrival number) whose id begins with `prefix`."""
+        self._take_in()
+        floors = self._late[prefix[0] : prefix[0] + 1] if prefix else self._late
+        for floor in floors:
+            for key, value in floor.items():
+                if key.startswith(prefix, 4):
+                    yield key[4:], NUMBER.unpack_from(value)[0]
+        cursor, minute = txn.cursor(self._db), b""
+        found = cursor.first()
+        while found:
+            ascending(minute, cursor.key()[:4])
+            minute = cursor.key()[:4]
+            found = cursor.set_range(minute + prefix)
+            while found and cursor.key().startswith(minute + prefix):
+                yield cursor.key()[4:], NUMBER.unpack_from(cursor.value())[0]
+                found = cursor.next()
+            following = WORD.unpack(minute)[0] + 1
+            found = following < 1 << 32 and cursor.set_range(WORD.pack(following))
+
+
+def _dead(wall_s: int) -> bytes:
+    """The first minute whose ids are still kept."""
+    return WORD.pack(max(0, (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60))
+
+
+def _ids_stop(row: Sized) -> int:
+    """Where the ids of a row of `late` end: behind them stands the holder, if it is not the apps."""
+    return len(row) - len(row) % KEY_BYTES
+
+
+def _keys(parcel: Parcel) -> list[bytes]:
+    """Expiry minute and id of each message, as `ids` has them."""
+    ids, minutes = parcel.ids, map(WORD.pack, parcel.expiries)
+    return [minute + ids[at : at + ID_BYTES] for minute, at in zip(minutes, count(0, ID_BYTES), strict=False)]

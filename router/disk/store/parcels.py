@@ -1,0 +1,73 @@
+"""The parcels on disk and the last of them in memory; what was damaged on the disk is noticed as it is read.
+
+A row has a checksum of its own. Frames need none: the ids in the row are digests of the messages, so a message that is
+read back is hashed once more, as it was when it arrived. Writing costs no more for that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.core.routing.parcel import Parcel
+from router.disk.store.parcel_cache import ParcelCache
+from router.disk.store.rows import NUMBER, decode_parcel, encode_parcel
+
+
+class Parcels:
+    """Works inside the store's transactions on its databases `parcels` and `frames`."""
+
+    def __init__(self, rows: Any, frames: Any, cache_bytes_max: int) -> None:
+        self._rows = rows
+        self._frames = frames
+        self._cache = ParcelCache(cache_bytes_max)
+
+    def put(self, txn: Any, parcel: Parcel) -> None:
+        first = NUMBER.pack(parcel.first)
+        txn.put(first, encode_parcel(parcel), db=self._rows, append=True)
+        txn.put(first, parcel.blob, db=self._frames, append=True)
+        self._cache.put(parcel)
+
+    def delete(self, txn: Any, first: int) -> None:
+        key = NUMBER.pack(first)
+        txn.delete(key, db=self._rows)
+        txn.delete(key, db=self._frames)
+        self._cache.drop(first)
+
+    def is_there(self, txn: Any, first: int) -> bool:
+        return txn.get(NUMBER.pack(first), db=self._rows) is not None
+
+    def row(self, txn: Any, first: int) -> Parcel | None:
+        """The parcel, if need be without its frames. None: it is not there, or its row is damaged."""
+        cached = self._cache.get(first)
+        if cached is not None:
+            return cached
+        raw = txn.get(NUMBER.pack(first), db=self._rows)
+        return None if raw is None else decode_parcel(first, bytes(raw), b"")
+
+    def complete(self, txn: Any, parcel: Parcel) -> list[tuple[int, int]]:
+        """Read the frames of what `row` found, to be handed out; returns the runs of messages that are damaged."""
+        if self._cache.get(parcel.first) is parcel:
+            return []
+        parcel.blob = bytes(txn.get(NUMBER.pack(parcel.first), db=self._frames) or b"")
+        damaged = parcel.damaged()
+        if not damaged:
+            self._cache.put(parcel)
+        return damaged
+
+    def row_at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
+        """The message of that arrival number, if its row is here and whole; if need be without its frames."""
+        cursor = txn.cursor(self._rows)
+        later = cursor.set_range(NUMBER.pack(arrival + 1))
+        if not (cursor.prev() if later else cursor.last()):
+            return None
+        first = NUMBER.unpack(cursor.key())[0]
+        parcel, index = self.row(txn, first), arrival - first
+        return None if parcel is None or index >= parcel.count else (parcel, index)
+
+    def at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
+        """The same, if its bytes are here and whole."""
+        found = self.row_at(txn, arrival)
+        if found is None:
+            return None
+        damaged = self.complete(txn, found[0])
+        return None if any(start <= found[1] < stop for start, stop in damaged) else found

@@ -1,0 +1,185 @@
+"""The rows of the store: how parcels, queues and ids lie on disk (cddl/store.cddl). Integers are big endian, so that
+keys sort; the columns of a parcel are little endian."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import cbor2
+import lmdb
+
+from router.core.routing.groups import Subscription
+from router.core.routing.parcel import Parcel, column_of, words
+from router.core.routing.recovered import Backlog, Holding
+
+VERSION = 3
+READABLE = (2, VERSION)  # of 2, ids name no holder; they count as the apps'
+WORD = struct.Struct(">I")
+NUMBER = struct.Struct(">Q")
+TIMED = struct.Struct(">IQ")  # a Unix second and a parcel's first arrival number
+_ROW = struct.Struct(">III8s8s")
+_RUN = struct.Struct(">II")
+KEY_BYTES = 32
+ALIKE_MAX = 4096
+"""So many kinds of queue rows are counted before they are added up."""
+
+
+class QueueRow(NamedTuple):
+    """What one recipient is owed of one parcel: `messages` of together `size` bytes in the beginning, less `done`.
+
+    `done` are ascending runs (start, stop) of message indexes that have come to their end; `left`: bytes of the others.
+    """
+
+    messages: int
+    size: int
+    left: int
+    signer_tag: bytes
+    neighbour_tag: bytes
+    done: tuple[tuple[int, int], ...] = ()
+
+    def encode(self) -> bytes:
+        head = _ROW.pack(self.messages, self.size, self.left, self.signer_tag, self.neighbour_tag)
+        return head + b"".join(_RUN.pack(*run) for run in self.done)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> QueueRow:
+        return cls(*_ROW.unpack_from(raw), tuple(_RUN.iter_unpack(raw[_ROW.size :])))  # type: ignore[call-arg]
+
+    def finish(self, start: int, stop: int, size: int) -> QueueRow:
+        """With start..stop-1, of so many bytes, done as well; runs are merged."""
+        runs: list[tuple[int, int]] = []
+        for one in sorted((*self.done, (start, stop))):
+            if runs and one[0] <= runs[-1][1]:
+                runs[-1] = runs[-1][0], max(runs[-1][1], one[1])
+            else:
+                runs.append(one)
+        return self._replace(left=max(0, self.left - size), done=tuple(runs))
+
+    @property
+    def is_done(self) -> bool:
+        return self.done == ((0, self.messages),)
+
+    def owed(self, at: int = 0) -> list[tuple[int, int]]:
+        """The runs still owed, from index `at` on."""
+        runs = []
+        for start, stop in (*self.done, (self.messages, self.messages)):
+            if at < start:
+                runs.append((at, start))
+            at = max(at, stop)
+        return runs
+
+
+def totals(raw: bytes) -> tuple[int, int, bytes, bytes]:
+    """Messages and bytes that a row still owes, and both its tags."""
+    messages, _, left, signer, neighbour = _ROW.unpack_from(raw)
+    if len(raw) > _ROW.size:
+        messages -= sum(stop - start for start, stop in _RUN.iter_unpack(raw[_ROW.size :]))
+    return messages, left, signer, neighbour
+
+
+def encode_parcel(parcel: Parcel) -> bytes:
+    row = cbor2.dumps(
+        [
+            VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
+            list(parcel.recipients), parcel.ids, words(parcel.ends), words(parcel.ttls), words(parcel.expiries),
+            words(parcel.deadlines), bytes(WORD.size),
+        ]
+    )[: -WORD.size]  # fmt: skip
+    return row + _checksum(parcel.first, row)
+
+
+def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
+    """None: the row is not what was written under that number."""
+    if row[-WORD.size :] != _checksum(first, row[: -WORD.size]):
+        return None
+    _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns, _ = cbor2.loads(row)
+    ends, ttls, expiries, deadlines = map(column_of, columns)
+    return Parcel(
+        first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
+        recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
+        deadlines=deadlines,
+    )  # fmt: skip
+
+
+def _checksum(first: int, row: bytes) -> bytes:
+    return WORD.pack(zlib.crc32(row, first & 0xFFFF_FFFF))
+
+
+def read_subscription(key: bytes, flags: bytes) -> Subscription:
+    return Subscription(bytes(key[:32]), bytes(key[32:]), bool(flags[0] & 1), bool(flags[0] & 2))
+
+
+def ascending(before: Any, after: Any) -> None:
+    """A walk that seeks its way from key to key would never end where the disk has brought them out of order."""
+    if after <= before:
+        raise lmdb.CorruptedError("keys are out of order")
+
+
+def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[int, QueueRow]]:
+    """The recipient's rows from the one that may hold `position` on."""
+    later = cursor.set_range(recipient + NUMBER.pack(position + 1))
+    found = cursor.prev() if later else cursor.last()
+    if not found or cursor.key()[:32] != recipient:
+        found = cursor.set_range(recipient)
+    last = -1
+    while found and cursor.key()[:32] == recipient:
+        [first] = NUMBER.unpack(cursor.key()[32:])
+        ascending(last, first)
+        yield first, QueueRow.decode(cursor.value())
+        last, found = first, cursor.next()
+
+
+def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Holding]]:
+    """The sums of all queue rows, and of the parcels they belong to.
+
+    A parcel that is owed to n recipients has n rows; in each it counts as an n-th, and the sums of these are whole.
+    """
+    sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
+    parts: dict[tuple[bytes, int], list[int]] = {}
+    shared = txn.stat(pending)["entries"]
+    alike: Counter[tuple[bytes, bytes, bytes | None]] = Counter()
+    for key, raw in txn.cursor(queues):
+        alike[key[:KEY_BYTES], raw, txn.get(key[KEY_BYTES:], db=pending) if shared else None] += 1
+        if len(alike) >= ALIKE_MAX:
+            _add_up(alike, sums, parts)
+            alike.clear()
+    _add_up(alike, sums, parts)
+    held: dict[bytes, list[int]] = {}
+    for (neighbour, recipients), (messages, size) in parts.items():
+        whole = held.setdefault(neighbour, [0, 0])
+        whole[0] += messages // recipients
+        whole[1] += size // recipients
+    backlogs = [Backlog(*who, messages, size) for who, (messages, size) in sums.items()]
+    return backlogs, [Holding(neighbour, messages, size) for neighbour, (messages, size) in held.items()]
+
+
+def _add_up(
+    alike: Mapping[tuple[bytes, bytes, bytes | None], int], sums: dict[tuple[bytes, bytes, bytes], list[int]],
+    parts: dict[tuple[bytes, int], list[int]],
+) -> None:  # fmt: skip
+    """Rows of small parcels are mostly alike: what a row says is read once for all of them."""
+    for (recipient, raw, several), times in alike.items():
+        messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
+        owed, left, *_ = totals(raw)
+        total = sums.setdefault((recipient, signer, neighbour), [0, 0])
+        total[0] += times * owed
+        total[1] += times * left
+        part = parts.setdefault((neighbour, WORD.unpack(several)[0] if several else 1), [0, 0])
+        part[0] += times * messages
+        part[1] += times * size
+
+
+def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:
+    """Whoever is owed something of that parcel, and its row: one look for every recipient there is."""
+    found, last = cursor.first(), b""
+    while found:
+        recipient, wanted = bytes(cursor.key()[:32]), NUMBER.pack(first)
+        ascending(last, recipient)
+        last = recipient
+        if cursor.set_range(recipient + wanted) and cursor.key() == recipient + wanted:
+            yield recipient, QueueRow.decode(cursor.value())
+        found = cursor.set_range(recipient + b"\xff" * 9)

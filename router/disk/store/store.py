@@ -1,0 +1,395 @@
+"""The store: messages, queues, subscriptions, routes and the duplicate index in one LMDB environment.
+
+One owner, one writer. Puts run where the caller runs and only the commit, one long system call, goes to a thread:
+anything that takes the interpreter lock per message in a thread starves beside a busy loop. The environment is opened
+without LMDB's own lock file, which a commit from another thread would break; the home's lock keeps other processes out,
+and no read is open while a commit runs.
+
+Layout, all integers of keys and rows big endian, first = arrival number of a parcel's first message (8 bytes):
+
+    parcels  first                          -> CBOR of everything but the frames (cddl/store.cddl)
+    frames   first                          -> the frames as received
+    queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
+    pending  first                          -> how many recipients still are, when there was more than one
+    kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
+    ids      expiry minute(4) id(32)        -> arrival number(8) [holder(8)]: the duplicate index
+    late     first                          -> expiry minute(4) id(32) of each message [holder(8)], until it is in `ids`
+    shares   holder(8)                      -> how many ids count for it(8)
+    due      unix second(4) first           -> look at this parcel for what has passed its deadline
+    groups   group(32) subscriber(32)       -> flags
+    routes   destination(32)                -> CBOR [neighbour, until]
+    locals   key(32)                        -> empty
+    away     key(32)                        -> unix second(4) since which a subscriber has been away
+    clears   recipient(32) [group(32)]      -> arrival number(8) before which what is queued there is to be dropped
+    missed   recipient(32) reason(1) [group(32)] -> the link item that it will hear of what it has missed
+    log      sequence number(8)             -> the events of one commit
+    meta     name                           -> CBOR
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import lmdb
+
+from router.core.log.events import decode_events, encode_events, span
+from router.core.routing.effects import Changes, Finished
+from router.core.routing.owed import Damaged, Due, Owed
+from router.core.routing.parcel import Parcel
+from router.core.routing.recovered import Belief, Holding, Recovered
+from router.core.wire.message import MULTICAST
+from router.disk.store import tables
+from router.disk.store.damage import Damage
+from router.disk.store.file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
+from router.disk.store.id_index import IdIndex
+from router.disk.store.parcels import Parcels
+from router.disk.store.records import Records
+from router.disk.store.retained import Retained
+from router.disk.store.rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
+from router.disk.store.terms import Applied, Beginning, MapFull, StoreLimits
+
+LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
+_NAMES = (
+    "parcels", "frames", "queues", "pending", "kept", "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
+)  # fmt: skip
+
+
+class Store:
+    """One LMDB environment and a small cache of parcels. Not for use by two tasks at once.
+
+    What a read finds damaged is left out of its answer, and kept for `take_damaged`.
+    """
+
+    def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
+        self._limits = limits
+        self._boot = boot
+        self.path = path
+        self._env, self._db = open_file(path, limits, _NAMES)
+        self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
+        self._damage = Damage()
+        self._due_keys: dict[int, bytes] = {}
+        self._kept = Retained(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
+        self._sealed_seq = 0
+        self.clock: Belief | None = None  # what transactions write down of it, for the next start
+        self._state = [1, 1]  # next arrival number, next sequence number
+        self._txn: Any = None
+        self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
+        self.records = Records(path, self._env, self._db, self._ids, self._parcels)
+
+    def close(self) -> None:
+        self._env.close()
+
+    # -- starting --------------------------------------------------------------------------------------------
+
+    def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
+        """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        try:
+            return self._recover(router_key, beginning)
+        except (lmdb.Error, ValueError, *UNREADABLE) as error:
+            raise unusable(self.path, "cannot be read", error) from None
+
+    def _recover(self, router_key: bytes, beginning: Beginning | None) -> Recovered:
+        epoch, *numbers = beginning or Beginning()
+        self._state = numbers
+        with self._env.begin() as txn:
+            meta = txn.get(b"store", db=self._db["meta"])
+            if meta is not None:
+                epoch = epoch_of(self.path, cbor2.loads(meta), router_key)
+                self._state = list(cbor2.loads(txn.get(b"state", db=self._db["meta"]) or b"")[:2])
+            entries, shares = self._ids.load(txn, self._state[0])
+            backlogs, held = backlog(txn, self._db["queues"], self._db["pending"])
+            recovered = Recovered(
+                epoch, self._state[0], index_entries=entries, index_shares=shares, held=held, backlog=backlogs,
+                **tables.read(txn, self._db)._asdict(),
+            )  # fmt: skip
+            self._kept.load(txn)
+        if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
+            with self._env.begin(write=True) as txn:
+                txn.put(b"store", ours, db=self._db["meta"])
+                txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        return recovered
+
+    # -- one transaction -------------------------------------------------------------------------------------
+
+    @in_words
+    def apply(self, changes: Changes, wall_s: int) -> Applied:
+        """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
+        before = list(self._state), self._kept.bytes, self._sealed_seq
+        txn = self._txn = self._env.begin(write=True)
+        try:
+            for parcel in changes.parcels:
+                self._put_parcel(txn, parcel)
+            self._ids.put(txn, changes.parcels)
+            released = self._finish(txn, changes.finished, wall_s)
+            tables.put(txn, self._db, changes, self.clock)
+            self._put_due(txn, changes.defer)
+            rows = self._limits.sweep_rows_max
+            forgotten = self._ids.sweep(txn, wall_s, rows - self._kept.sweep(txn, wall_s, rows))
+            value = self._put_log(txn, changes)
+            txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
+        except lmdb.MapFullError:
+            txn.abort()
+            self._ids.abort()
+            self._state, self._kept.bytes, self._sealed_seq = before
+            self._grow()
+            raise MapFull from None
+        self._before = before
+        return Applied(released, forgotten, value)
+
+    @in_words
+    def commit(self) -> None:
+        """Make it durable; may run in a thread, and nothing else of the store may run meanwhile."""
+        txn, self._txn = self._txn, None
+        try:
+            txn.commit()
+            self._ids.committed()
+        except lmdb.MapFullError:
+            self._ids.abort()
+            self._state, self._kept.bytes, self._sealed_seq = self._before
+            self._grow()
+            raise MapFull from None
+
+    def _grow(self) -> None:
+        now = self._env.info()["map_size"]
+        larger = now * 2 if now < 1 << 30 else now + (1 << 30)
+        most = self._limits.map_bytes_max
+        if most:  # beyond it only as far as settling and events need
+            larger = max(min(larger, most), now + (1 << 20))
+        self._env.set_mapsize(larger)
+
+    @in_words
+    def has_room_for(self, size: int) -> bool:
+        """Whether messages of so many bytes may still come: of `map_bytes_max` a quarter is left for settling and
+        events, which go on, if need be, even beyond it. Pages that are free again are not counted."""
+        most = self._limits.map_bytes_max
+        if not most:
+            return True
+        return self._used_bytes() + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX)
+
+    @in_words
+    def reusable_bytes(self) -> int:
+        """What the file holds in pages that are free again: so much more comes in without more of the disk."""
+        return max(0, allocated_bytes(self._env, self.path) - self._used_bytes())
+
+    def _used_bytes(self) -> int:
+        with self._env.begin() as txn:
+            return used_bytes(txn, self._db.values())
+
+    def _put_parcel(self, txn: Any, parcel: Parcel) -> None:
+        self._state[0] = parcel.first + parcel.count
+        if not parcel.stored:
+            return
+        self._parcels.put(txn, parcel)
+        first, size = NUMBER.pack(parcel.first), len(parcel.blob)
+        row = QueueRow(parcel.count, size, size, parcel.signer[:8], parcel.neighbour[:8]).encode()
+        queues = self._db["queues"]
+        for recipient in parcel.recipients:
+            txn.put(recipient + first, row, db=queues)
+        if len(parcel.recipients) > 1:
+            txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
+        txn.put(TIMED.pack(min(parcel.deadlines), parcel.first), b"", db=self._db["due"])
+
+    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> list[Holding]:
+        queues, gone = self._db["queues"], dict[int, int]()
+        whole: dict[int, Holding] = {}
+        for recipient, first, start, stop, freed in finished:
+            key = recipient + NUMBER.pack(first)
+            raw = txn.get(key, db=queues)
+            if raw is None:
+                continue
+            row = QueueRow.decode(raw).finish(start, stop, freed)
+            if row.is_done:
+                txn.delete(key, db=queues)
+                gone[first] = gone.get(first, 0) + 1
+                whole[first] = Holding(row.neighbour_tag, row.messages, row.size)
+            else:
+                txn.put(key, row.encode(), db=queues)
+        released = []
+        for first, recipients in gone.items():
+            if self._last_recipient(txn, first, recipients):
+                self._kept.add(txn, first, whole[first].bytes, wall_s)
+                released.append(whole[first])
+        return released
+
+    def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
+        key = NUMBER.pack(first)
+        raw = txn.get(key, db=self._db["pending"])
+        left = (WORD.unpack(raw)[0] if raw else 1) - gone
+        if left > 0:
+            txn.put(key, WORD.pack(left), db=self._db["pending"])
+        elif raw:
+            txn.delete(key, db=self._db["pending"])
+        return left <= 0
+
+    def _put_due(self, txn: Any, defer: Iterable[tuple[int, int]]) -> None:
+        for first, again_s in defer:
+            txn.delete(self._due_keys[first], db=self._db["due"])
+            if again_s:
+                txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
+
+    def _put_log(self, txn: Any, changes: Changes) -> bytes:
+        log, value = self._db["log"], b""
+        if changes.events:
+            first_seq = self._state[1]
+            value = encode_events(changes.events, first_seq, self._boot)
+            txn.put(NUMBER.pack(first_seq), value, db=log, append=True)
+            self._state[1] += sum(map(span, changes.events))
+        if self._sealed_seq:
+            cursor = txn.cursor(log)
+            while cursor.first() and NUMBER.unpack(cursor.key())[0] <= self._sealed_seq:
+                cursor.delete()
+            self._sealed_seq = 0
+        return value
+
+    @in_words
+    def has_dead_rows(self, wall_s: int) -> bool:
+        """Whether a transaction now, of no changes, would delete what has had its time."""
+        with self._env.begin() as txn:
+            return self._sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @in_words
+    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
+        """Which of these (expiry minute, id) the duplicate index holds."""
+        with self._env.begin() as txn:
+            return self._ids.known(txn, ids)
+
+    @in_words
+    def fetch(
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more.
+
+        `before`: only what arrived before that number, and of `group` its multicasts; to be dropped, so without frames.
+        """
+        owed: list[Owed] = []
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["queues"])
+            for first, row in rows_from(cursor, recipient, position):
+                if before is not None and first >= before:
+                    break
+                if self._damage.is_full:
+                    return owed, True
+                if group is not None and row.signer_tag != group[:8]:
+                    continue
+                runs = row.owed(max(0, position - first))
+                if not runs:
+                    continue
+                if owed and group is None and (messages <= 0 or size <= 0):
+                    return owed, True
+                parcel = self._row(txn, recipient, first, row)
+                if parcel is None or (group is not None and (parcel.kind != MULTICAST or parcel.signer != group)):
+                    continue
+                if owed and (messages <= 0 or size <= 0):
+                    return owed, True
+                if before is None:
+                    runs = self._damage.spare(recipient, row, runs, parcel, self._parcels.complete(txn, parcel))
+                for start, stop in runs:
+                    owed.append(Owed(parcel, start, stop))
+                    messages -= stop - start
+                    size -= parcel.size(start, stop)
+        return owed, False
+
+    @in_words
+    def due(self, wall_s: int) -> list[Due]:
+        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`.
+
+        Their frames are left on the disk.
+        """
+        found: list[Due] = []
+        self._due_keys = {}
+        with self._env.begin() as txn:
+            queues = self._db["queues"]
+            for key, _ in txn.cursor(self._db["due"]):
+                at_s, first = TIMED.unpack(key)
+                if at_s > wall_s or len(found) >= self._limits.sweep_rows_max or self._damage.is_full:
+                    break
+                self._due_keys[first] = bytes(key)
+                parcel = self._parcels.row(txn, first)
+                if parcel is None:
+                    if self._parcels.is_there(txn, first):
+                        for recipient, row in owing(txn.cursor(queues), first):
+                            self._damage.note_row(recipient, first, row)
+                    found.append(Due(None, first, ()))
+                    continue
+                owed = []
+                for recipient in parcel.recipients:
+                    raw = txn.get(recipient + NUMBER.pack(first), db=queues)
+                    if raw is not None:
+                        owed.append((recipient, tuple(QueueRow.decode(raw).owed())))
+                found.append(Due(parcel, first, tuple(owed)))
+        return found
+
+    @in_words
+    def message(self, identity: bytes) -> tuple[Parcel, int] | None:
+        """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
+        with self._env.begin() as txn:
+            for _, arrival in self._ids.arrivals(txn, identity):
+                if found := self._parcels.at(txn, arrival):
+                    return found
+        return None
+
+    @in_words
+    def owes(self, recipient: bytes, first: int, index: int) -> bool:
+        """Whether that message of the parcel at arrival `first` is in the recipient's queue."""
+        with self._env.begin() as txn:
+            raw = txn.get(recipient + NUMBER.pack(first), db=self._db["queues"])
+        return raw is not None and any(start <= index < stop for start, stop in QueueRow.decode(raw).owed())
+
+    @in_words
+    def oldest_s(self, recipient: bytes, wall_s: int) -> int:
+        """How many seconds the oldest message in the recipient's queue has waited."""
+        with self._env.begin() as txn:
+            for first, row in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
+                if parcel := self._row(txn, recipient, first, row):
+                    return max(0, wall_s - parcel.at_s)
+        return 0
+
+    @in_words
+    def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]:
+        """Event values not yet sealed, oldest first: (first sequence number, value). `within`: also one that begins
+        earlier, whose events may reach beyond `after_seq`."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["log"])
+            found, last = list[tuple[int, bytes]](), -1 if within else after_seq
+            at = cursor.set_range(NUMBER.pack(after_seq + 1))
+            if within and not (at and NUMBER.unpack(cursor.key())[0] == after_seq + 1):
+                at = cursor.prev() if at else cursor.last()
+                at = at or cursor.first()
+            if at:
+                for key, value in cursor:
+                    ascending(last, last := NUMBER.unpack(key)[0])
+                    found.append((last, bytes(value)))
+                    if len(found) >= most:
+                        break
+        return found
+
+    @in_words
+    def newest_ns(self) -> int:
+        """The wall time of the newest event that is not yet sealed; 0: there is none."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor(self._db["log"])
+            return max((one.at_ns for one in decode_events(cursor.value())[2]), default=0) if cursor.last() else 0
+
+    def log_is_sealed(self, seq: int) -> None:
+        """Segments hold the events up to `seq`: the next transaction deletes them here."""
+        self._sealed_seq = seq
+
+    @property
+    def next_seq(self) -> int:
+        return self._state[1]
+
+    def take_damaged(self) -> list[Damaged]:
+        """What reads found damaged since the last call; it is still in the queues."""
+        return self._damage.take()
+
+    def _row(self, txn: Any, recipient: bytes, first: int, row: QueueRow) -> Parcel | None:
+        parcel = self._parcels.row(txn, first)
+        if parcel is None:
+            self._damage.note_row(recipient, first, row)
+        return parcel

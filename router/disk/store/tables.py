@@ -1,0 +1,72 @@
+"""The small tables of the store: subscriptions, routes, recorded keys, who is away, queues to clear,
+what recipients have missed, and what was thought of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import cbor2
+
+from router.core.routing.effects import Changes
+from router.core.routing.groups import Subscription
+from router.core.routing.purges import Purge
+from router.core.routing.recovered import Belief
+from router.core.routing.routes import Route
+from router.core.wire.link_items import Missed, decode_item, encode_item
+from router.disk.store.rows import NUMBER, WORD, read_subscription
+
+NAMES = ("groups", "routes", "locals", "away", "clears", "missed")
+
+
+class Tables(NamedTuple):
+    """All that stands in them, for the start."""
+
+    subscriptions: list[Subscription]
+    routes: list[Route]
+    locals: list[bytes]
+    away: dict[bytes, int]
+    purges: list[Purge]
+    missed: list[tuple[bytes, Missed]]
+    clock: Belief | None
+
+
+def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
+    clock = txn.get(b"clock", db=databases["meta"])
+    groups, routes, known, away, purges, missed = (txn.cursor(databases[name]) for name in NAMES)
+    return Tables(
+        [read_subscription(key, flags) for key, flags in groups],
+        [Route(bytes(key), *cbor2.loads(value)) for key, value in routes],
+        [bytes(key) for key, _ in known],
+        {bytes(key): WORD.unpack(value)[0] for key, value in away},
+        [Purge(bytes(key[:32]), bytes(key[32:]) or None, NUMBER.unpack(before)[0]) for key, before in purges],
+        [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
+        Belief(*cbor2.loads(clock)) if clock else None,
+    )
+
+
+def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief | None = None) -> None:
+    """Part of a transaction. Of keys, what is gone goes after what is new."""
+
+    def write(name: str, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            txn.delete(key, db=databases[name])
+        else:
+            txn.put(key, value, db=databases[name])
+
+    if clock is not None:
+        txn.put(b"clock", cbor2.dumps(list(clock)), db=databases["meta"])
+    for (group, subscriber), one in changes.members.items():
+        write("groups", group + subscriber, bytes((one.local | one.durable << 1,)) if one else None)
+    for destination, route in changes.routes.items():
+        write("routes", destination, cbor2.dumps([route.neighbour, route.until_s]) if route else None)
+    for key in changes.locals:
+        write("locals", key, b"")
+    for key in changes.locals_gone:
+        write("locals", key, None)
+    for key, since_s in changes.away:
+        write("away", key, WORD.pack(since_s) if since_s else None)
+    for (recipient, group_or_all), before in changes.purges.items():
+        write("clears", recipient + (group_or_all or b""), NUMBER.pack(before) if before else None)
+    for (recipient, of, reason), item in changes.missed.items():
+        write("missed", recipient + bytes((reason,)) + (of or b""), encode_item(item) if item else None)

@@ -1,0 +1,1 @@
+"""The running node: its parts, the actor that routes, connections, dialling, verifiers."""

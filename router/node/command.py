@@ -1,0 +1,115 @@
+"""`router serve`: run the node until a signal, and say when it is ready."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+
+import click
+import trio
+
+from router.cli.command import Command, invocation, json_option
+from router.cli.config import overrides
+from router.cli.output import facts, say_json, size_text
+from router.cli.preflight import check_url, rules
+from router.core.wire.text import key_text
+from router.node.node import Node, Ready
+from router.settings import config as configuration
+from router.settings.config import Config
+from router.settings.home import Home
+
+log = logging.getLogger(__name__)
+
+
+@click.command(cls=Command)
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="URL",
+    help="tls://HOST:PORT or unix://PATH; instead of what the configuration says. Repeatable.",
+)
+@click.option("--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any setting: store.durability=unsynced. Repeatable.",
+)
+@json_option
+def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], as_json: bool) -> None:
+    """Run the node in the foreground.
+
+    Prints address, listeners, durability and queue when it is ready. SIGTERM and Ctrl-C drain and stop it; what is
+    in custody is safe on disk and goes on at the next start.
+    """
+    for url in listen:
+        check_url(url)
+    flags = overrides(settings)
+    if listen:
+        flags["node.listen"] = listen
+    if verifiers is not None:
+        flags["verify.verifiers"] = verifiers
+
+    home = invocation().chosen_home
+
+    def load() -> Config:
+        return configuration.load(home.config_path, flags, rules(home))[0]
+
+    config = load()
+    try:
+        trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
+    except* KeyboardInterrupt:
+        log.info("interrupted before it was ready")  # Ctrl-C is how it ends, also before signals are heard
+
+
+async def _serve(node: Node, home: Home, as_json: bool) -> None:
+    def on_ready(ready: Ready) -> None:
+        _print_ready(ready, home, as_json)
+        tell_service_manager("READY=1")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_stop_on_signal, node, nursery.cancel_scope)
+        await node.run(on_ready)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(node: Node, at_once: trio.CancelScope) -> None:
+    """The first signal drains, the second one does not wait for that."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            if at_once.cancel_called:
+                continue
+            log.info("%s: draining", signal.Signals(number).name)
+            tell_service_manager("STOPPING=1")
+            node.stop()
+            break
+        async for _ in signals:
+            at_once.cancel()
+
+
+def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
+    if as_json:
+        say_json({
+            "address": ready.address, "role": ready.role, "listeners": ready.listeners, "durability": ready.durability,
+            "queue": {"messages": ready.messages, "bytes": ready.bytes}, "home": str(home.path), "pid": os.getpid(),
+        })  # fmt: skip
+        return
+    queue = f"{ready.messages} messages, {size_text(ready.bytes)}"
+    listeners = [("listening", url) for url in ready.listeners]
+    facts([
+        ("address", key_text("addr", ready.address)), *listeners, ("durability", ready.durability), ("queue", queue),
+    ])  # fmt: skip
+
+
+def tell_service_manager(state: str) -> None:
+    """What systemd's `Type=notify` waits for; nothing where nobody does."""
+    place = os.environ.get("NOTIFY_SOCKET", "")
+    if place.startswith(("/", "@")):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            try:
+                sock.sendto(state.encode(), place.replace("@", "\0", 1) if place[0] == "@" else place)
+            except OSError as error:
+                log.warning("the service manager at %s cannot be told: %s", place, error)

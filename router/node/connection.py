@@ -1,0 +1,394 @@
+"""One connection: a stream, its session, a task that reads and a task that writes.
+
+What arrives is told to the message router in lists; what the message router decides comes back through an `LinkWriter`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from router.core.link.machine import RemoteProtocolError
+from router.core.link.session import (
+    Ended,
+    Event,
+    Heard,
+    Messages,
+    Offer,
+    RefusedAt,
+    Session,
+    SettledUpTo,
+    Up,
+    Welcome,
+    everybody,
+)
+from router.core.link.unfinished import FRAME_S
+from router.core.routing.intake import Arrived, Refusal, read_messages
+from router.core.routing.parcel import Parcel
+from router.core.wire import link_items
+from router.core.wire.codec import frame
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.link_items import LogHead
+from router.core.wire.reasons import Reason
+from router.node.in_flight import InFlight
+from router.transport.contract import Buffer, Stream, StreamBroken
+from router.transport.pace import Paces, StrangerPace
+
+log = logging.getLogger(__name__)
+
+READ_BYTES_MAX = 256 * 1024
+PACED_READ_BYTES_MAX = 16 * 1024
+PARTS_MAX = 65_536
+BUSY_S = 0.005
+TRICKLE_BYTES = 256
+TRICKLE_S = 0.05
+SILENCES_MAX = 3
+PING_NS = 60_000_000_000
+MALFORMED_MANY = "too many malformed messages a second"
+TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
+DISPLACED = (
+    "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
+)
+
+
+class Clock(Protocol):
+    """Both clocks of this machine, in nanoseconds."""
+
+    def wall_ns(self) -> int: ...
+    def mono_ns(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A neighbour has proven its key."""
+
+    link_writer: LinkWriter
+    key: PublicKey
+    owner: bool
+    dialled: bool
+    hello: link_items.Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The link is gone; `text` says why."""
+
+    link: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The neighbour settled the first `n` of what was handed to it."""
+
+    link: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOne:
+    """The neighbour refused the `k`-th of what was handed to it."""
+
+    link: int
+    k: int
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A ping came back: round trip and the neighbour's clock against ours, and how far its log reached."""
+
+    link: int
+    rtt_ns: int
+    offset_ns: int
+    head: LogHead | None
+
+
+LinkEvent = Opened | Closed | Settled | RefusedOne | Measured | Arrived
+
+
+class LinkWriter:
+    """Where one link's outgoing bytes collect until its writer takes them, in order.
+
+    Messages cannot be more than the window the neighbour announced. Link items can: a neighbour that sends and never
+    reads is cut off at `PARTS_MAX`.
+    """
+
+    def __init__(self, number: int, session: Session, where: str, goodbye_s: float, place: str = "") -> None:
+        self.number = number
+        self.where = where
+        self.place = place
+        self.closing: tuple[Reason, str] | None = None
+        self.is_idle = False  # no message since the message router last looked
+        self.problem = ""  # that it refuses what we send, for the operator
+        self.silences = 0  # so often it looked in vain for any sign of life
+        self.pinged_ns = 0  # the last ping names this time, and so does its pong
+        self.scope = trio.CancelScope()  # of the writer
+        self._goodbye_s = goodbye_s
+        self._session = session
+        session.note_sent(0)
+        self._parts: list[Buffer] = list(session.output())
+        self._is_writing = False
+        self._wake = trio.Event()
+        self._wake.set()
+        self._written = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<link_writer {self.number} to {self.where}: {len(self._parts)} parts wait>"
+
+    def flush_session(self) -> None:
+        """Queue what the session itself has to say."""
+        self._parts += self._session.output()
+        if self._parts:
+            self._wake.set()
+        if len(self._parts) > PARTS_MAX and self.closing is None:
+            self.closing = Reason.WINDOW_EXCEEDED, "it sends and does not read"
+            self.scope.cancel()
+
+    def settle(self, n: int, refusals: Sequence[Refusal]) -> None:
+        self._session.settle(n, refusals)
+        self.flush_session()
+
+    def say(self, item: link_items.Item) -> None:
+        if self.closing is None:
+            self._session.send(item)
+            self.flush_session()
+
+    def tell(self, wire: bytes) -> None:
+        self._write(frame(wire), 1)
+
+    def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
+        self._write(parcel.frames(start, stop, local=local), stop - start)
+
+    def _write(self, messages: Buffer, count: int) -> None:
+        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
+        if self.closing is None:
+            self._session.note_sent(count)
+            self._parts.append(messages)
+            self.is_idle = False
+            self._wake.set()
+
+    def close(self, reason: Reason, text: str) -> None:
+        """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
+        if self.closing is None:
+            self.closing = reason, text
+            self._session.goodbye(reason, text)
+            self.flush_session()
+            self._wake.set()
+            self.scope.deadline = trio.current_time() + self._goodbye_s
+
+    def look(self, mono_ns: int) -> None:
+        """Called every `ping_s` seconds: ping whoever has been silent since, and once a minute whoever has not, for the
+        clock and the log head in its pong; silent three times, it is gone."""
+        if self.silences >= SILENCES_MAX:
+            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
+            self.scope.cancel()
+        elif self.silences or mono_ns - self.pinged_ns >= PING_NS:
+            self.ping(mono_ns)
+        self.silences += 1
+
+    def ping(self, mono_ns: int) -> None:
+        self.pinged_ns = mono_ns
+        self.say(link_items.Ping(mono_ns))
+
+    async def write_to(self, stream: Stream) -> None:
+        """Write until closed and everything is out."""
+        with self.scope:
+            while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
+                await self._wake.wait()
+                self._wake = trio.Event()
+                parts, self._parts = self._parts, []
+                if parts:
+                    self._is_writing = True
+                    await stream.send_parts(parts)
+                    self._is_writing = False
+                self._written.set()
+
+    async def all_settled(self) -> None:
+        """Until everything the neighbour sent is settled, and that is written; for its goodbye."""
+        with trio.move_on_after(self._goodbye_s):
+            while self._is_writing or self._parts or self._session.incoming.settled < self._session.incoming.received:
+                self._written = trio.Event()
+                await self._written.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Handshake and hello, the rest of a frame, and settling after a goodbye may take so long; so many link items a
+    second are taken."""
+
+    hello_s: float = 10.0
+    frame_s: float = FRAME_S
+    link_items_per_s: float = 10.0
+    goodbye_s: float = 5.0
+
+
+class Connection:
+    """Runs one stream until it ends. `tell` gives the message router what arrives. A stranger is read at its `pace`."""
+
+    def __init__(
+        self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
+        tell: Callable[[LinkEvent], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
+        log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
+        welcome: Callable[[PublicKey], Welcome | None] = everybody, paces: Paces | None = None,
+    ) -> None:  # fmt: skip
+        self._stream = stream
+        self._session = Session(
+            offer, key, dialler=dialled, peer=stream.peer, expect=expect, link_items_per_s=limits.link_items_per_s,
+            frame_s=limits.frame_s, welcome=welcome,
+        )  # fmt: skip
+        self._dialled = dialled
+        self._tell = tell
+        self._in_flight = in_flight
+        self._clock = clock
+        self._limits = limits
+        self._log_head = log_head
+        self._is_busy = is_busy
+        self._paces = paces
+        self._pace: StrangerPace | None = None
+        self.is_up = False
+        self._trickles = False  # the last read brought next to nothing
+        self.turned_away = ""  # a sentence, where the other end does not let us in
+        self.link_writer = LinkWriter(number, self._session, stream.where, limits.goodbye_s, stream.place)
+
+    async def run(self) -> str:
+        """Returns why the connection ended, for people."""
+        text = "the other end closed"
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, nursery.cancel_scope)
+                text = await self._read()
+                nursery.cancel_scope.cancel()
+            if self.link_writer.closing is not None:
+                text = self.link_writer.closing[1] or self.link_writer.closing[0].sentence
+        except* StreamBroken as group:
+            text = f"the connection broke: {group.exceptions[0]}"
+        finally:
+            if self.is_up:
+                self._tell(Closed(self.link_writer.number, text))
+        return text
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def _read(self) -> str:
+        with trio.move_on_after(self._limits.hello_s) as patience:
+            while True:
+                try:
+                    data = await self._more()
+                    if not data:
+                        return "the other end closed"
+                    taken, data = data, b""  # what waits for the next read must not hold the last one's bytes
+                    text = await self._take(taken, patience)
+                    del taken
+                except RemoteProtocolError as error:
+                    await self._last_words(error.reason, error.text)
+                    return f"protocol error: {error.text or error.reason.sentence}"
+                if text is not None:
+                    return text
+        await self._last_words(Reason.CONNECT_TIMEOUT, "no complete handshake in time")
+        return f"no complete handshake within {self._limits.hello_s:g} s"
+
+    async def _more(self) -> bytes:
+        """What the stream brings next; `RemoteProtocolError` if that would be the rest of a frame, and takes too long.
+
+        A peer that sends byte by byte is read now and then: so a frame in pieces costs hardly more than a whole one.
+        """
+        unfinished = self._session.unfinished
+        data: bytes | None = None
+        pause_s = TRICKLE_S if self._trickles and (unfinished or self._session.is_stranger) else 0.0
+        began_s = trio.current_time()
+        with trio.move_on_after(unfinished.patience_s):
+            if pause_s:
+                await trio.sleep(pause_s)
+            data = await self._stream.receive_some(READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX)
+        unfinished.waited(trio.current_time() - began_s)
+        if data is None:
+            raise unfinished.too_slow()
+        return data
+
+    async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
+        mono_ns = self._clock.mono_ns()
+        self.link_writer.silences = 0
+        self._trickles = len(data) < TRICKLE_BYTES
+        number, settled, ended = self.link_writer.number, 0, None
+        while self._is_busy():
+            await trio.sleep(BUSY_S)
+        if self._pace is not None:
+            await self._pace.take_bytes(len(data))
+        events, fault = self._receive(data, mono_ns)
+        for event in events:
+            match event:
+                case Messages():
+                    self.link_writer.is_idle = False
+                    if self._pace is not None:
+                        await self._pace.take_messages(len(event.spans))
+                    arrived = read_messages(number, event)
+                    await self._in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
+                    self._tell(arrived)
+                    if arrived.refusals and not self._session.allows(len(arrived.refusals), mono_ns / 1e9):
+                        fault = fault or RemoteProtocolError(
+                            Reason.RATE_LIMITED, "too many malformed messages a second"
+                        )
+                case SettledUpTo(n):
+                    settled = n  # cumulative: the last of a read says it all
+                case RefusedAt(k, reason, text):
+                    self._tell(RefusedOne(number, k, reason, text))
+                case Up(peer, hello):
+                    patience.deadline = float("inf")
+                    self.is_up, self._trickles = True, False
+                    if self._paces is not None and self._session.is_stranger:
+                        self._pace = self._paces.one()
+                    self._tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
+                    if hello.role == "router":  # both ends should know at once how far apart their clocks are
+                        self.link_writer.ping(mono_ns)
+                case Heard(item):
+                    self._hear(item, mono_ns)
+                case Ended(reason, text):
+                    ended = f"the other end said goodbye: {text or reason.sentence}"
+                    self.turned_away = self._why_turned_away(reason)
+        if settled:
+            self._tell(Settled(number, settled))
+        self.link_writer.flush_session()
+        if ended is not None or fault is not None:
+            await self.link_writer.all_settled()
+        if fault is not None:
+            raise fault
+        return ended
+
+    def _receive(self, data: bytes, mono_ns: int) -> tuple[Sequence[Event], RemoteProtocolError | None]:
+        """What was said, and where the peer went wrong, if it did."""
+        try:
+            return self._session.receive(data, mono_ns / 1e9), None
+        except RemoteProtocolError as error:
+            return error.before, error
+
+    def _why_turned_away(self, reason: Reason) -> str:
+        both_dialled = self.link_writer.closing is not None  # then this end gives one of the two connections up as well
+        if reason is Reason.REPLACED and self._dialled and not both_dialled:
+            return DISPLACED
+        return TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
+
+    def _hear(self, item: link_items.Item, mono_ns: int) -> None:
+        wall_ns = self._clock.wall_ns()
+        if isinstance(item, link_items.Ping):
+            self.link_writer.say(link_items.Pong(item.t0, wall_ns, self._clock.wall_ns(), self._log_head()))
+        elif isinstance(item, link_items.Pong) and item.t0 == self.link_writer.pinged_ns:
+            rtt_ns = mono_ns - item.t0
+            offset_ns = (item.t1 + item.t2) // 2 - (wall_ns - rtt_ns // 2)
+            self._tell(Measured(self.link_writer.number, rtt_ns, offset_ns, item.head))
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    async def _write(self, scope: trio.CancelScope) -> None:
+        await self.link_writer.write_to(self._stream)
+        scope.cancel()
+
+    async def _last_words(self, reason: Reason, text: str) -> None:
+        """A protocol error of the peer's: tell it why, if it still listens."""
+        self.link_writer.close(reason, text)
+        await trio.sleep_forever()  # the writer ends the connection when it has written the goodbye

@@ -1,0 +1,149 @@
+"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when something waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+import trio
+
+from router.core.routing.directory import Neighbour
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.text import key_text, short
+from router.transport import contract as transport
+from router.transport.contract import ConnectFailed, Stream
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DialLimits:
+    """Seconds, and how many dials may be under way at once; further ones wait."""
+
+    dial_timeout_s: float = 10.0
+    backoff_s_min: float = 0.5
+    backoff_s_max: float = 60.0
+    dials_max: int = 64
+
+
+class Dialler:
+    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and says whether the
+    other end would not have us: a sentence, or "".
+
+    `waiting(key)` asks the message router whether something is owed to the key; `draw()` gives a number in [0, 1) for
+    the jitter.
+    """
+
+    def __init__(
+        self, key: SigningKey, neighbours: Iterable[Neighbour], limits: DialLimits, nursery: trio.Nursery,
+        run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
+        draw: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._key = key
+        self._limits = limits
+        self._nursery = nursery
+        self._run = run
+        self._waiting = waiting
+        self._draw = draw
+        self._neighbours = {one.key: one for one in neighbours}
+        self._attempts: dict[bytes, trio.CancelScope] = {}  # of each task: around its present dial or pause
+        self._asked: set[bytes] = set()  # wanted while a task was at it, which may just have heard that nothing waits
+        self._room = trio.Semaphore(limits.dials_max)
+        self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
+
+    def __repr__(self) -> str:
+        return f"<dialler: {len(self._attempts)} keys being dialled or connected>"
+
+    def reconcile(self, neighbours: Iterable[Neighbour]) -> None:
+        """The configuration of neighbours, at the start and whenever it is new.
+
+        A dial or pause of a neighbour of which it says something else ends now, and the task looks again whether and
+        where to dial. A connection is not touched: the message router closes those that may not stay.
+        """
+        before = self._neighbours
+        self._neighbours = {one.key: one for one in neighbours}
+        for key in before:
+            if before[key] != self._neighbours.get(key):
+                self.problems.pop(key, None)
+                if key in self._attempts:
+                    self._attempts[key].cancel()
+        for key, one in self._neighbours.items():
+            if one.uplink:
+                self.want(key)
+
+    def want(self, key: bytes) -> None:
+        """Something waits for this key: dial it, unless that is under way or nobody knows where."""
+        if key in self._attempts:
+            self._asked.add(key)
+        elif self._to_dial(key) is not None:
+            self._attempts[key] = trio.CancelScope()
+            self._nursery.start_soon(self._keep, key)
+
+    def _to_dial(self, key: bytes) -> Neighbour | None:
+        """The neighbour of that key as it is now, if it may be dialled and it is known where."""
+        found = self._neighbours.get(key)
+        return found if found is not None and found.urls and not found.blocked else None
+
+    async def _keep(self, key: bytes) -> None:
+        failures, asked = 0, True
+        try:
+            while (asked or await self._is_wanted(key)) and (neighbour := self._to_dial(key)) is not None:
+                asked = False
+                failures = await self._connect(neighbour, failures)
+                if not await self._is_wanted(key):
+                    return
+                if self._neighbours.get(key) == neighbour:
+                    with self._attempt(key):
+                        await trio.sleep(self._pause_s(failures))
+                if self._neighbours.get(key) != neighbour:
+                    failures = 0
+        finally:
+            del self._attempts[key]
+            self._asked.discard(key)
+
+    async def _is_wanted(self, key: bytes) -> bool:
+        self._asked.discard(key)
+        known = self._neighbours.get(key)
+        if known is None:
+            return False
+        return known.uplink or await self._waiting(key) or key in self._asked
+
+    def _attempt(self, key: bytes) -> trio.CancelScope:
+        scope = self._attempts[key] = trio.CancelScope()
+        return scope
+
+    async def _connect(self, neighbour: Neighbour, failures: int) -> int:
+        """Dial, and serve the connection to its end. How many attempts in a row have failed."""
+        stream = None
+        with self._attempt(neighbour.key):
+            stream = await self._dial(neighbour)
+        if stream is not None:
+            began = trio.current_time()
+            self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
+            if trio.current_time() - began > self._limits.backoff_s_max:
+                failures = 0
+        return min(failures + 1, 32)
+
+    def _pause_s(self, failures: int) -> float:
+        """Twice as long each time, and somewhere in the upper half of that, so that a crowd does not return at once."""
+        longest: float = min(self._limits.backoff_s_max, self._limits.backoff_s_min * 2 ** (failures - 1))
+        return longest * (0.5 + self._draw() / 2)
+
+    async def _dial(self, neighbour: Neighbour) -> Stream | None:
+        for url in neighbour.urls:
+            try:
+                async with self._room:
+                    key = PublicKey(neighbour.key)
+                    return await transport.dial(url, self._key, key, timeout_s=self._limits.dial_timeout_s)
+            except ConnectFailed as error:
+                self._note(neighbour, error.text)
+        return None
+
+    def _note(self, neighbour: Neighbour, problem: str) -> None:
+        """Why the last attempt failed, said once; "" if it did not."""
+        if self._neighbours.get(neighbour.key) != neighbour:
+            return  # said of a configuration that is no more
+        if problem and self.problems.get(neighbour.key) != problem:
+            log.warning("%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
+        self.problems[neighbour.key] = problem

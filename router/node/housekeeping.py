@@ -1,0 +1,206 @@
+"""What the message router does when nobody has told it anything: deadlines, queues that ended, damage, silent links.
+
+It runs at the beginning of a cycle. What reads queues from the store comes before what changes them, and only one such
+duty in a cycle: what it decides is committed before the store is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from router.core.routing.directory import Standing
+from router.core.routing.effects import Now
+from router.core.routing.owed import Damaged
+from router.core.routing.router import Router
+from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.reasons import Reason
+from router.disk.log.logbook import Logbook
+from router.disk.store.store import Store
+from router.node.connection import LinkWriter, Measured
+from router.node.wall_clock import State, Vote, WallClock
+
+log = logging.getLogger(__name__)
+
+LAPSE_S = 60.0
+DROP_MESSAGES_MAX = 50_000
+DROP_BYTES_MAX = 64 << 20
+DISK_FREE_PART_MIN = 8
+"""Pages that are free again within the store count as free disk, while an eighth of what must be free is so outside it:
+large messages need pages side by side, and the log has none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeepingLimits:
+    """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a quiet
+    link is pinged so often."""
+
+    disk_free_bytes_min: int = 256 << 20
+    idle_close_s: float = 300.0
+    ping_s: float = 30.0
+
+
+class Housekeeping:
+    """`link_writers` and `measured` are the message router's, by link; `tidy` starts the sealing of the log in a task.
+
+    `is_due`: a second has passed; `is_disk_full`: as it was then.
+    """
+
+    def __init__(
+        self, router: Router, store: Store, logbook: Logbook, link_writers: Mapping[int, LinkWriter],
+        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, wall: WallClock,
+        tidy: Callable[[Now], None],
+    ) -> None:  # fmt: skip
+        self._router = router
+        self._store = store
+        self._logbook = logbook
+        self._link_writers = link_writers
+        self._measured = measured
+        self._limits = limits
+        self._tidy = tidy
+        self._wall = wall
+        self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
+        if not wall.is_doubted and (said := wall.problem(now)):
+            log.warning("%s", said)
+        self.is_due = True
+        self.is_disk_full = False
+        self._has_dead_rows = False
+        self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
+
+    def begin_cycle(self, now: Now) -> None:
+        """The first of these duties that there is cause for."""
+        if damaged := self._store.take_damaged():
+            self._lose(damaged, now)
+        elif self._router.purges:
+            self._clear(now)
+        elif self.is_due:
+            self._tick(now)
+
+    def take_dead_rows(self) -> bool:
+        """Whether the store has something to delete, even if nothing was decided; told once."""
+        has, self._has_dead_rows = self._has_dead_rows, False
+        return has
+
+    def _lose(self, damaged: list[Damaged], now: Now) -> None:
+        """What reads found spoilt by the disk leaves the queues, and the operator hears of it."""
+        if damaged:
+            count = sum(stop - start for one in damaged for start, stop in one.runs)
+            recipients = len({one.recipient for one in damaged})
+            log.error(
+                "the disk has damaged what the store in %s holds (messages: %d, recipients: %d); they end as dropped, "
+                "store-damaged, and the rest goes on; see to that disk", self._store.path, count, recipients,
+            )  # fmt: skip
+            self._router.lose(damaged, now)
+
+    def _clear(self, now: Now) -> None:
+        """Read what is owed to those who left, a bounded part at a time."""
+        budget = DROP_MESSAGES_MAX
+        while budget > 0 and (clear := self._router.purges.next()):
+            recipient, group, before = clear
+            owed, more = self._store.fetch(recipient, 0, budget, DROP_BYTES_MAX, group, before)
+            self._router.drop(recipient, owed, now)
+            damaged = self._store.take_damaged()
+            self._lose(damaged, now)
+            budget -= sum(one.stop - one.start for one in owed)
+            if more:
+                return
+            self._router.purges.done(clear)
+            if owed or damaged:
+                return  # the same messages must not be read again before they are gone
+
+    def _tick(self, now: Now) -> None:
+        self.is_due = False
+        now = self._look_at_clock(now)
+        if not self._wall.is_doubted:
+            self._router.expire(self._store.due(now.judged_s), now)
+            self._lose(self._store.take_damaged(), now)
+        self._router.tick(now)
+        if now.mono_s - self._lapsed_at_s > LAPSE_S and not self._wall.is_doubted:
+            self._lapsed_at_s = now.mono_s
+            self._router.lapse(now)
+        self._look_at_links(now)
+        self._look_at_disk(now)
+
+    def _look_at_links(self, now: Now) -> None:
+        if now.mono_s - self._pinged_at_s > self._limits.ping_s:
+            self._pinged_at_s = now.mono_s
+            for link_writer in self._link_writers.values():
+                link_writer.look(now.mono_ns)
+        if now.mono_s - self._looked_at_s > self._limits.idle_close_s:
+            self._looked_at_s = now.mono_s
+            self._close_idle()
+
+    def _look_at_disk(self, now: Now) -> None:
+        free, least = shutil.disk_usage(self._store.path).free, self._limits.disk_free_bytes_min
+        if free < least and free >= least // DISK_FREE_PART_MIN:
+            free += self._store.reusable_bytes()
+        self.is_disk_full = free < least
+        sealed = self._logbook.sealed(now)
+        if sealed:
+            self._store.log_is_sealed(sealed)
+        self._has_dead_rows = self._store.has_dead_rows(now.earliest_ns // SECOND_NS)
+        if self._logbook.is_due(now):
+            self._tidy(Now(now.earliest_ns, now.mono_ns))
+
+    # -- the clock -------------------------------------------------------------------------------------------
+
+    def is_news(self, measured: Measured) -> bool:
+        """Whether a measurement is worth a cycle of its own: what hangs on the clock may hang on it."""
+        return measured.link not in self._measured or self._may_decide(measured)
+
+    def heard_clock(self, measured: Measured, now: Now) -> None:
+        if self._may_decide(measured) and self._is_asked(measured.link):
+            self._look_at_clock(now)
+
+    def confirm_clock(self, now: Now) -> None:
+        """The operator says that it is right."""
+        self._wall.confirm(now)
+        self._judge_clock(0.0, now)
+
+    def _may_decide(self, measured: Measured) -> bool:
+        return self._wall.is_doubted or abs(measured.offset_ns) > self._wall.near_ns
+
+    def _look_at_clock(self, now: Now) -> Now:
+        """The same reading, with what is thought of it now."""
+        asked = (one for one in self._measured.values() if one.rtt_ns <= self._wall.near_ns)
+        votes = [Vote(one.offset_ns, self._is_uplink(one.link)) for one in asked if self._is_asked(one.link)]
+        step_s = self._wall.look(now, votes)
+        if step_s:
+            log.warning("the clock jumped by %.0f s", step_s)
+            self._measured.clear()
+            for number, link_writer in self._link_writers.items():
+                if self._is_asked(number):
+                    link_writer.ping(now.mono_ns)
+        return self._judge_clock(step_s, now)
+
+    def _judge_clock(self, step_s: float, now: Now) -> Now:
+        now = self._wall.now(Now(now.shown_ns, now.mono_ns))
+        if step_s or self._wall.state is not self._told:
+            self._told = self._wall.state
+            if self._wall.is_doubted:
+                log.warning("%s", self._wall.problem(now))
+            else:
+                log.warning("the clock is %s: what has had its time by it expires", self._told.value)
+            self._router.clock_judged(round(step_s), self._wall.is_doubted, now)
+        self._store.clock = self._wall.belief(now)
+        return now
+
+    def _is_asked(self, number: int) -> bool:
+        """Whether a neighbour that the operator knows is at the other end: an app of ours has our own clock."""
+        link = self._router.links.get(number)
+        return link is not None and not link.app and link.standing in (Standing.PEER, Standing.CLIENT)
+
+    def _is_uplink(self, number: int) -> bool:
+        link = self._router.links.get(number)
+        return link is not None and link.uplink
+
+    def _close_idle(self) -> None:
+        """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""
+        for number, link_writer in self._link_writers.items():
+            link = self._router.links.get(number)
+            unneeded = link is not None and link.standing is Standing.PEER and not link.uplink
+            if unneeded and link_writer.is_idle:
+                link_writer.close(Reason.SHUTDOWN, "nothing to say for a while")
+            link_writer.is_idle = True

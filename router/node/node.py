@@ -1,0 +1,385 @@
+"""The composition root: everything a running node consists of is created here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any, cast
+
+import trio
+
+from router import service
+from router.actors.actor import actor_system
+from router.actors.inbox import TrioInbox
+from router.actors.supervisor import BackOff
+from router.core.link.session import Offer
+from router.core.routing.acceptance import AcceptanceLimits
+from router.core.routing.admission import AdmissionLimits
+from router.core.routing.delivery import DeliveryLimits
+from router.core.routing.directory import Directory, Neighbour, Standing
+from router.core.routing.door_log import DoorLimits
+from router.core.routing.duplicate_index import IndexLimits
+from router.core.routing.effects import Now
+from router.core.routing.limits import Limits as CoreLimits
+from router.core.routing.membership import MembershipLimits
+from router.core.routing.outcomes import OutcomeLimits
+from router.core.routing.queues import QueueLimits
+from router.core.routing.recovered import Belief
+from router.core.routing.router import Router
+from router.core.routing.routes import RouteLimits
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.link_items import LogHead
+from router.core.wire.reasons import Reason
+from router.disk.log.eventlog import Segments
+from router.disk.log.logbook import Logbook
+from router.disk.store.store import Store
+from router.disk.store.terms import Beginning
+from router.node import descriptors, memory, wall_clock
+from router.node.admin import Inquiries
+from router.node.connection import Connection, LinkEvent
+from router.node.dialler import Dialler
+from router.node.in_flight import InFlight
+from router.node.limits import (
+    clock_limits,
+    connection_limits,
+    cycle_limits,
+    dial_limits,
+    handshake_limits,
+    housekeeping_limits,
+    in_flight_bytes,
+    log_limits,
+    pace_limits,
+    store_limits,
+    strangers_max,
+    unknown_max,
+    verifiers,
+)
+from router.node.message_router import Drain, MessageRouter, Reconfigured, Waiting
+from router.node.welcome import offer_to, welcome
+from router.settings import keyring
+from router.settings.config import Config
+from router.settings.config_limits import Limits
+from router.settings.config_services import service_name
+from router.settings.config_text import ConfigError
+from router.settings.home import Home
+from router.transport import contract as transport
+from router.transport.contract import Stream
+from router.transport.pace import Paces
+from router.why.questions import Fates
+
+log = logging.getLogger(__name__)
+
+INBOX_BUSY = 20_000
+STORE_IS_GONE = (
+    "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
+    "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
+    "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
+)
+LOG_IS_SHORT = (
+    "the log in %s lacks %d events after the first %d, which the store beside it has handed over: what became of those "
+    "messages can no longer be told, and the log will name the gap. If you have them, stop the node and restore the "
+    "segments of log/"
+)
+
+
+class SystemClock:
+    """Both clocks of this machine."""
+
+    @staticmethod
+    def wall_ns() -> int:
+        return time.time_ns()
+
+    @staticmethod
+    def mono_ns() -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # it goes on while a laptop sleeps: waking is no jump
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What `router serve` prints when the node listens."""
+
+    address: PublicKey
+    role: str
+    listeners: tuple[str, ...]
+    durability: str
+    messages: int
+    bytes: int
+
+
+def neighbours(config: Config) -> list[Neighbour]:
+    return [
+        Neighbour(bytes(one.address), one.name, frozenset(one.grant), one.uplink, one.blocked, one.urls)
+        for one in config.peers
+    ]
+
+
+def directory(config: Config, me: PublicKey) -> Directory:
+    """Who this node knows, from its configuration."""
+    found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone", join_open=config.node.join_open)
+    found.replace_neighbours(neighbours(config))
+    found.configured_locals = frozenset(bytes(one.address) for one in config.local)
+    found.public = frozenset(bytes(one.address) for one in config.local if one.public)
+    found.locals = set(found.configured_locals)
+    return found
+
+
+def core_limits(config: Config) -> CoreLimits:
+    """The deciding core's limits by the names of the configuration."""
+    limits, queues, link, log = config.limits, config.queues, config.link, config.log
+    return CoreLimits(
+        acceptance=AcceptanceLimits(
+            ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
+        ),
+        admission=AdmissionLimits(
+            messages_per_s_neighbour=limits.messages_per_s_neighbour,
+            messages_per_s_stranger=limits.messages_per_s_stranger,
+            messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
+            strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
+            bad_signatures_barred_s=limits.bad_signatures_barred_s,
+            strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
+            strangers_spared_s=limits.strangers_spared_s,
+        ),
+        delivery=DeliveryLimits(
+            retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
+        ),
+        door=DoorLimits.shares(
+            log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
+        ),
+        index=IndexLimits(
+            limits.seen_index_max, limits.lifetime_s_max, limits.strangers_lifetime_s_max,
+            limits.strangers_index_percent, limits.apps_index_percent, limits.neighbour_index_percent,
+        ),
+        outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
+        membership=MembershipLimits(limits.groups_per_client_max, limits.groups_max),
+        queues=QueueLimits(
+            queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
+            queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
+            queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
+            queues.neighbour_node_percent,
+        ),
+        routes=RouteLimits(
+            limits.routes_max, limits.routes_per_neighbour_max, limits.routes_neighbour_percent, limits.route_hold_s
+        ),
+        seen_recent_max=limits.seen_recent_max, locals_max=limits.local_services_max, away_s_max=queues.away_s_max,
+        pulls_per_s=limits.pulls_per_s,
+    )  # fmt: skip
+
+
+class Node:
+    """One running node on one home. `run` returns when it is stopped or fails."""
+
+    def __init__(self, home: Home, config: Config, load_config: Callable[[], Config]) -> None:
+        self._home = home
+        self._config = config
+        self._load_config = load_config
+        self._clock = SystemClock()
+        self._numbers = count(1)
+        self._stopping = trio.Event()
+        self._began_s = time.monotonic()
+        self._listeners: list[str] = []
+        self._unknown = 0  # accepted connections of keys that this node does not know
+
+    def stop(self) -> None:
+        """Drain and end: what is in custody stays safe on disk."""
+        self._stopping.set()
+
+    async def run(self, on_ready: Callable[[Ready], None]) -> None:
+        config = self._config
+        with ExitStack() as held:
+            held.enter_context(self._home.lock())
+            held.callback(self._home.clear_socket)
+            now = Now(self._clock.wall_ns(), self._clock.mono_ns())
+            wall_clock.check(now)
+            descriptors.make_room(config.limits.connections_max)
+            self._key = keyring.load_or_create(self._home, keyring.NODE)
+            boot = secrets.token_bytes(16)
+            store = Store(self._home.store_path, store_limits(config), boot)
+            held.callback(store.close)
+            segments = Segments(self._home.log_path, self._key, log_limits(config))
+            sealed = segments.last_sealed()  # without its store a log goes on behind a gap, which it records
+            beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
+            recovered = store.recover(bytes(self._key.public), beginning)
+            if sealed and recovered.epoch == beginning.epoch:
+                log.warning(STORE_IS_GONE, self._home.store_path, sealed)
+            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # one: the gap behind a store that went
+                log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
+            self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
+            held.callback(self._logbook.close)
+            newest_ns = self._logbook.newest_ns()
+            first = Belief(newest_ns, newest_ns, wall_clock.State.BELIEVED.value) if newest_ns else None
+            self._wall = wall_clock.WallClock(now, clock_limits(config), recovered.clock or first)
+            now = self._wall.now(now)
+            self._directory = directory(config, self._key.public)
+            self._admit_services(config)
+            router = Router(self._key, self._directory, core_limits(config), recovered, now)
+            self._offer = Offer(
+                "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
+                config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
+            )  # fmt: skip
+            self._paces = Paces(pace_limits(config.limits))
+            self._in_flight = InFlight(*in_flight_bytes(config.limits))
+            memory.settle_in()
+            async with actor_system():
+                await self._run_actors(router, store, on_ready)
+
+    def _admit_services(self, config: Config) -> None:
+        """The keys of our own services are local; those named public are open to strangers."""
+        self._services = {service_name(spec): service.load_class(spec) for spec in config.node.services}
+        self._service_keys = {name: service.key_of(self._home, name) for name in self._services}
+        keys = frozenset(bytes(key.public) for key in self._service_keys.values())
+        self._directory.configured_locals |= keys
+        self._directory.locals |= keys
+        self._directory.public |= {bytes(self._service_keys[name].public) for name in config.node.services_public}
+
+    async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
+        config = self._config
+        async with trio.open_nursery() as connections:
+            dialler = Dialler(
+                self._key, neighbours(config), dial_limits(config), connections,
+                self._serve_dialled, self._waiting, random.random,
+            )  # fmt: skip
+            self._dialler = dialler
+            self._router_ref = MessageRouter.start(
+                router, store, self._logbook, self._in_flight, self._clock, verifiers(config), self._wall,
+                cycle_limits(config), housekeeping_limits(config), dialler.want,
+                Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq),
+                Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            )  # fmt: skip
+            await self._start_services(connections)
+            self._listeners = [await self._listen(connections, url) for url in self._urls()]
+            dialler.reconcile(neighbours(config))
+            node = router.queues.node
+            on_ready(
+                Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
+                      node.messages, node.bytes)
+            )  # fmt: skip
+            await self._stopping.wait()
+            drained = trio.Event()
+            self._router_ref.tell(Drain(drained))
+            await drained.wait()
+            connections.cancel_scope.cancel()
+
+    def _urls(self) -> tuple[str, ...]:
+        return self._home.listen_urls(self._config.node.listen)
+
+    async def _start_services(self, nursery: trio.Nursery) -> None:
+        """Services in this process reach the router over memory, and as any other neighbour would."""
+        config = self._config
+        if not config.node.services:
+            return
+        url = await self._listen(nursery, f"memory://{self._key.public.hex()[:16]}")
+        back_off = BackOff(config.node.service_restart_s_min, config.node.service_restart_s_max)
+        for name, kind in self._services.items():
+            options, most = config.services.get(name, {}), config.node.service_attempts_max
+            service.supervise(kind, url, self._service_keys[name], options, back_off, most)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "address": self._key.public.hex(), "role": self._config.node.role, "name": self._config.node.name,
+            "uptime_s": round(time.monotonic() - self._began_s, 3), "listeners": self._listeners,
+            "durability": self._config.store.durability, "home": str(self._home.path), "pid": os.getpid(),
+            "verifiers": verifiers(self._config),
+        }  # fmt: skip
+
+    def reload(self) -> str:
+        """Read the neighbours of `router.toml` again; returns what is wrong with it, if anything."""
+        try:
+            config = self._load_config()
+        except ConfigError as error:
+            return str(error)
+        found = tuple(neighbours(config))
+        self._router_ref.tell(Reconfigured(found))
+        self._dialler.reconcile(found)
+        return ""
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    async def _listen(self, nursery: trio.Nursery, url: str) -> str:
+        serve = transport.load(transport.scheme_of(url)).listen
+        return str(
+            await nursery.start(_listening, serve, url, self._key, self._serve_accepted,
+                                self._config.limits)
+        )  # fmt: skip
+
+    async def _serve_accepted(self, stream: Stream) -> None:
+        """Of the keys that this node does not know only a number may be connected, let in or not."""
+        is_known = stream.peer is None or self._standing(stream) not in (None, Standing.STRANGER)
+        self._unknown += not is_known
+        try:
+            await self._serve(stream, None, is_known=is_known)
+        finally:
+            self._unknown -= not is_known
+
+    def _standing(self, stream: Stream) -> Standing | None:
+        return self._directory.standing(bytes(stream.peer or b""), stream.owner)
+
+    async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> str:
+        try:
+            return await self._serve(stream, expect)
+        finally:
+            with trio.move_on_after(1) as scope:
+                scope.shield = True
+                await stream.aclose()
+
+    async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
+        """Until it ends; why the other end would not have us, if that was so."""
+        config = self._config
+        judge = partial(welcome, self._directory, config, stream.owner)
+        offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
+        connection = Connection(
+            next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
+            tell=self._tell, in_flight=self._in_flight, clock=self._clock,
+            limits=connection_limits(config, is_known=is_known),
+            log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
+        )  # fmt: skip
+        if not is_known and self._unknown > unknown_max(config.limits):
+            connection.link_writer.close(Reason.NOT_AUTHORISED, "")
+        try:
+            log.info("%s: %s", stream.where, await connection.run())
+        except* Exception:  # what one neighbour brings must not end the node
+            log.exception("%s: a fault of this program ended the connection", stream.where)
+        return connection.turned_away
+
+    def _tell(self, message: LinkEvent) -> None:
+        if self._router_ref.is_alive():
+            self._router_ref.tell(message)
+
+    def _is_busy(self) -> bool:
+        """Readers wait while so much is told and not yet taken."""
+        return len(cast(TrioInbox, self._router_ref.actor_inbox)) > INBOX_BUSY
+
+    def _log_head(self) -> LogHead | None:
+        return self._logbook.head()
+
+    async def _waiting(self, key: bytes) -> bool:
+        from_router: Awaitable[bool] = self._router_ref.ask(Waiting(key), block=False)
+        return await from_router
+
+
+async def _listening(
+    serve: Callable[..., Awaitable[None]], url: str, key: SigningKey, handler: Callable[[Stream], Awaitable[None]],
+    limits: Limits, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:  # fmt: skip
+    def refused(where: str, text: str) -> None:
+        log.info("%s: %s", where, text)
+
+    more: dict[str, Any] = {}
+    if url.startswith("tls:"):
+        more["handshakes"] = handshake_limits(limits)
+    await serve(
+        url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
+    )
+
+
+def _first_unsealed(store: Store, sealed: int) -> int:
+    """The sequence number at which the store's own events begin, behind those in segments."""
+    values = store.log_values(sealed, 1)
+    return values[0][0] if values else store.next_seq

@@ -1,0 +1,165 @@
+"""Signatures off the loop: verifier processes, one per spare core, fed with whole reads in a fair order.
+
+Each neighbour has a lane of its own, all strangers have a narrow one together. Jobs leave in the order of their lane,
+whatever verifier had them; lanes do not wait for each other. With one or two messages and nobody waiting, or without
+verifiers, the check runs right here; but what strangers bring waits for a verifier where there are any.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+from array import array
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from router.core.routing.directory import STRANGERS
+from router.core.routing.job import Job
+from router.core.routing.lanes import Lane, Lanes
+from router.node import verifier_process
+from router.node.process import program
+
+log = logging.getLogger(__name__)
+
+INLINE_MESSAGES_MAX = 2
+OUTSTANDING_MAX = 4  # requests written to one verifier and not answered
+SIGNATURE_COST_BYTES = 16 << 10  # checking one takes as long as hashing so many bytes
+TOGETHER = 64  # reads of strangers are released at once where so many wait: they share a commit
+SHARE_BYTES = 1 << 20  # what a lane may have verified in one round, in that measure
+
+
+class _Task:
+    """A job, cut to what a verifier needs."""
+
+    __slots__ = ("base", "cost", "done", "frames", "job")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.done = not job.fresh
+        self.cost = 0
+        if job.fresh:
+            self.base = job.fresh[0].frame_at
+            self.frames = job.arrived.data[self.base : max(row.end for row in job.fresh[-2:])]
+            self.cost = len(self.frames) + len(job.fresh) * SIGNATURE_COST_BYTES
+
+    def check_here(self) -> None:
+        self.finish(verifier_process.verdicts(self.frames, self.job.positions, self.base))
+
+    def finish(self, verdicts: bytes) -> None:
+        self.job.valid = verdicts
+        self.job.positions = array(verifier_process.WORD)
+        self.frames = b""
+        self.done = True
+
+
+Taken = tuple[Lane[_Task], _Task]
+
+
+class Verifiers:
+    """`release(jobs)` is called with verified jobs, those of one link in order. `count` 0 checks everything inline."""
+
+    def __init__(self, count: int, release: Callable[[list[Job]], None]) -> None:
+        self.count = count
+        self._release = release
+        self._lanes: Lanes[_Task] = Lanes(SHARE_BYTES)
+        self._work = trio.Event()
+        self.pids: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<{self.count} verifiers, {len(self._lanes)} jobs under way>"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages will be released before long."""
+        return bool(self._lanes)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(self.count):
+                nursery.start_soon(self._keep_one)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def submit(self, job: Job) -> None:
+        task, of_strangers = _Task(job), job.link.lane == STRANGERS
+        alone = not self._lanes and len(job.fresh) <= INLINE_MESSAGES_MAX
+        if not task.done and (self.count == 0 or (not of_strangers and (alone or not self.pids))):
+            task.check_here()
+        self._lanes.add(job.link.lane, task, is_narrow=of_strangers)
+        if task.done:
+            self._let_go(job.link.lane)
+        else:
+            self._work.set()
+
+    def _finished(self, taken: list[Taken]) -> None:
+        """What verifiers had is done: whatever is next in these lanes may go."""
+        for lane, _ in taken:
+            if self._lanes.finish(lane):
+                self._work.set()
+        for bringer in dict.fromkeys(task.job.link.lane for _, task in taken):
+            self._let_go(bringer)
+
+    def _let_go(self, bringer: bytes) -> None:
+        if done := self._lanes.release(bringer, TOGETHER if bringer == STRANGERS else 1):
+            self._release([task.job for task in done])
+
+    async def _keep_one(self) -> None:
+        """One verifier process; should it die, what it had is checked here and another takes its place."""
+        while True:
+            ours, theirs = socket.socketpair()
+            for sock in (ours, theirs):
+                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                    sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+            with theirs:
+                process = subprocess.Popen(
+                    program("router.node.verifier_process"), stdin=theirs.fileno(), stdout=subprocess.DEVNULL
+                )
+            self.pids.append(process.pid)
+            outstanding: deque[Taken] = deque()
+            try:
+                async with trio.open_nursery() as nursery:
+                    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+                    room = trio.Semaphore(OUTSTANDING_MAX)
+                    nursery.start_soon(self._write, stream, outstanding, room)
+                    await self._read(stream, outstanding, room)
+                    nursery.cancel_scope.cancel()
+            except* trio.BrokenResourceError:
+                pass
+            finally:
+                self.pids.remove(process.pid)
+                ours.close()
+                process.kill()
+                process.wait()
+            log.warning("verifier process %d ended; its work is done here and another one starts", process.pid)
+            for _, task in outstanding:
+                task.check_here()
+            self._finished(list(outstanding))
+            await trio.sleep(0.2)
+
+    async def _write(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
+        while True:
+            await room.acquire()
+            while (taken := self._lanes.take()) is None:
+                if self._work.is_set():  # all idle writers wait for the same event
+                    self._work = trio.Event()
+                await self._work.wait()
+            outstanding.append(taken)
+            task = taken[1]
+            await stream.send_all(b"".join(verifier_process.request(task.frames, task.job.positions, task.base)))
+
+    async def _read(self, stream: trio.SocketStream, outstanding: deque[Taken], room: trio.Semaphore) -> None:
+        answer = b""
+        while data := await stream.receive_some(1 << 16):
+            answer += data
+            finished: list[Taken] = []
+            while outstanding and len(answer) >= len(outstanding[0][1].job.fresh):
+                finished.append(outstanding.popleft())
+                task = finished[-1][1]
+                count = len(task.job.fresh)
+                task.finish(answer[:count])
+                answer = answer[count:]
+                room.release()
+            self._finished(finished)

@@ -1,0 +1,216 @@
+"""The wall clock as far as it is believed.
+
+| state     | what is known of the clock                                             | verdicts go by        | expires |
+|-----------|------------------------------------------------------------------------|-----------------------|---------|
+| believed  | it runs with the steady clock                                          | what it shows         | yes     |
+| doubted   | it jumped ahead, or began far ahead of all that was known              | what was believed     | no      |
+|           |                                                                        | last, counted on      |         |
+| disputed  | its neighbours agree with each other, and not with it                  | the neighbours' time  | no      |
+| confirmed | the operator says that it is right                                     | what it shows         | yes     |
+
+| from                 | to        | when                                                                            |
+|----------------------|-----------|---------------------------------------------------------------------------------|
+| (a start)            | doubted   | it is further ahead of the last known time than a message lives; or it was      |
+|                      |           | doubted or disputed before and has not been set back since                      |
+| believed, confirmed  | doubted   | it steps ahead                                                                  |
+| believed, doubted    | disputed  | most neighbours agree with each other, and not with it                          |
+| doubted, disputed    | believed  | most neighbours agree with it; or it is set to about the time that verdicts go by |
+| disputed             | doubted   | it steps ahead of that time                                                     |
+| any                  | believed  | it steps back behind that time: then nothing ends too early                     |
+| any                  | confirmed | the operator says so; neighbours are not asked again until it steps             |
+
+Nothing that a clock alone would end is ended before something agrees with it; and a restart settles no doubt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from router.core.routing.effects import Now
+from router.core.routing.recovered import Belief
+from router.core.wire.lifetime import SECOND_NS, UINT32_MAX, apart_words
+from router.disk.store.terms import StoreError
+
+WALL_S_MAX = UINT32_MAX - 366 * 86_400  # what ends up to a year from now has a Unix second of 32 bits
+OR_CONFIRM = "set it, or, if it is right, run `router clock confirm`"
+
+
+def check(now: Now) -> None:
+    """`StoreError` if the store could not hold the times of a node that starts now."""
+    if now.wall_s > WALL_S_MAX:
+        said = f"the clock of this machine is wrong: it says the year {time.gmtime(now.wall_s).tm_year}"
+        raise StoreError(f"{said}, and no time after 2105 can be kept; set it and start again: nothing was touched")
+
+
+class State(Enum):
+    """See the tables above."""
+
+    BELIEVED = "believed"
+    DOUBTED = "doubted"
+    DISPUTED = "disputed"
+    CONFIRMED = "confirmed"
+
+
+BELIEVED = (State.BELIEVED, State.CONFIRMED)
+
+
+class Vote(NamedTuple):
+    """By how much the clock of a neighbour that the operator knows is ahead of ours."""
+
+    offset_ns: int
+    is_uplink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLimits:
+    """In seconds: what counts as a step; how far ahead of the last known time a start may be; how far two clocks that
+    agree may be apart."""
+
+    step_s_max: float = 3600.0
+    ahead_s_max: float = 604_800.0
+    offset_s_max: float = 600.0
+
+
+class WallClock:
+    """Looked at about once a second, and when a neighbour's clock is heard to differ. Between two looks the steady
+    clock counts on from the last second that was believed, so no deadline passes by a step that nobody has judged."""
+
+    def __init__(self, shown: Now, limits: ClockLimits, known: Belief | None = None) -> None:
+        """`known`: the last that was known of the time before the start."""
+        self._step_ns_max = int(limits.step_s_max * SECOND_NS)
+        self.near_ns = int(limits.offset_s_max * SECOND_NS)
+        self._ahead_ns_max = int(limits.ahead_s_max * SECOND_NS)
+        self._last = self._judged = shown
+        self._tolerance_ns = self._ahead_ns_max  # so far ahead of what was believed a clock that is set back may be
+        self.state = State.BELIEVED
+        self.began_ahead_ns = 0  # of the last known time
+        if known is not None:
+            self._begin(shown, known)
+
+    def _begin(self, shown: Now, known: Belief) -> None:
+        self.began_ahead_ns = ahead_ns = shown.wall_ns - known.judged_ns
+        was_doubted = known.state not in (State.BELIEVED.value, State.CONFIRMED.value)
+        is_set_back = shown.wall_ns < known.shown_ns - self._step_ns_max and ahead_ns >= -self._step_ns_max
+        if ahead_ns > self._ahead_ns_max or (was_doubted and not is_set_back):
+            self.state = State.DOUBTED
+            self._judged = Now(known.judged_ns, shown.mono_ns)
+        elif known.state == State.CONFIRMED.value:
+            self.state = State.CONFIRMED
+
+    def __repr__(self) -> str:
+        return f"<wall clock: {self.state.value}>"
+
+    @property
+    def is_doubted(self) -> bool:
+        """Nothing expires."""
+        return self.state not in BELIEVED
+
+    def now(self, shown: Now) -> Now:
+        """A reading of both clocks with what is to be thought of it."""
+        judged_ns = self._judged.wall_ns + shown.mono_ns - self._judged.mono_ns
+        ahead_ns = shown.wall_ns - judged_ns
+        if not self.is_doubted and abs(ahead_ns) <= self._step_ns_max:
+            return shown
+        return Now(max(shown.wall_ns, judged_ns), shown.mono_ns, ahead_ns)
+
+    def belief(self, now: Now) -> Belief:
+        """What the next start should know."""
+        return Belief(now.judged_s * SECOND_NS, now.shown_ns, self.state.value)
+
+    def look(self, now: Now, votes: Iterable[Vote]) -> float:
+        """By how many seconds it stepped since the last look, of which the votes, which were measured before, say
+        nothing; 0: by none to speak of."""
+        shown = Now(now.shown_ns, now.mono_ns)
+        stepped_ns = shown.wall_ns - self._last.wall_ns - (shown.mono_ns - self._last.mono_ns)
+        self._last = shown
+        has_moved = abs(stepped_ns) > min(self._step_ns_max, self.near_ns)
+        if abs(stepped_ns) > self._step_ns_max:
+            self._step(shown, stepped_ns)
+        elif not has_moved and self.state is not State.CONFIRMED:
+            self._weigh(shown, votes)
+        if not self.is_doubted:
+            self._judged = shown
+        return stepped_ns / SECOND_NS if has_moved else 0.0
+
+    def _step(self, shown: Now, stepped_ns: int) -> None:
+        ahead_ns = shown.wall_ns - self._judged.wall_ns - (shown.mono_ns - self._judged.mono_ns)
+        tolerance_ns = self._step_ns_max if stepped_ns > 0 or not self.is_doubted else self._tolerance_ns
+        if not self.is_doubted:
+            self._tolerance_ns = self._step_ns_max
+        self.state = State.DOUBTED if ahead_ns > tolerance_ns else State.BELIEVED
+
+        self.began_ahead_ns = 0
+
+    def _weigh(self, shown: Now, votes: Iterable[Vote]) -> None:
+        match consensus([*votes], self.near_ns):
+            case None:
+                pass
+            case 0:
+                self.state, self.began_ahead_ns = State.BELIEVED, 0
+            case offset_ns:
+                self.state, self._tolerance_ns = State.DISPUTED, self._step_ns_max
+                self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
+
+    def confirm(self, now: Now) -> None:
+        """The operator says that it is right."""
+        self._last = self._judged = Now(now.shown_ns, now.mono_ns)
+        self.state = State.CONFIRMED
+
+    def problem(self, now: Now) -> str:
+        """For the operator: what is wrong, what follows, what to do. Empty: nothing."""
+        if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
+            return (
+                f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
+                f"the last time that was known here: if it is wrong, the next router refuses what is sent by it; "
+                f"{OR_CONFIRM}"
+            )
+        if not self.is_doubted:
+            return ""
+        apart = apart_words(now.ahead_ns)
+        if self.state is State.DISPUTED:
+            return (
+                f"the clock of this machine is {apart} its neighbours' clocks: nothing expires, and messages that only "
+                f"one of both times allows are refused clock-doubted, until it is mended; {OR_CONFIRM}"
+            )
+        return (
+            f"the clock of this machine is {apart} the last time that was believed here: nothing expires, and messages "
+            f"that only one of both times allows are refused clock-doubted, until a neighbour's clock agrees; "
+            f"{OR_CONFIRM}"
+        )
+
+
+def consensus(votes: Sequence[Vote], near_ns: int) -> int | None:
+    """By how much the neighbours say that this clock is behind; 0: they agree with it; None: they say nothing clear.
+
+    An uplink counts twice. One neighbour alone is believed only if it is an uplink, and nobody agrees with this clock:
+    of a core and an edge whose clocks differ, the edge is the one that doubts its own.
+    """
+    agree = [one for one in votes if abs(one.offset_ns) <= near_ns]
+    most = _largest_group(sorted(one for one in votes if abs(one.offset_ns) > near_ns), 2 * near_ns)
+    if _weight(agree) > _weight(most):
+        return 0
+    if 2 * _weight(most) > _weight(votes) and (len(most) > 1 or (most[0].is_uplink and not agree)):
+        return most[len(most) // 2].offset_ns
+    return None
+
+
+def _weight(votes: Iterable[Vote]) -> int:
+    return sum(1 + one.is_uplink for one in votes)
+
+
+def _largest_group(votes: Sequence[Vote], width_ns: int) -> Sequence[Vote]:
+    """Of ascending votes those that agree with each other and weigh the most."""
+    start = weight = most = 0
+    found = 0, 0
+    for at, one in enumerate(votes):
+        weight += 1 + one.is_uplink
+        while one.offset_ns - votes[start].offset_ns > width_ns:
+            weight -= 1 + votes[start].is_uplink
+            start += 1
+        if weight > most:
+            most, found = weight, (start, at + 1)
+    return votes[slice(*found)]

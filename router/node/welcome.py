@@ -1,0 +1,32 @@
+"""What a neighbour may do on its link, by its key: let in or not, and as a stranger within narrower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from router.core.link.session import Offer, Welcome
+from router.core.routing.directory import Directory, Standing
+from router.core.wire.crypto import PublicKey
+from router.settings.config import Config
+from router.transport.contract import Stream
+
+
+def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -> Welcome | None:
+    """The welcome of a proven key; `owner`: on the owner's socket. None: it is not let in."""
+    standing, limits = directory.standing(bytes(key), owner), config.limits
+    if standing is Standing.STRANGER:
+        return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
+    return None if standing is None else Welcome()
+
+
+def offer_to(stream: Stream, offer: Offer, config: Config, judge: Callable[[PublicKey], Welcome | None]) -> Offer:
+    """What our hello says: less to a stranger, where the transport has proven that the peer is one."""
+    limits = config.limits
+    found = judge(stream.peer) if stream.peer is not None else None
+    if found is None or found.frame_bytes_max is None:
+        return offer
+    return replace(
+        offer, frame_bytes_max=found.frame_bytes_max, window_messages=limits.strangers_window_messages,
+        window_bytes=limits.strangers_window_bytes,
+    )  # fmt: skip

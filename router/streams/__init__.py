@@ -1,1 +1,0 @@
-"""What the stream transports share: sockets, TLS records, certificates."""

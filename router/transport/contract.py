@@ -1,0 +1,199 @@
+"""What a transport is: byte streams between two ends, dialled or accepted by URL; each scheme is one file.
+
+    tls://host:port      tls://[::1]:4101     tls://:4101 (listen on every interface)
+    unix:///run/me/s     unix://relative/s    unix://~/s
+    memory://name
+
+The file `transports/<scheme>.py` offers `dial` and `listen` as in `Transport`; `load` finds it by name, so
+a new transport touches nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import trio
+
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.errors import RouterError
+from router.core.wire.reasons import Reason
+
+CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
+PORT_MAX = 65535
+
+Buffer = bytes | memoryview  # a memoryview must be of single bytes, so that len() counts bytes
+
+
+class InvalidUrl(RouterError, ValueError):
+    """This is not the URL of a transport; the text says what is wrong with it and how it should look."""
+
+
+class ConnectFailed(Exception):
+    """The other end could not be reached, or is not who was dialled; `text` is a sentence for people."""
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+
+class ListenFailed(Exception):
+    """Listening could not begin, or ended; `text` says why and what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class StreamBroken(Exception):
+    """Nothing more can be sent or received on this stream; what was under way may have arrived or not."""
+
+
+class Stream(Protocol):
+    """Bytes in order in both directions. One task may send while one other receives, no more than that."""
+
+    @property
+    def peer(self) -> PublicKey | None:
+        """The key that the transport itself proved; None: the link's proof has to (R-B5)."""
+
+    @property
+    def owner(self) -> bool:
+        """Whether the other end belongs to the user this process runs as: Unix sockets and memory."""
+
+    @property
+    def where(self) -> str:
+        """For people: `tls 127.0.0.1:4101`."""
+
+    @property
+    def place(self) -> str:
+        """The prefix of the other end's address, as far as neighbours share one; empty where there is none."""
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """1 to `max_bytes` bytes, waiting for the first; `b""` when the peer has closed cleanly.
+
+        Cancelling loses nothing. Raises `StreamBroken`.
+        """
+
+    async def send_all(self, data: Buffer) -> None:
+        """Send all of it. After a send that was cancelled none is possible. Raises `StreamBroken`."""
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send these buffers one after the other, in as few writes as possible. As `send_all` otherwise."""
+
+    async def aclose(self) -> None:
+        """Close: the peer reads `b""` after the last byte.
+
+        In a cancelled scope: at once, and the peer finds the stream broken. May be called twice.
+        """
+
+
+class Started(Protocol):
+    """What `nursery.start` passes as `task_status`."""
+
+    def started(self, value: str) -> None: ...
+
+
+Handler = Callable[[Stream], Awaitable[None]]
+OnRefused = Callable[[str, str], None]  # (where, one sentence): a connection or attempt was turned away
+
+
+def unheard(where: str, text: str) -> None:
+    """An `on_refused` that tells nobody."""
+
+
+class Transport(Protocol):
+    """What every `transports/<scheme>.py` offers."""
+
+    async def dial(self, url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
+        """A stream to `url`, ready for use. `expect` is the key that must answer, if the transport can tell.
+
+        Raises `ConnectFailed`.
+        """
+
+    async def listen(
+        self,
+        url: str,
+        key: SigningKey,
+        handler: Handler,
+        *,
+        task_status: Started = trio.TASK_STATUS_IGNORED,
+        on_refused: OnRefused = unheard,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        """Accept for ever, each connection in a task of its own: `handler(stream)`, then close it.
+
+        Calls `task_status.started(actual_url)` when ready (port 0 resolved). A handler that ends with an
+        error of this file ends only its connection. Raises `ListenFailed`.
+        """
+
+
+def scheme_of(url: str) -> str:
+    """`tls` of `tls://…`; else `InvalidUrl`."""
+    scheme, colon, _rest = url.partition("://")
+    if not colon or not re.fullmatch(r"[a-z][a-z0-9]*", scheme):
+        raise InvalidUrl(f"{url!r} is not a transport URL; write for example tls://host:4101 or unix://path")
+    return scheme
+
+
+def load(scheme: str) -> Transport:
+    """The transport of that scheme, or `InvalidUrl` naming the ones there are."""
+    package = importlib.import_module("transports")
+    known = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    if scheme not in known:
+        raise InvalidUrl(f"there is no transport for {scheme}://; known are {', '.join(known)}")
+    return cast(Transport, importlib.import_module(f"transports.{scheme}"))
+
+
+async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
+    """Dial whatever the URL's scheme is. Raises `ConnectFailed`, also for a URL that is none."""
+    try:
+        return await load(scheme_of(url)).dial(url, key, expect, timeout_s=timeout_s)
+    except InvalidUrl as error:
+        raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
+
+
+def _after(prefix: str, url: str) -> str:
+    if not url.startswith(prefix):
+        raise InvalidUrl(f"{url!r} does not begin with {prefix}")
+    return url[len(prefix) :]
+
+
+_HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s:/\[\]@]*)):(?P<port>[0-9]{1,5})")
+
+
+def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
+    """Host and port of `tls://host:port` or `tls://[::1]:port`; the host is empty in `tls://:port`."""
+    rest = _after(f"{scheme}://", url)
+    found = _HOST_PORT.fullmatch(rest)
+    if found is None:
+        text = f"{url!r} lacks host or port; write {scheme}://host:4101, an IPv6 address as {scheme}://[::1]:4101"
+        raise InvalidUrl(text)
+    port = int(found["port"])
+    if port > PORT_MAX:
+        raise InvalidUrl(f"port {port} in {url!r} is too large; ports go up to {PORT_MAX}")
+    return found["six"] or found["host"] or "", port
+
+
+def unix_path(url: str) -> Path:
+    """The absolute path of `unix://path`; `~` is the home directory, a relative path begins where we run."""
+    rest = _after("unix://", url)
+    if not rest or rest.endswith("/") or "\0" in rest:
+        raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
+    try:
+        return Path.cwd() / Path(rest).expanduser()
+    except RuntimeError:
+        raise InvalidUrl(f"the home directory in {url!r} is not known; write the path in full") from None
+
+
+def memory_name(url: str) -> str:
+    """The name in `memory://name`."""
+    name = _after("memory://", url)
+    if not name:
+        raise InvalidUrl(f"{url!r} lacks a name; write memory://name")
+    return name

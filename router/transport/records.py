@@ -1,0 +1,106 @@
+"""TLS records: OpenSSL between two memory buffers, bytes in and bytes out, no socket."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from OpenSSL import SSL
+
+from router.transport.certificate import explain
+from router.transport.contract import Buffer, StreamBroken
+
+RECORD_BYTES = 1 << 14  # plaintext in one full record
+RECORD_ROOM = RECORD_BYTES + 512  # a record with its head and tag, and a key update before it
+FEED_BYTES = 1 << 14  # ciphertext given to OpenSSL at once: its buffer grows no larger
+OUTGOING_BYTES = 1 << 16  # more than a handshake or what one read can make OpenSSL answer
+SMALL_BYTES = 1 << 12  # less than this at once does not make the buffers grow worth mentioning
+
+
+class Records:
+    """OpenSSL between two memory buffers: bytes in, bytes out, no socket. Raises `StreamBroken`."""
+
+    __slots__ = ("_cipher", "_failure", "_tls", "ended", "grown", "waiting")
+
+    def __init__(self, tls: SSL.Connection) -> None:
+        self._tls = tls
+        self._cipher: Buffer = b""  # received, not yet given to OpenSSL
+        self._failure: str | None = None
+        self.waiting = True  # there may be more to read without new ciphertext
+        self.ended = False  # the peer has said goodbye
+        self.grown = False  # the buffers may have grown beyond what a silent connection needs
+
+    def feed(self, ciphertext: bytes) -> None:
+        """Take what the socket brought; only when `read` has nothing more to give."""
+        assert not self._cipher
+        self.grown = self.grown or len(ciphertext) > SMALL_BYTES
+        self._cipher = memoryview(ciphertext)
+        self.waiting = True
+        self._feed_more()
+
+    def read(self, max_bytes: int) -> bytes:
+        """Everything decrypted, at most `max_bytes`; `b""` when more ciphertext is needed, or at the end."""
+        if self._failure:
+            raise StreamBroken(self._failure)
+        chunks: list[bytes] = []
+        room = max_bytes
+        while room > 0 and self.waiting:
+            try:
+                chunk = self._tls.recv(min(room, RECORD_BYTES))
+            except SSL.WantReadError:
+                self._feed_more()
+            except SSL.ZeroReturnError:
+                self.ended, self.waiting = True, False
+            except SSL.Error as error:
+                self._failure = f"TLS: {explain(error)}"
+                if not chunks:  # what came before the error is handed over first
+                    raise StreamBroken(self._failure) from None
+                break
+            else:
+                chunks.append(chunk)
+                room -= len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _feed_more(self) -> None:
+        if self._cipher:
+            self._tls.bio_write(self._cipher[:FEED_BYTES])
+            self._cipher = self._cipher[FEED_BYTES:] or b""  # an empty view would still hold the whole
+        else:
+            self.waiting = False
+
+    def encrypt(self, piece: Buffer) -> list[Buffer]:
+        """The records that carry `piece`. One at a time: so the buffer in OpenSSL stays one record long."""
+        tls, view = self._tls, memoryview(piece)
+        self.grown = self.grown or len(view) > SMALL_BYTES
+        ciphertext: list[Buffer] = []
+        try:
+            for at in range(0, len(view), RECORD_BYTES):
+                tls.send(view[at : at + RECORD_BYTES])
+                ciphertext.append(tls.bio_read(RECORD_ROOM))
+        except SSL.Error as error:
+            raise StreamBroken(f"TLS: {explain(error)}") from None
+        return ciphertext
+
+    def outgoing(self) -> bytes:
+        """What OpenSSL itself wants to send: handshake, alerts, answers to key updates."""
+        try:
+            return self._tls.bio_read(OUTGOING_BYTES)
+        except SSL.WantReadError:
+            return b""
+
+    def goodbye(self) -> bytes:
+        """The close_notify alert that makes the peer's end a clean one."""
+        with suppress(SSL.Error):
+            self._tls.shutdown()
+        return self.outgoing()
+
+    def shrink(self) -> None:
+        """Replace OpenSSL's memory buffers, which never shrink (2 x 22 KiB after traffic); both are empty.
+
+        pyOpenSSL has no public call for this; the names are those of 26.x, to which the project is pinned.
+        """
+        lib: Any = SSL.__dict__["_lib"]
+        into_tls, from_tls = lib.BIO_new(lib.BIO_s_mem()), lib.BIO_new(lib.BIO_s_mem())
+        lib.SSL_set_bio(self._tls._ssl, into_tls, from_tls)
+        self._tls._into_ssl, self._tls._from_ssl = into_tls, from_tls
+        self.grown = False

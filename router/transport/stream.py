@@ -1,0 +1,101 @@
+"""What the streams of all transports share: one task sends, one receives, what is broken stays broken."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import trio
+
+from router.core.wire.crypto import PublicKey
+from router.transport.contract import Buffer, StreamBroken
+
+CUT = "the connection was cut: the peer did not say goodbye"
+
+
+class DuplexStream(ABC):
+    """A `router.transport.Stream`; a transport moves its bytes in `_receive`, `_send`, `_finish`, `_abandon`.
+
+    A failed or cancelled send ends sending only: what the peer has said can still be read. A failed receive
+    ends both.
+    """
+
+    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "place", "where")
+
+    def __init__(self, where: str, *, peer: PublicKey | None = None, owner: bool = False, place: str = "") -> None:
+        self.where = where
+        self.place = place
+        self.peer = peer
+        self.owner = owner
+        self._broken: str | None = None
+        self._unsendable: str | None = None
+        self._sending = self._receiving = self._closed = False
+
+    def __repr__(self) -> str:
+        whom = "" if self.peer is None else f" with {self.peer.hex()[:12]}…"
+        return f"<{type(self).__name__} {self.where}{whom}, {self._broken or self._unsendable or 'open'}>"
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        if self._broken is not None:
+            raise StreamBroken(self._broken)
+        if self._receiving:
+            raise trio.BusyResourceError("another task is receiving on this stream")
+        self._receiving = True
+        try:
+            return await self._receive(max_bytes)
+        except StreamBroken as error:
+            self._broken = self._broken or str(error)
+            raise
+        finally:
+            self._receiving = False
+
+    async def send_all(self, data: Buffer) -> None:
+        await self.send_parts((data,))
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._broken is not None or self._unsendable is not None:
+            raise StreamBroken(self._broken or self._unsendable)
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending on this stream")
+        self._sending = True
+        try:
+            await self._send(parts)
+        except StreamBroken as error:
+            self._unsendable = str(error)
+            raise
+        except BaseException:  # Cancelled: some of it may be out
+            self._unsendable = "a send was cut short"
+            raise
+        finally:
+            self._sending = False
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        clean = self._broken is None and self._unsendable is None and not self._sending
+        self._broken = "closed on this side"
+        try:
+            await trio.lowlevel.checkpoint()
+            if clean:
+                self._sending = True
+                await self._finish()
+        finally:
+            self._abandon()
+
+    @abstractmethod
+    async def _receive(self, max_bytes: int) -> bytes:
+        """1 to `max_bytes` bytes, `b""` at a clean end. A checkpoint. Raises `StreamBroken`."""
+
+    @abstractmethod
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        """Send it all. A checkpoint. Raises `StreamBroken`."""
+
+    @abstractmethod
+    async def _finish(self) -> None:
+        """Let the peer read a clean end after the last byte. Called once, before `_abandon`."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """Let go of everything; a peer that was not told of the end finds the stream broken."""

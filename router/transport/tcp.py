@@ -1,0 +1,115 @@
+"""TCP: connect to a host, listen on its addresses, and say in words why that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from contextlib import suppress
+from typing import Any
+
+import trio
+from trio.socket import SocketType
+
+from router.core.wire.reasons import Reason
+from router.transport.contract import ConnectFailed, ListenFailed
+from router.transport.sockets import words
+
+BACKLOG = 1024  # connections the kernel holds for us before we accept them
+KEEPALIVE_IDLE_S = 60
+KEEPALIVE_INTERVAL_S = 15
+KEEPALIVE_PROBES = 4
+
+_FATAL = {errno.EADDRINUSE, errno.EACCES}  # others may only mean that this machine has no IPv6
+
+
+def host_port(host: str, port: int) -> str:
+    """`127.0.0.1:4101`, `[::1]:4101`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def connect(host: str, port: int) -> SocketType:
+    """A connected socket to the first of the host's addresses that answers. Raises `ConnectFailed`."""
+    try:
+        sock = (await trio.open_tcp_stream(host, port)).socket
+    except OSError as error:
+        text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
+        text += "; is the node running and its port open?"
+        raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
+    tune(sock)
+    return sock
+
+
+def _first(error: OSError) -> str:
+    group = error.__cause__  # one error per address tried
+    first = group.exceptions[0] if isinstance(group, BaseExceptionGroup) else error
+    number = first.errno if isinstance(first, OSError) else None
+    return words(OSError(number, os.strerror(number)) if number and number > 0 else first)
+
+
+def tune(sock: SocketType) -> None:
+    """No waiting for more to send, and notice within two minutes that a peer is gone."""
+    with suppress(OSError):  # already reset by the peer: the next read will say so
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+
+
+async def bind(host: str, port: int) -> list[SocketType]:
+    """Listening sockets on every address of `host` (every interface if empty), all on one port.
+
+    Port 0 lets the system choose. Raises `ListenFailed`.
+    """
+    found = await _addresses(host, port)
+    listeners: list[SocketType] = []
+    failed = OSError("no address")
+    for family, address in found:
+        try:
+            listeners.append(await _listener(family, (address[0], port, *address[2:])))
+            port = listeners[0].getsockname()[1]
+        except OSError as error:
+            failed = error
+            if error.errno in _FATAL:
+                break
+    if not listeners or failed.errno in _FATAL:
+        for listener in listeners:
+            listener.close()
+        raise ListenFailed(_why_not(host_port(host, port), failed))
+    return listeners
+
+
+_Address = tuple[Any, ...]
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, _Address]]:
+    try:
+        found = await trio.socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        text = f"cannot listen on {host_port(host, port)}: {words(error)}"
+        raise ListenFailed(f"{text}; name an address of this machine, or leave the host out for all") from None
+    return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
+
+
+async def _listener(family: int, address: _Address) -> SocketType:
+    sock = trio.socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        await sock.bind(address)
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _why_not(where: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on {where}: another program uses this port; stop it, or choose another port"
+    if error.errno == errno.EACCES:
+        return f"cannot listen on {where}: this user may not use the port; choose one above 1023"
+    return f"cannot listen on {where}: {words(error)}; name an address of this machine"

@@ -1,0 +1,119 @@
+"""What `router why` is told, as JSON: one message's fate, several that it may be, or how far back the log reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from router.core.why.fate import SPOILT_TOLD, Fate, Hole, Recipient, Spoilt, Trace, later, time_text
+from router.core.why.id_prefix import TEXT, spelling
+from router.core.why.report import Report, fate_json, followed, turned_json
+from router.core.wire.text import key_text
+from router.disk.log.search import CANDIDATES_MAX, Found
+
+SPANS_MAX = 5
+BY_STORE = "this is what the store holds of it, and what is left in the log; what else became of it cannot be known"
+CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
+
+
+def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Of one message; `reports` are what the routers that took custody say, by their keys in hex."""
+    if whole is None:
+        answer: dict[str, Any] = {
+            "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "recipients": [],
+            "recipients_omitted": 0,
+        }  # fmt: skip
+    else:
+        answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
+    left_out = [CUT] if trace.is_cut else []
+    if trace.is_by_store:
+        left_out.insert(0, "; ".join(["the log has no acceptance of it", *_lacks(found, trace.holes), BY_STORE]))
+    since = trace.accepted[-1].seq if trace.accepted else 0
+    left_out += [*_not_searched(found), *not_believed(later(found.spoilt, since))]
+    by = ("store" if trace.is_by_store else "log") if trace.accepted else None
+    return {
+        **answer, "acceptance": by, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
+        "turned_away_times": len(trace.turned), "missing_events": [list(hole) for hole in trace.holes[:100]],
+        "complete": not left_out, "incomplete": "; ".join(left_out) or None,
+    }  # fmt: skip
+
+
+def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
+    told = reports.get(row.recipient)
+    return row if told is None else followed(row, told)
+
+
+def not_one(typed: str, found: Found) -> dict[str, Any]:
+    """An error: no message, or more than one. `typed`: the beginning of an id as it was asked for."""
+    typed = spelling(typed)
+    if found.candidates:
+        rows = found.candidates[:CANDIDATES_MAX]
+        more = " and more" if len(found.candidates) > CANDIDATES_MAX else ""
+        is_text = typed.startswith(TEXT)
+        ids = [key_text("msg", row.identity) if is_text else row.identity.hex() for row in rows]
+        said = ", ".join(one[: max(20 if is_text else 16, len(typed) + 2)] for one in ids)
+        error = f"several message ids begin with {typed}: {said}{more}; give more of it"
+        return {"error": error}
+    error = f"no message whose id begins with {typed} is in the log of this router"
+    return {"error": f"{error}{_reach(found)}"}
+
+
+def _reach(found: Found) -> str:
+    """How far back the log says anything."""
+    said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
+    lacks = _lacks(found, found.missing)
+    if found.missing:
+        lacks[-1] += ", and whether they told of it cannot be known"
+    return "; ".join([said, *lacks, *_counted(found), *_not_searched(found), *not_believed(found.spoilt)])
+
+
+def _counted(found: Found) -> list[str]:
+    """That it may be among what was turned away and not named."""
+    count, first_ns, last_ns = found.unnamed
+    if not count:
+        return []
+    if count == 1:
+        return [f"one message was turned away at {time_text(last_ns)} and counted without its id: it may be this one"]
+    said = f"{count} messages were turned away from {time_text(first_ns)} to {time_text(last_ns)} and counted without"
+    return [f"{said} their ids (log.refused_percent, log.refused_ids_per_s): it may be one of these"]
+
+
+def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
+    """Which events are not in the log; last those that are missing."""
+    said = []
+    if found.pruned_seq:
+        said.append(f"older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)")
+    if missing:
+        rows = missing[:SPANS_MAX]
+        spans = ", ".join(f"{first} to {last}" if last else f"from {first} on" for first, last in rows)
+        more = f" and {len(missing) - SPANS_MAX} more spans" if len(missing) > SPANS_MAX else ""
+        said.append(f"the events {spans}{more} are missing in it")
+    return said
+
+
+def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
+    """Which files' events do not count."""
+    if not spoilt:
+        return []
+    is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
+    cause = f"{is_are} not believed, for {whose} bytes cannot be read or are not those that were signed"
+    said = _listed([path for _, path in spoilt])
+    return [f"{said} {cause}: events of {'it' if len(spoilt) == 1 else 'them'} are not counted"]
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - SPOILT_TOLD} more files" if len(paths) > SPOILT_TOLD else ""
+    return f"{', '.join(paths[:SPOILT_TOLD])}{more}"
+
+
+def _not_searched(found: Found) -> list[str]:
+    """What of the log has not been looked at, and why."""
+    said = []
+    if found.unsearched:
+        said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")
+    if found.unread:
+        are, they = ("is", "it") if len(found.unread) == 1 else ("are", "they")
+        said.append(f"{_listed(found.unread)} {are} gone or damaged, and what {they} told is not known")
+    if found.is_behind:
+        said.append("the newest events wait in the store, for the disk takes no log now, and were not searched")
+    return said

@@ -1,0 +1,164 @@
+"""`router why`: what became of a message, for each recipient and at each router, and what happens next."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import click
+
+from router.cli.ask import ask
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import address_text, facts, group_text, note, say, say_json
+from router.client.errors import NodeUnavailable
+from router.core.why.fate import HOPS_MAX, short_key
+from router.core.why.id_prefix import parse_prefix
+from router.core.wire.text import clean
+from router.settings.home import Home
+from router.settings.names import Names
+from router.why.offline import why as why_stopped
+
+TIMEOUT_S = 30.0
+RECIPIENTS_SHOWN = 50
+SHORT = 16
+
+
+@click.command(cls=Command)
+@click.argument("message", metavar="MESSAGE-ID")
+@click.option("--follow", is_flag=True, help="Ask the routers that took custody, where they grant us `why`.")
+@json_option
+def why(message: str, follow: bool, as_json: bool) -> None:
+    """What became of a message, per recipient: where it is, each attempt, why it ended, and what happens next.
+
+    MESSAGE-ID is hex or msg1… text; its beginning will do, from 4 digits on. The node need not run.
+    """
+    home = invocation().home
+    parse_prefix(message)
+    answer = _answer(home, message.strip(), follow)
+    if "error" in answer:
+        raise Failure(Exit.FAILED, str(answer["error"]))
+    if as_json:
+        say_json(answer)
+    else:
+        _tell(answer, Names.of(home))
+
+
+def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = ask(home, "why", f"{text} follow" if follow else text, timeout_s=TIMEOUT_S)
+    except NodeUnavailable:
+        if follow:
+            note("the node does not run, so nobody else is asked")
+        return why_stopped(home, text)
+    return answer
+
+
+# -- for people ---------------------------------------------------------------------------------------------------
+
+
+def _tell(answer: dict[str, Any], names: Names) -> None:
+    rows: list[tuple[str, object]] = [("message", answer["text"]), ("", answer["message"])]
+    if answer["accepted_at"]:
+        rows += _accepted(answer, names)
+    if answer["turned_away_times"]:
+        rows += _turned(answer, names)
+    if answer.get("store_problem"):
+        rows.append(("store", answer["store_problem"]))
+    if answer.get("incomplete"):
+        rows.append(("incomplete", answer["incomplete"]))
+    facts(rows)
+    for one in answer["recipients"][:RECIPIENTS_SHOWN]:
+        say()
+        _tell_recipient(one, answer["router"], names)
+    left = len(answer["recipients"][RECIPIENTS_SHOWN:]) + answer["recipients_omitted"]
+    if left:
+        said = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
+        say(f"\nand {left} recipients more; in all {said}")
+
+
+def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
+    group = answer.get("group")
+    to = (
+        ("group", _named(names.of_group(group), group_text(group)))
+        if group
+        else ("to", _who(answer["destination"], names))
+    )
+    rows: list[tuple[str, object]] = [to]
+    if not group:
+        rows.append(("source", _who(answer["source"], names)))
+    at = answer["accepted_at"]
+    if answer["acceptance"] == "store":
+        at = at.replace(".000 UTC", " UTC (the store knows it to the second)")
+    rows.append(("accepted", f"{at}, brought by {_who(answer['brought_by'], names)}"))
+    if answer["accepted_times"] > 1:
+        rows.append(("", f"for the {answer['accepted_times']}. time: an id may come again after its expiry"))
+    if any("until" in one for one in answer["recipients"]):
+        rows.append(("kept until", answer["expires_at"]))
+    if not answer["recipients"]:
+        rows.append(("owed to", "nobody"))
+    return rows
+
+
+def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
+    last = answer["turned_away"][-1]
+    times = "once" if answer["turned_away_times"] == 1 else f"{answer['turned_away_times']} times"
+    said = f"{times}, last {last['time']}: {last['reason']}, from {_who(last['from'], names)}"
+    return [("turned away", said)]
+
+
+def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
+    """`here`: the router that answers. Where others are told of, each block stands under the clock of its own."""
+    reason = f" ({one['reason']})" if one["reason"] else ""
+    attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
+    say(click.style(f"{_who(one['recipient'], names)}", bold=True))
+    say(f"  {one['state']}{reason}{attempts}")
+    if omitted := one.get("hops_omitted"):
+        half = HOPS_MAX // 2
+        say(f"  of the events here the first {half} and the last {half}; {omitted} between them are left out:")
+    blocks = [(router, list(hops)) for router, hops in groupby(one["hops"], key=lambda hop: hop["router"])]
+    is_alone = all(router == here for router, _ in blocks)
+    for router, hops in blocks:
+        if not is_alone:
+            say(f"  {_place(router, here, any(hop['time'] for hop in hops), names)}")
+        for hop in hops:
+            say(f"  {'' if is_alone else '  '}{_hop(hop)}")
+    say(f"  next: {_next(one, names)}")
+
+
+def _attempts(count: int, is_all: bool) -> str:
+    if not is_all and not count:
+        return "no attempt known"
+    return f"{'' if is_all else 'at least '}{count} attempt{'' if count == 1 else 's'}"
+
+
+def _place(router: str | None, here: str, is_timed: bool, names: Names) -> str:
+    if router is None:
+        return "at routers behind it, each by its own clock:" if is_timed else "at routers behind it:"
+    where = "here" if router == here else f"at {_who(router, names)}"
+    clock = "this router's" if router == here else "its own"
+    return f"{where}, by {clock} clock:" if is_timed else f"{where}:"
+
+
+def _hop(hop: dict[str, Any]) -> str:
+    """Of several recipients the time is that of the last."""
+    count = f", {hop['count']} recipients, the last one then" if hop.get("count", 1) != 1 else ""
+    if not hop["time"]:
+        count = count.removesuffix(", the last one then")
+    reason = f" ({hop['reason']})" if hop.get("reason") else ""
+    return clean(f"{hop['time'] or 'now':<27}  {hop['event']}{reason}{count}", 400)
+
+
+def _next(one: dict[str, Any], names: Names) -> str:
+    """The node writes a recipient that it has no name for as the beginning of its hex digits."""
+    key = one["recipient"]
+    said = names.of_address(key) or f"{address_text(key)[:SHORT]}…"
+    return clean(one["next"].replace(short_key(key), said), 1000)
+
+
+def _who(key: str | None, names: Names) -> str:
+    return "an unknown neighbour" if key is None else _named(names.of_address(key), address_text(key))
+
+
+def _named(name: str, text: str) -> str:
+    return f"{name} ({text[:SHORT]}…)" if name else text

@@ -1,0 +1,163 @@
+"""What became of a message on a node that does not run: its log and its store are read under the home's lock.
+
+Where the store is not there, or cannot be read, the closed segments of the log are judged without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from router.cli.ask import ask
+from router.cli.exits import Exit, Failure
+from router.cli.signals import removing
+from router.client.running_or_stopped import asked_or_read
+from router.core.routing.effects import Now
+from router.core.why.fate import Prospect, fate, time_text
+from router.core.why.id_prefix import IdPrefix, parse_prefix
+from router.core.wire.text import key_text
+from router.disk.log.eventlog import ForeignLog, Limits, Segments
+from router.disk.log.file import LogNotWritten
+from router.disk.log.logbook import Logbook
+from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
+from router.disk.store.file import DATA, owner
+from router.disk.store.records import Records
+from router.disk.store.store import Store
+from router.disk.store.terms import StoreError, StoreLimits
+from router.settings import config, keyring
+from router.settings.home import Home
+from router.why.answers import not_believed, not_one, one
+from router.why.questions import DAMAGED, MISREAD
+
+ProspectOf = Callable[[str, int, int], Prospect]
+
+
+def why(home: Home, typed: str) -> dict[str, Any]:
+    """The same answer as a running node's, or its own if it has begun to run; with `store_problem` where the log alone
+    was judged. `HomeBusy` if somebody holds the home who cannot be asked. `typed`: the beginning of the id."""
+    ttl_s_max = config.load(home.config_path)[0].limits.ttl_s_max
+    return asked_or_read(home, partial(ask, home, "why", typed), partial(_read, home, typed, ttl_s_max))
+
+
+def _read(home: Home, typed: str, ttl_s_max: int) -> dict[str, Any]:
+    now = Now(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    try:
+        return _by_both(home, typed, now, ttl_s_max)
+    except StoreError as error:
+        return _by_log(home, typed, now, ttl_s_max, _cause(home, error))
+
+
+def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]:
+    """`StoreError` if the store cannot be asked."""
+    _check_store(home)
+    with (
+        closing(Store(home.store_path, StoreLimits(), bytes(16))) as store,
+        _segments(home) as segments,
+        closing(Logbook(segments, store, 0, 0)) as logbook,
+    ):
+        next_seq = store.records.load()
+        logbook.catch_up(now)
+        log = replace(logbook.log(), next_seq=next_seq)
+        return _answer(home, log, typed, partial(_prospect, store), now, ttl_s_max, store.records)
+
+
+def _check_store(home: Home) -> None:
+    """`StoreError` if there is none, or one that says nothing of this node's queues."""
+    file = home.store_path / DATA
+    try:
+        size = file.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{file} is not there") from None
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+    if not size:
+        raise StoreError(f"{file} cannot be read: it is empty, of 0 bytes")
+    key = owner(home.store_path)
+    if key is None:
+        raise StoreError(f"{file} is new: no node has written to it")
+    if key != keyring.load(home, keyring.NODE).public:
+        raise StoreError(f"{file} belongs to another router, {key_text('addr', key)}")
+
+
+def _cause(home: Home, error: StoreError) -> str:
+    """Which file, and what is wrong with it; without what to do so that the node may start."""
+    said = str(error).partition(". To go on, ")[0]
+    about = f"the store in {home.store_path} "
+    return f"{home.store_path / DATA} {said.removeprefix(about)}" if said.startswith(about) else said
+
+
+def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> dict[str, Any]:
+    with _segments(home) as segments:
+        if not segments.last_sealed():
+            raise Failure(Exit.FAILED, _nothing(home, problem, segments.spoilt()))
+        end_ns = segments.newest_ns()
+        log = Log(segments.kept(), [], segments.pruned_seq, spoilt=segments.spoilt())
+        answer = _answer(home, log, typed, lambda *_: Prospect(is_owed=None, log_end_ns=end_ns), now, ttl_s_max)
+    said = f"{problem}; the log was read without it, and ends {time_text(end_ns)}"
+    if "error" in answer:
+        return {**answer, "error": f"{answer['error']}; {said}: newer messages were not looked for"}
+    return {**answer, "store_problem": f"{said}: what is newer, or still queued, cannot be told"}
+
+
+@contextmanager
+def _segments(home: Home) -> Iterator[Segments]:
+    """The log's closed segments, as links in another folder. `Segments` throws away what a crash left half-written, for
+    it can be made again from the store; from one that is damaged, or gone, it cannot."""
+    with removing(), TemporaryDirectory() as view:
+        for path in home.log_path.iterdir() if home.log_path.exists() else ():
+            (Path(view) / path.name).symlink_to(path)
+        try:
+            segments = Segments(Path(view), keyring.load(home, keyring.NODE), Limits())
+        except ForeignLog as error:
+            raise Failure(Exit.FAILED, str(error).replace(view, str(home.log_path))) from None
+        except LogNotWritten as error:
+            said = str(error.__cause__).replace(view, str(home.log_path))
+            remedy = "mend its disk, or run this as the user it belongs to"
+            raise Failure(Exit.FAILED, f"the event log in {home.log_path} cannot be read: {said}; {remedy}") from None
+        yield segments
+
+
+def _nothing(home: Home, problem: str, spoilt: list[Path]) -> str:
+    if spoilt:
+        [said] = not_believed([(0, str(home.log_path / one.name)) for one in spoilt])
+        return f"nothing can be told: {problem}, and {said}"
+    if (home.store_path / DATA).exists():
+        return f"nothing can be told: {problem}, and the log in {home.log_path} has no closed segment"
+    said = f"the node in {home.path} has no store, and its log no closed segment"
+    return f"{said}: it has never run, or they were taken away"
+
+
+def _answer(
+    home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int, records: Records | None = None
+) -> dict[str, Any]:
+    """The closed segments are read at their place, where an index that is missing is made. `records`: of the store, if
+    it can be asked."""
+    sealed = [replace(one, path=home.log_path / one.path.name) for one in log.sealed]
+    log = replace(log, sealed=sealed, spoilt=[home.log_path / one.name for one in log.spoilt])
+    try:
+        found = _find(home, log, parse_prefix(typed), records)
+        if found.trace is None:
+            return not_one(typed, found)
+        return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
+    except (OSError, *MISREAD) as error:
+        return {"error": f"{DAMAGED}: {error}"}
+
+
+def _find(home: Home, log: Log, prefix: IdPrefix, records: Records | None) -> Found:
+    found = Search(log).find(prefix)
+    wanted = unaccepted(found, prefix)
+    if records is None or wanted is None:
+        return found
+    router = keyring.load(home, keyring.NODE).public
+    rows = records.accepted(wanted, router, CANDIDATES_MAX + 1)
+    return Search(log).find_held(rows[0]) if len(rows) == 1 else offered(found, rows)
+
+
+def _prospect(store: Store, recipient: str, first: int, index: int) -> Prospect:
+    return Prospect(is_owed=store.owes(bytes.fromhex(recipient), first, index), is_running=False)

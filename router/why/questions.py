@@ -1,0 +1,350 @@
+"""`router why` on a running node: what became of a message, here and, where they let us ask, at the next routers.
+
+The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions.
+A neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
+numbers instead of names (`core/why/report.py`). It may have us ask further, one router fewer each time. So is a local
+service that did not come by the owner's socket, with names, and without a grant.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import trio
+
+from router.core.routing.directory import WHY
+from router.core.routing.effects import Now
+from router.core.routing.router import Router
+from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
+from router.core.why.id_prefix import IdPrefix, parse_prefix
+from router.core.why.report import Report, decode_report, encode_report, may_hear, report
+from router.core.wire.admin import Inquiry
+from router.core.wire.text import BadText
+from router.disk.log.logbook import Logbook
+from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
+from router.disk.store.records import Record
+from router.disk.store.store import Store
+from router.disk.store.terms import StoreError
+from router.why.answers import not_one, one
+
+WAITING_MAX = 16
+INDEXING_S = 5.0
+DEPTH_MAX = 4
+ASKED_MAX = 32
+PATIENCE_S = 1.0
+LOOKS_MAX = 5
+FOLLOW = "follow"
+NOT_PERMITTED = "its operator has not granted us `why`"
+NOT_YOURS = "it knows no such message from us"
+NO_ANSWER = "it did not answer in time"
+NOT_CONNECTED = "it is not connected now"
+DAMAGED = "the event log cannot be read"
+STORE_DAMAGED = "the store cannot be read"
+MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
+NOT_THE_SERVICE_S = "this node knows no such message that this app handed over"
+WHOLE_ID = "other than on the owner's socket, ask with the whole id of a message"
+BUSY = "it is busy with other questions; ask again"
+NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
+CHANGING = "changing now: it is no longer queued, and its end was written while the log was read; ask again"
+
+
+class Node(Protocol):
+    """What the message router shows of itself."""
+
+    router: Router
+    store: Store
+    nursery: trio.Nursery
+
+    def now(self) -> Now: ...
+    def between(self, act: Callable[[Now], None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """From a link; `neighbour`: the key of the router that asks, None for a local app. `depth`: so many routers
+    further it may be carried. `typed`: what the prefix was read from. `service`: the key of a local service that did
+    not come by the owner's socket, and asks only about what it handed over."""
+
+    link: int
+    typed: str
+    prefix: IdPrefix
+    neighbour: bytes | None
+    depth: int
+    service: bytes | None = None
+
+    @property
+    def asker(self) -> bytes | None:
+        """Who is told only about what it handed over, and has one question open at a time; None: the owner."""
+        return self.neighbour or self.service
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The `number`-th search of one question. `gone`: who was neither queued nor ended at the one before, of the
+    acceptance with that sequence number: the log was taken after that, so that only these are conclusive. `held`: what
+    the store says of the message, of whose acceptance the log knew nothing."""
+
+    number: int = 1
+    held: Record | None = None
+    gone: frozenset[tuple[int, str]] = frozenset()
+
+
+class Fates:
+    """Answers, asks, and waits for what others answer. At most `WAITING_MAX` questions are open."""
+
+    def __init__(self, logbook: Logbook, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
+        self._logbook = logbook
+        self._ttl_s_max = ttl_s_max
+        self._problems = problems
+        self._node: Node | None = None
+        self.turn = trio.CapacityLimiter(1)
+        self._open = 0
+        self._asking: set[bytes] = set()  # neighbours and services with a question of theirs open here
+        self._awaited: dict[tuple[str, str], set[Round]] = {}  # by the neighbour and the message, both as hex
+
+    def __repr__(self) -> str:
+        return f"<fates: {self._open} questions are open, {len(self._awaited)} asked of others>"
+
+    def attach(self, node: Node) -> None:
+        self._node = node
+
+    # -- being asked: all of it runs between two transactions ------------------------------------------------
+
+    def ask(self, link: int, argument: str, service: bytes | None = None) -> None:
+        """The owner asks: the beginning of an id, and `follow`. Or a local `service` does, with a whole id."""
+        text, _, more = argument.partition(" ")
+        try:
+            prefix = parse_prefix(text)
+        except BadText as error:
+            self._answer(link, _json({"error": str(error)}))
+            return
+        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service)
+        if service is not None and not prefix.is_id:
+            self._answer(link, _error(question, WHOLE_ID))
+        elif service is not None and service in self._asking:
+            self._answer(link, _error(question, BUSY))
+        else:
+            self._begin(question)
+
+    def asked(self, link: int, neighbour: bytes, argument: str) -> None:
+        """A neighbour's router asks: a whole id, and how many routers further."""
+        text, _, depth = argument.partition(" ")
+        said = Report(text[:64])
+        if WHY not in self._of.router.directory.grants(neighbour):
+            self._answer(link, encode_report(replace(said, problem=NOT_PERMITTED)))
+            return
+        try:
+            prefix = parse_prefix(text)
+        except BadText:
+            prefix = IdPrefix(bytes(32), 0)
+        if not prefix.is_id or not depth.isdecimal():
+            self._answer(link, encode_report(replace(said, problem=NOT_YOURS)))
+        elif neighbour in self._asking:
+            self._answer(link, encode_report(replace(said, problem=BUSY)))
+        else:
+            self._begin(Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)))
+
+    def answered(self, neighbour: bytes, text: bytes) -> None:
+        """What nobody waits for is forgotten."""
+        told = decode_report(text)
+        if told is not None:
+            for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
+                round_.heard(neighbour.hex(), told)
+
+    @property
+    def _of(self) -> Node:
+        assert self._node is not None
+        return self._node
+
+    def _begin(self, question: Question) -> None:
+        if self._open >= WAITING_MAX:
+            self._answer(question.link, _error(question, BUSY))
+            return
+        self._open += 1
+        if question.asker is not None:
+            self._asking.add(question.asker)
+        if self._of.router.door.write_naming(question.prefix.fits, question.asker, self._of.now()):
+            self._of.between(lambda _: self._of.between(partial(self._look, question)))  # once that is committed
+        else:
+            self._look(question, self._of.now())
+
+    def _look(self, question: Question, now: Now) -> None:
+        self._of.nursery.start_soon(self._search, question, self._logbook.log(), Look())
+
+    def _answer(self, link: int, text: bytes) -> None:
+        self._of.between(lambda now: self._of.router.answer(link, text, now))
+
+    def _done(self, question: Question, text: bytes) -> None:
+        self._open -= 1
+        if question.asker is not None:
+            self._asking.discard(question.asker)
+        self._answer(question.link, text)
+
+    # -- searching -------------------------------------------------------------------------------------------
+
+    async def _search(self, question: Question, log: Log, look: Look) -> None:
+        try:
+            found = await trio.to_thread.run_sync(
+                search, log, question.prefix, look.held, limiter=self.turn, abandon_on_cancel=True
+            )
+        except (OSError, *MISREAD) as error:
+            self._done(question, _damaged(question, DAMAGED, error))
+            return
+        self._of.between(partial(self._conclude, question, found, look))
+
+    def _conclude(self, question: Question, found: Found, look: Look, now: Now) -> None:
+        if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
+            try:
+                records = self._of.store.records.accepted(prefix, self._of.router.directory.me, CANDIDATES_MAX + 1)
+            except StoreError as error:
+                self._done(question, _damaged(question, STORE_DAMAGED, error))
+                return
+            if len(records) == 1:
+                again = replace(look, held=records[0])
+                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
+                return
+            found = offered(found, records)
+        trace, asker = found.trace, question.asker
+        if trace is not None and asker is not None:
+            trace = may_hear(trace, asker.hex())
+        if trace is None:
+            not_yours = NOT_YOURS if question.neighbour else NOT_THE_SERVICE_S
+            self._done(question, _error(question, not_yours) if asker else _json(not_one(question.typed, found)))
+            return
+        try:
+            whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)
+        except MISREAD as error:
+            self._done(question, _damaged(question, DAMAGED, error))
+            return
+        if whole is not None:
+            # They may have ended since the log was taken.
+            gone = frozenset(
+                (trace.accepted[-1].seq, row.recipient) for row in whole.recipients if row.state == UNACCOUNTED
+            )
+            if gone - look.gone and look.number < LOOKS_MAX:
+                again = replace(look, number=look.number + 1, gone=gone)
+                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
+                return
+            whole = changing(whole, {key for _, key in gone - look.gone})
+        round_ = Round(question, found, trace, whole)
+        if whole is not None and question.depth:
+            self._ask_further(round_, whole, now)
+        if round_.missing:
+            self._of.nursery.start_soon(self._await, round_)
+        else:
+            self._tell(round_)
+
+    def _prospect(self, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
+        router, key = self._of.router, bytes.fromhex(recipient)
+        link, queue = router.links.to(key), router.queues.by_recipient.get(key)
+        neighbour = router.directory.neighbours.get(key)
+        flights = link.flights if link is not None else ()
+        retry_at = 0.0
+        if queue is not None:
+            retry_at = queue.retry_at or queue.held.retry_at(trace.stream)
+        return Prospect(
+            name=router.directory.name_of(key), is_owed=self._of.store.owes(key, first, index),
+            is_connected=link is not None,
+            in_flight=any(
+                one.parcel is not None and one.parcel.first == first and one.start <= index < one.stop
+                for one in flights
+            ),
+            retry_s=max(0.0, retry_at - now.mono_s) if retry_at else None,
+            ahead=queue.total.messages if queue is not None else 0,
+            is_dialled=neighbour is not None and bool(neighbour.urls) and not neighbour.blocked,
+            is_blocked=router.directory.is_blocked(key), problem=self._problems().get(key, ""),
+        )  # fmt: skip
+
+    # -- asking further --------------------------------------------------------------------------------------
+
+    def _ask_further(self, round_: Round, whole: Fate, now: Now) -> None:
+        """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here. A router that has not
+        answered another question about this message is not asked again: its answer is for both."""
+        inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
+        keys = [row.recipient for row in whole.recipients if row.state == "acked"]
+        for key in keys[:ASKED_MAX]:
+            waiting = self._awaited.get((key, whole.message))
+            if waiting is not None or self._of.router.ask(bytes.fromhex(key), inquiry, now):
+                round_.missing.add(key)
+                self._awaited.setdefault((key, whole.message), set()).add(round_)
+            else:
+                round_.reports[key] = Report(whole.message, problem=NOT_CONNECTED)
+        round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
+
+    async def _await(self, round_: Round) -> None:
+        with trio.move_on_after(PATIENCE_S * (1 + round_.question.depth)):
+            await round_.over.wait()
+        message = round_.trace.identity.hex()
+        for key in round_.missing:
+            waiting = self._awaited[key, message]
+            waiting.discard(round_)
+            if not waiting:
+                del self._awaited[key, message]
+            round_.reports[key] = Report(message, problem=NO_ANSWER)
+        self._tell(round_)
+
+    def _tell(self, round_: Round) -> None:
+        asker, trace = round_.question.neighbour, round_.trace
+        try:
+            if asker is None:
+                text = _json(one(round_.found, trace, round_.whole, round_.reports))
+            else:
+                text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
+        except MISREAD as error:
+            text = _error(round_.question, f"{DAMAGED}: {error}")
+        self._done(round_.question, text)
+
+
+class Round:
+    """What one question has brought to light, and who has not answered yet."""
+
+    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
+        self.question = question
+        self.found = found
+        self.trace = trace
+        self.whole = whole
+        self.missing: set[str] = set()
+        self.reports: dict[str, Report] = {}
+        self.over = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
+
+    def heard(self, key: str, told: Report) -> None:
+        self.reports[key] = told
+        self.missing.discard(key)
+        if not self.missing:
+            self.over.set()
+
+
+def changing(whole: Fate, keys: set[str]) -> Fate:
+    """Of these recipients nothing is known for sure."""
+    rows = (replace(row, state="unknown", next=CHANGING) if row.recipient in keys else row for row in whole.recipients)
+    return replace(whole, recipients=tuple(rows)) if keys else whole
+
+
+def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
+    """In a thread. Missing indexes are made for so long as somebody waits with patience."""
+    give_up_s = time.monotonic() + INDEXING_S
+    one = Search(log, lambda: time.monotonic() < give_up_s)
+    return one.find(prefix) if held is None else one.find_held(held)
+
+
+def _error(question: Question, text: str) -> bytes:
+    if question.neighbour is None:
+        return _json({"error": text})
+    return encode_report(Report(question.prefix.head.hex(), problem=text))
+
+
+def _damaged(question: Question, what: str, error: Exception) -> bytes:
+    """Where on this disk is nothing to a neighbour."""
+    return _error(question, what if question.neighbour else f"{what}: {error}")
+
+
+def _json(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode()

@@ -1,0 +1,1 @@
+"""One audit by Spark, from files to tables to findings."""

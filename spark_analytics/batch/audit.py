@@ -1,0 +1,178 @@
+"""One audit by Spark: files to evidence, lines to the layout, tables to findings, findings to the summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement import ed25519
+from spark_analytics.judgement.evidence import Evidence, judge, witnessed
+from spark_analytics.judgement.footer import Verify
+from spark_analytics.judgement.log_files import Content, FileFacts, Problem
+from spark_analytics.judgement.schema import UNLIKE
+from spark_analytics.judgement.span import Span
+from spark_analytics.report import summary
+from spark_analytics.report.page import render
+
+from . import bronze, days, log_ends, sealed, silver
+from .findings import Rows, find, tally
+from .gold.kept import Kept
+from .session import prepare
+from .writer import Writer
+
+PARTITION_BYTES = 192 << 20
+"""Of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
+PARTITIONS_MAX = 10_000
+ROUTERS = "number long, router string"
+
+Report = Callable[[str], None]
+"""Hears what is being done."""
+ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
+"""The facts of files (name -> URI), in order of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are
+    known. `named`: the evidence as it is told, where a file is called otherwise than by its path."""
+
+    uris: Mapping[str, str]
+    problems: Sequence[Problem] = ()
+    facts: Sequence[FileFacts] = ()
+    named: Callable[[Evidence], Evidence] = lambda evidence: evidence
+
+
+def audit(
+    spark: SparkSession,
+    given: Given,
+    span: Span,
+    *,
+    writer: Writer | None = None,
+    raw: bool = False,
+    verify: Verify = ed25519.verify,
+    read_facts: ReadFacts = bronze.facts_of,
+    content: Content | None = None,
+    report: Report = lambda what: None,
+) -> dict[str, Any]:
+    """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
+    stand. `content`: all bytes of a file by its name, where Spark need not be asked for them."""
+
+    began = monotonic()
+    prepare(spark)
+    report("checking signatures and digests")
+    facts = [*read_facts(spark, given.uris), *given.facts]
+    size = sum(one.size for one in facts)
+    content = content or (lambda name: [bronze.content_of(spark, given.uris[name])])
+    tables, words, evidence = _read(spark, given, facts, span, writer, verify, content, report)
+    try:
+        if writer:
+            report("writing the tables")
+            if raw:
+                days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
+            for name, table in tables.gold():
+                writer.write(name, table)
+        report("adding up")
+        findings = find(spark, tables, words)
+    finally:
+        tables.forget()
+    evidence = given.named(evidence)
+    run = {
+        "files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
+    }  # fmt: skip
+    found = summary.build(findings, evidence, span.as_of_ns, "spark", run)
+    if writer:
+        write_ledger(spark, evidence, found, writer)
+    return found
+
+
+def _read(
+    spark: SparkSession, given: Given, facts: Sequence[FileFacts], span: Span, writer: Writer | None, verify: Verify,
+    content: Content, report: Report,
+) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
+    """The tables of the logs, the tally of their lines, and the evidence with what the lines say of logs.
+
+    If files are not as the schema says, though signed, the others are read once more.
+    """
+
+    names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
+    size = sum(one.size for one in facts)
+    evidence = judge(facts, content, listed=given.problems, verify=verify)
+    unlike: set[str] = set()
+    while True:
+        report("reading the lines")
+        by_key = {log.router: number for number, log in enumerate(evidence.logs)}
+        numbers = spark.createDataFrame([(number, key) for key, number in by_key.items()], ROUTERS)
+        seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept)
+        by_uri = {given.uris[path]: number for path, number in seals.items()}
+        events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
+        if writer:
+            days.write_events(spark, events, span, writer)
+            written = writer.read(spark, "events", events.drop("number").schema).drop("date")
+            events = silver.numbered(written, numbers)
+        events = silver.sealed(events, by_uri)
+        tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
+        more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == UNLIKE}
+        more |= set(sealed.contradicted(tables.rows, words, evidence.seals, seals)) if not more else set()
+        if not more:
+            return tables, words, told
+        tables.forget()
+        unlike |= more
+        evidence = judge(facts, content, listed=given.problems, known=evidence.authentic, doubted=unlike, verify=verify)
+
+
+def _tables(
+    spark: SparkSession, events: DataFrame, numbers: DataFrame, evidence: Evidence, span: Span, size: int, *,
+    is_published: bool,
+) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
+    partitions = partitions_for(size)
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    kept = Kept()
+    laid = kept.keep(silver.laid_out(silver.compact(events), partitions))
+    others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
+    others = kept.keep(others, StorageLevel.MEMORY_AND_DISK)
+    words = rows(named(tally(laid, span), numbers))
+    told = log_ends.self_reports(others, numbers)
+    evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
+    ends = log_ends.log_ends(evidence, words, told)
+    routers = spark.createDataFrame(
+        [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
+    )
+    has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
+    made = Tables(laid, others, routers, span, has_old, has_more, partitions, is_published, kept)
+    return made, words, evidence
+
+
+def partitions_for(size: int) -> int:
+    return max(2, min(PARTITIONS_MAX, -(-size // PARTITION_BYTES)))
+
+
+def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
+    """The tables about the audit itself, the summary and the page."""
+    coverage = [(*log[:6], list(log.problems)) for log in evidence.logs]
+    quality = [(row["check"], row["router"], row["count"]) for row in found["quality"]]
+    quarantine = [
+        (*file, [str(problem) for problem in evidence.problems if problem.path == file.path])
+        for file in evidence.files
+        if file.status in ("bad", "fork", "foreign")
+    ]
+    run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
+    tables: dict[str, tuple[list[Any], str]] = {
+        "log_coverage": (coverage, "router string, segments long, first_seq long, last_seq long, whole boolean,"
+                         " pruned_to long, problems array<string>"),
+        "data_quality": (quality, "`check` string, router string, count long"),
+        "quarantine": (quarantine, "path string, router string, status string, first_seq long, last_seq long,"
+                       " lines long, problems array<string>"),
+        "audit_run": (run, "engine string, as_of string, verdict string, run string"),
+    }  # fmt: skip
+    for name, (values, schema) in tables.items():
+        writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
+    writer.text(spark, "summary.json", json.dumps(found))
+    writer.text(spark, "report.html", render(found))

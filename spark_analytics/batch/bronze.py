@@ -1,0 +1,242 @@
+"""Bronze: which files there are, what each of them is, and their lines as they stand; all read by Spark.
+
+`file_facts` reads every file once as bytes, natively: first and last line, and the digest of what lies between. Nothing
+here decides what counts; `evidence` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.judgement.evidence import NO_LOG
+from spark_analytics.judgement.line_grammar import EVENT, KNOWN_EVENTS, LINE_BYTES_MAX, MAPPED, NEWER, OTHER, PLAIN
+from spark_analytics.judgement.log_files import FileFacts, Problem
+from spark_analytics.judgement.schema import COLUMNS, role
+
+END_BYTES_MAX = 64 * 1024
+"""As much of the first and the last line is kept; header and footer are shorter."""
+FILE_BYTES_MAX = 1 << 30
+"""A larger file is not read: Spark takes a file's bytes at once, and a router closes a segment long before."""
+SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+CORRUPT = "_corrupt"
+_URI = "_metadata.file_path"
+_BYTES = "ISO-8859-1"  # a character for each byte, so text functions count bytes
+_MISSING_PATH = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1388")
+
+
+class NothingToRead(Exception):
+    """None of the paths holds an event log; the text says what was looked for."""
+
+
+def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
+    """The log files at these paths of any file system that Spark knows, as name -> URI; and what is wrong with the
+    paths.
+
+    Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or
+    an underscore are hidden from Spark.
+    """
+    found: dict[str, str] = {}
+    problems = []
+    for path in paths:
+        there = _there(spark, [path])
+        is_named = [name.rpartition("/")[2] for name in there] == [path.rstrip("/").rpartition("/")[2]]
+        logs = there if is_named else {name: uri for name, uri in there.items() if role(name) is not None}
+        if not logs:
+            problems.append(Problem(path, 0, NO_LOG))
+        found |= logs
+    if not found:
+        said = "; ".join(map(str, problems)) or "no path was given"
+        raise NothingToRead(f"{said}; name the log directory of a node, or a directory above several")
+    return dict(sorted(found.items())), problems
+
+
+def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """The URIs of these files, by their full paths; what Spark does not see is left out."""
+    return _there(spark, _patterns(paths)) if paths else {}
+
+
+def name_of(uri: str) -> str:
+    """A path as people write it: plain characters, and of a local file without `file:`."""
+    return unquote(re.sub(r"^file:(//(?=/))?", "", uri))
+
+
+def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """One row for each file that has bytes and could be read: uri, size, head, last, digest."""
+    content = F.col("content")
+    size = F.length(content)
+    files = _files(spark, exact(uris)).where(F.col("length") <= FILE_BYTES_MAX)
+    start = F.decode(F.substring(content, 1, END_BYTES_MAX), _BYTES)
+    end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {END_BYTES_MAX - 1}))"), _BYTES)
+    lines = files.select(
+        F.col(_URI).alias("uri"), "content", size.alias("size"), start.alias("start"), end.alias("end")
+    )
+    newline = F.when(F.col("end").endswith("\n"), "\n").otherwise("")
+    whole = F.expr("substring(end, 1, length(end) - length(newline))")
+    last = F.concat(F.substring_index(whole, "\n", -1), "newline")
+    head = F.substring_index("start", "\n", 1)
+    head = F.when(F.length(head) < F.length("start"), F.concat(head, F.lit("\n"))).otherwise(head)
+    found = lines.withColumn("newline", newline).select(
+        "uri", "content", "size", head.alias("head"), last.alias("last")
+    )
+    body = F.expr("substring(content, 1, cast(size - length(last) as int))")
+    return found.select(
+        "uri",
+        F.col("size").cast("bigint").alias("size"),
+        F.encode("head", _BYTES).alias("head"),
+        F.encode("last", _BYTES).alias("last"),
+        F.sha2(body, 256).alias("digest"),
+    )
+
+
+def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
+    """The facts of all these files (name -> URI), in order of their names; of one that cannot be read, that.
+
+    Whether a line is none is looked at in segments only: of other files each line is judged where it is read.
+    """
+    rows = file_facts(spark, list(logs.values())).collect() if logs else []
+    found = {name_of(row.uri): row for row in rows}
+    odd = _with_odd_lines(spark, [uri for name, uri in logs.items() if role(name) in ("segment", None)])
+    return [
+        FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest, is_odd=name_of(uri) in odd)
+        if (row := found.get(name_of(uri)))
+        else _odd_file(spark, name, uri)
+        for name, uri in sorted(logs.items())
+    ]
+
+
+def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
+    """The names of the files of which a line is none."""
+    if not uris:
+        return set()
+    reader = spark.read.option("lineSep", "\n").option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
+    odd = reader.text(exact(uris)).where(~is_line("value")).select(F.col(_URI).alias("uri")).distinct()
+    return {name_of(row.uri) for row in odd.collect()}
+
+
+def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
+    """One that Spark gave no row for: it is empty, or cannot be read."""
+    try:
+        rows = _reader(spark).load(exact([uri])).select("length", F.col("content").isNull()).collect()
+    except PySparkException as error:
+        return FileFacts(name, 0, b"", b"", "", f"Spark cannot read it: {str(error).splitlines()[0][:200]}")
+    if not rows:
+        return FileFacts(name, 0, b"", b"", sha256().hexdigest())
+    return FileFacts(name, rows[0][0], b"", b"", "", f"it is larger than {FILE_BYTES_MAX} bytes")
+
+
+def content_of(spark: SparkSession, uri: str) -> bytes:
+    """All bytes of a file; `OSError` if Spark cannot read it."""
+    files = _files(spark, exact([uri])).where(F.col("length") <= FILE_BYTES_MAX)
+    return b"".join(bytes(row.content) for row in files.select("content").collect())
+
+
+def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
+    and what is no JSON of that schema as `_corrupt`.
+
+    The files are those whose lines have been judged by the grammar: `facts_of` tells which are odd.
+    """
+    reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
+    found = reader.option("lineSep", "\n").json(exact(uris))
+    # To take the path from `_metadata` would copy each row.
+    return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
+
+
+def is_line(name: str) -> Column:
+    """Whether the text in that column is a line of an event log: `line_grammar.is_line`, by Spark."""
+
+    def fits(pattern: str) -> Column:
+        return F.col(name).rlike(rf"\A(?:{pattern})\z")
+
+    def differ(names: Column) -> Column:
+        return F.coalesce(F.size(names) == F.size(F.array_distinct(names)), F.lit(True))
+
+    is_of_another_event = fits(OTHER) & ~F.regexp_extract(name, EVENT, 1).isin(*KNOWN_EVENTS)
+    has_names_that_differ = differ(F.json_object_keys(name))
+    for one in ("fields", "counts"):
+        has_names_that_differ &= differ(F.json_object_keys(F.get_json_object(name, f"$.{one}")))
+    has_names = F.when(fits(MAPPED) | fits(NEWER) | is_of_another_event, has_names_that_differ).otherwise(False)
+    return (
+        F.when(F.octet_length(name) >= LINE_BYTES_MAX, F.lit(False)).when(fits(PLAIN), F.lit(True)).otherwise(has_names)
+    )
+
+
+def no_lines(spark: SparkSession) -> DataFrame:
+    """The lines of no file."""
+    return spark.createDataFrame([], f"{SCHEMA}, {CORRUPT} STRING, file STRING")
+
+
+def spellings(uri: str) -> list[str]:
+    """The same file as Spark may name it beside a line that it read there: one slash or three before a local path."""
+    return [re.sub("^file:/+", start, uri) for start in ("file:/", "file:///")] if uri.startswith("file:/") else [uri]
+
+
+def events_raw(text: DataFrame) -> DataFrame:
+    """Lines (`value`, `file`) as columns: those of the schema, `_rescued` (columns that the schema lacks, as text),
+    `_corrupt` (the bytes of what is no line, whatever they are), the file and when it was taken in."""
+    judged = text.withColumn("is_line", is_line("value"))
+    parsed = judged.withColumn("line", F.from_json(F.when(F.col("is_line"), F.col("value")), SCHEMA))
+    names = F.array(*(F.lit(name) for name in COLUMNS))
+    unknown = F.array_except(F.json_object_keys("value"), names)
+    everything = F.from_json("value", "map<string,string>")
+    rescued = F.map_filter(everything, lambda name, _: F.array_contains(F.col("unknown"), name))
+    return parsed.withColumn("unknown", unknown).select(
+        "file",
+        *(F.col(f"line.{quoted(name)}") for name in COLUMNS),
+        F.when(F.col("is_line") & (F.size("unknown") > 0), rescued).alias("_rescued"),
+        F.when(~F.col("is_line"), F.col("value").cast("binary")).alias(CORRUPT),
+        F.current_timestamp().alias("ingested_at"),
+    )
+
+
+def text_lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """The lines of these files as text: `value`, `file`."""
+    found = spark.read.option("lineSep", "\n").text(exact(uris))
+    return found.select("value", F.col(_URI).alias("file"))
+
+
+def quoted(name: str) -> str:
+    return f"`{name}`"
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error of Spark, as Spark 4 and 3.5 tell it."""
+    found: str | None = getattr(error, "getCondition", error.getErrorClass)()
+    return found
+
+
+def exact(uris: Iterable[str]) -> list[str]:
+    """The patterns that mean these files and no others."""
+    return _patterns(map(unquote, uris))
+
+
+def _patterns(paths: Iterable[str]) -> list[str]:
+    return [re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path) for path in paths]
+
+
+def _reader(spark: SparkSession) -> DataFrameReader:
+    return spark.read.format("binaryFile").option("recursiveFileLookup", True)
+
+
+def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
+    reader = _reader(spark).option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
+    return reader.load(list(patterns))
+
+
+def _there(spark: SparkSession, patterns: Sequence[str]) -> dict[str, str]:
+    """Name -> URI. Over Spark Connect it is only here that Spark looks."""
+    try:
+        return {name_of(uri): uri for uri in _files(spark, patterns).inputFiles()}
+    except AnalysisException as error:
+        if condition_of(error) not in _MISSING_PATH:
+            raise
+        raise NothingToRead(
+            f"there is nothing at {' or '.join(patterns[:3])}: name the log directory of a node"
+        ) from None

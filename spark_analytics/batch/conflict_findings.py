@@ -1,0 +1,137 @@
+"""From the tables of an audit to what logs contradict. What must be looked for row by row is looked for only where a
+sum says that there is some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import xor
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.accepted import arrivals_twice
+from spark_analytics.batch.gold.custody import ID
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.pieces import early_of
+from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement.fingerprint import mark
+from spark_analytics.judgement.schema import OVERDUE_NS
+
+Rows = list[dict[str, Any]]
+
+
+def overdue(tables: Tables, due: Rows) -> Rows:
+    """What is pending though its time is over for a day or more where the log ends. `due`: the earliest due times."""
+    now = tables.span.as_of_ns
+    if not any(row["due_ns"] <= now - OVERDUE_NS for row in due):
+        return []
+    ends = F.broadcast(tables.routers.select(F.col("number").alias("router"), "end_ns", "is_doubted"))
+    pending = tables.units.where("pending > 0").join(ends, "router", "inner")
+    late = pending.where(f"due_ns <= least(end_ns, {now}L) - {OVERDUE_NS}L")
+    sums = late.groupBy("router").agg(
+        F.sum("pending").alias("count"), F.count_distinct("recipient").alias("recipients"),
+        F.max("is_doubted").alias("is_doubted"),
+        F.min(F.struct("due_ns", "seq", "recipient", "parcel")).alias("first"),
+    )  # fmt: skip
+    return rows(named(sums, tables.routers).select("router", "count", "recipients", "is_doubted", "first.*"))
+
+
+def early(tables: Tables) -> Rows:
+    """Ends as expired before the time of the message was over."""
+    ends = tables.pieces.where("early > 0").drop("recipients")
+    lines = tables.accepted.select(
+        "router", "parcel", "seq", F.col("t").alias("accepted_t"), "due_ns", "lives", "recipients"
+    )
+    life = F.broadcast(tables.routers.select(F.col("number").alias("router"), "ttl_s", "config_seq"))
+    found = ends.join(lines, ["router", "parcel"], "inner").join(life, "router", "inner")
+    messages = early_of(found.where("array_contains(recipients, recipient)"))
+    first = F.struct("seq", "arrival", "recipient", F.col("t").alias("expired_t"), "due_ns")
+    sums = messages.groupBy("router").agg(
+        F.count("*").alias("count"), F.count(F.expr("CASE WHEN seq > config_seq THEN 1 END")).alias("sure"),
+        F.min(first).alias("first"),
+    )  # fmt: skip
+    return rows(named(sums, tables.routers).select("router", "count", "sure", "first.*"))
+
+
+def again(tables: Tables, words: Rows) -> Rows:
+    """Arrival numbers that are given more than once. `words`: rows of `findings.tally`."""
+    by_router: dict[str, Rows] = {}
+    for row in words:
+        if row.get("low") is not None:
+            by_router.setdefault(row["router"], []).append(row)
+    doubted = [router for router, own in by_router.items() if not given_once(own)]
+    if not doubted:
+        return []
+    numbers = F.broadcast(tables.routers.where(F.col("router").isin(doubted)).select(F.col("number").alias("router")))
+    lines = given(tables.rows).join(numbers, "router", "left_semi")
+    return rows(named(arrivals_twice(lines), tables.routers))
+
+
+def given_once(found: Iterable[dict[str, Any]]) -> bool:
+    """Whether the arrival numbers that these rows of a tally add up lie side by side."""
+    own = list(found)
+    low, high = min(row["low"] for row in own), max(row["high"] for row in own)
+    marks = reduce(xor, (row["marks"] for row in own))
+    return bool(sum(row["given"] for row in own) == high - low and marks == mark(low) ^ mark(high))
+
+
+def given(table: DataFrame) -> DataFrame:
+    """The stretches of arrival numbers that accepted lines of the layout give: parcel .. stop - 1."""
+    lines = table.where("event = 'accepted' AND parcel >= 0 AND accepted.n > 0")
+    return lines.select("router", "seq", "parcel", F.expr("parcel + accepted.n").alias("stop"))
+
+
+def unsent(tables: Tables, words: Rows) -> Rows:
+    """Messages that a router says a neighbour brought and that the neighbour's log, which is whole, must tell of and
+    does not: as the local engine's `findings/unsent.sql` says. `words`: rows of `findings.tally`."""
+    keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
+    lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
+        "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"
+    )
+    brought = lines.join(F.broadcast(keys), "peer", "inner").drop("peer")
+    messages = (
+        brought.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID)).drop("ids")
+    )
+    there = tables.accepted_id.select("id", F.col("router").alias("brought"))
+    missing = messages.join(there, ["id", "brought"], "left_anti")
+    handed = tables.handover.where("custody = 'followed'").select(
+        "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
+    )
+    followed = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought").agg(
+        F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns")
+    )  # fmt: skip
+    logs = tables.routers.select(
+        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
+    )
+    stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
+    logs = logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
+    known = missing.join(followed, ["router", "brought"], "inner").join(F.broadcast(logs), "brought", "inner").where(
+        """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
+        AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
+    )  # fmt: skip
+    sums = known.groupBy("router", "brought", "kind").agg(
+        F.count("*").alias("count"), F.min(F.struct("seq", "i", "id")).alias("first")
+    )
+    found = rows(sums)
+    if not found:
+        return []
+    names = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
+    carriers = _carriers(tables)
+    return [
+        {
+            "router": names[row["router"]], "peer": names[row["brought"]], "kind": row["kind"], "count": row["count"],
+            "carriers": carriers.get((row["brought"], names[row["router"]]), 0),
+            "first": {**row["first"], "id": row["first"]["id"].hex()},
+        }
+        for row in found
+    ]  # fmt: skip
+
+
+def _carriers(tables: Tables) -> dict[tuple[int, str], int]:
+    """By router and destination: messages accepted for another router itself; in each there may have been one."""
+    keys = F.broadcast(tables.routers.select(F.col("router").alias("destination")))
+    lines = tables.accepted.select("router", "n", "said.destination").join(keys, "destination", "left_semi")
+    sums = lines.groupBy("router", "destination").agg(F.sum("n").alias("n"))
+    return {(row["router"], row["destination"]): row["n"] for row in rows(sums)}

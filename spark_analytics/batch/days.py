@@ -1,0 +1,56 @@
+"""The tables that are as large as the logs, as they are written: by UTC date, in few files, sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.judgement.evidence import File
+from spark_analytics.judgement.log_files import FileFacts
+from spark_analytics.judgement.span import Span
+
+from . import bronze
+from .writer import Writer
+
+FILE_BYTES = 768 << 20
+"""Of a file's rows where Spark shuffles them; as Parquet they were 4.6 times less, so about 170 MiB."""
+_FILE_BYTES = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+
+
+def write_events(spark: SparkSession, events: DataFrame, span: Span, writer: Writer) -> None:
+    """Silver. Within a file the lines that accept messages lie by the id of their first one, before them all others,
+    by parcel: so a search for either skips most of a file."""
+    _write(spark, "events", events.drop("number"), span, writer, "ids", "router", "parcel", "seq")
+
+
+def write_raw(
+    spark: SparkSession, files: Iterable[File], facts: Iterable[FileFacts], uris: Mapping[str, str], span: Span,
+    writer: Writer,
+) -> None:  # fmt: skip
+    """Bronze: every line as it stands, header and footer too, of every file that Spark can read; of copies, one."""
+    digests = {one.path: one.digest for one in facts}
+    read = {file.path: uris[file.path] for file in files if file.status != "copy" and file.path in uris}
+    rows = [(uri, name, digests[name]) for name in read for uri in bronze.spellings(read[name])]
+    sources = spark.createDataFrame(rows, "file string, segment string, digest string")
+    raw = bronze.events_raw(bronze.text_lines(spark, list(read.values())))
+    named = raw.join(F.broadcast(sources), "file", "inner").drop("file")
+    _write(spark, "events_raw", named, span, writer, "segment", "seq")
+
+
+def _write(spark: SparkSession, name: str, table: DataFrame, span: Span, writer: Writer, *order: str) -> None:
+    """`date`: of the event time; null for a line that tells no time."""
+    dated = table.withColumn("date", span.date())
+    # As SQL, because DataFrame.hint of Spark 3.5 takes no column.
+    even = spark.sql("SELECT /*+ REBALANCE(date) */ * FROM {dated}", dated=dated)
+    laid = even.sortWithinPartitions("date", *order)
+    before = spark.conf.get(_FILE_BYTES, None)
+    spark.conf.set(_FILE_BYTES, str(FILE_BYTES))
+    try:
+        writer.write(name, laid, "date")
+    finally:
+        if before is None:
+            spark.conf.unset(_FILE_BYTES)
+        else:
+            spark.conf.set(_FILE_BYTES, before)

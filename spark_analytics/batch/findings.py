@@ -1,0 +1,270 @@
+"""From the tables of an audit to its findings: the small tables, as rows, that `summary.build` puts together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.delivery import SUMS
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_bits
+from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.judgement.fingerprint import side_by_side
+from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
+from spark_analytics.judgement.span import Span, first_of
+from spark_analytics.report import summary
+
+from . import conflict_findings
+from .gold import hop_latency, queue_minute
+
+Rows = list[dict[str, Any]]
+KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS))
+QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
+
+
+def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
+    """All findings; `words`: rows of `tally`, with the routers' keys."""
+    lines, (first, last), told_windows = tables.minutes, tables.first_and_last, tables.windows
+    step = told_windows.step
+    custody = rows(tables.custody)
+    distinct = rows(tables.distinct)
+    outside = {row["router"]: row for row in rows(named(_outside(tables), tables.routers))}
+    totals = _totals(tables, lines, words, outside, is_again=distinct[0]["accepted_again"] > 0)
+    is_lost = any(row["unaccounted"] for row in totals)
+    is_broken = any(row["broken"] for row in custody)
+    windows = _windows(tables, step, totals)
+    is_early = any(row["early"] for row in outside.values())
+    if is_early and not tables.is_whole:
+        raise NotIncremental("messages expired before their time, and which is told from all lines")
+    return {
+        "span": [{"min_minute": first, "max_minute": last}],
+        "totals": totals,
+        "distinct": distinct,
+        "custody": custody,
+        "broken": _broken(tables) if is_broken else [],
+        "unaccounted": _unaccounted(spark, tables) if is_lost else [],
+        **windows,
+        "overdue": conflict_findings.overdue(tables, windows["due"]),
+        "early": conflict_findings.early(tables) if is_early else [],
+        "again": conflict_findings.again(tables, words),
+        "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
+        **_latencies(tables, step),
+        "queues": _queues(tables, told_windows),
+        **_changes(tables, told_windows),
+        **from_tally(words),
+        "configs": rows(_configs(tables)),
+        "quality": _quality(words, outside),
+    }
+
+
+NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL THEN other.missing ELSE 1L END"""
+"""How many event numbers a line of the layout takes."""
+
+
+def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
+    """Lines of the layout added up by (router, event, reason, at_door) and `more`: what needs no look at parcels.
+
+    `at_door`: of messages that were turned away before they were accepted; `within`: those of the time asked for.
+    `low`, `high`, `given`, `marks`: the least and the greatest arrival number (and one more) that accepted lines give,
+    how many they give, and what is left of the marks of all (`fingerprint`). Of signed files, in which a line has a
+    `seal`: how many event `numbers` the lines take, and what is left of the marks of these; `sealed_lines`,
+    `sealed_count`: lines and messages, each by the number of its file, added up in 64 bits.
+    """
+    is_future = F.col("t") > span.as_of_ns
+    at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
+    is_line = "event = 'accepted' AND accepted.n > 0"
+    lines = table.withColumns({
+        "at_door": at_door, "low": F.expr(f"CASE WHEN {is_line} THEN parcel END"),
+        "high": F.expr(f"CASE WHEN {is_line} THEN parcel + accepted.n END"),
+        "begins": F.expr("CASE WHEN seal IS NOT NULL THEN seq END"), "takes": F.expr(NUMBERS),
+    })  # fmt: skip
+    return lines.groupBy("router", "event", "reason", "at_door", *more).agg(
+        F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
+        F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
+        F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
+        F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
+        F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
+        F.min("low").alias("low"), F.max("high").alias("high"), F.sum(F.expr("high - low")).alias("given"),
+        side_by_side("low", "high").alias("marks"),
+        F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
+        side_by_side("begins", "begins + takes").alias("number_marks"), F.sum("seal").alias("sealed_lines"),
+        F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
+    )  # fmt: skip
+
+
+def from_tally(words: Rows) -> dict[str, Rows]:
+    """The findings that need nothing but the tally."""
+    events: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in words:
+        key = row["router"], row["event"]
+        found = events.setdefault(key, {"router": key[0], "event": key[1], "lines": 0, "count": 0})
+        found["lines"] += row["lines"]
+        found["count"] += row["count"]
+    future, ends = [], []
+    for router in sorted({row["router"] for row in words}):
+        own = [row for row in words if row["router"] == router]
+        late = [row for row in own if row["future"]]
+        if late:
+            latest = max(row["latest_t"] for row in late)
+            future.append({"router": router, "lines": sum(row["future"] for row in late), "latest_t": latest})
+        end = max(own, key=lambda row: int(row["last_seq"]))
+        ends.append({"router": router, "seq": end["last_seq"], "t": end["last_t"]})
+    names = ("router", "event", "reason", "at_door")
+    kept = [row for row in words if row["reason"] is not None and (row["within"] or not row["at_door"])]
+    reasons = [
+        {name: row[name] for name in names} | {"count": row["within" if row["at_door"] else "count"]} for row in kept
+    ]
+    return {"events": list(events.values()), "future": future, "ends": ends, "reasons": reasons}
+
+
+def _outside(tables: Tables) -> DataFrame:
+    """By router: messages of ranges outside of their parcel, those that expired too early, and those that waited a time
+    that cannot be."""
+    negative = tables.waits.where("bucket < 0").select("router", F.col("count").alias("negative"))
+    both = tables.ended.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
+    return both.groupBy("router").agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "early", "negative"))
+    )
+
+
+def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
+    asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
+    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"))
+    units = {row["router"]: row for row in rows(named(sums, tables.routers))}
+    repeats: dict[str, int] = {}
+    if is_again:
+        again = named(tables.repeats, tables.routers)
+        repeats = {row["router"]: row["repeats"] for row in rows(again)}
+    found = []
+    for router in sorted({row["router"] for row in words}):
+        own = units.get(router) or dict.fromkeys((*SUMS, "strays"), 0)
+        found.append({
+            "router": router,
+            "accepted": sum(row["n"] for row in lines if row["router"] == router),
+            **{name: own[name] for name in ("owed", *STATES, "deliveries")},
+            "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
+            "forwards": own["forwards"],
+            "redelivered": own["forwards"] - own["forwarded"],
+            "deferred": own["deferred"],
+            "contradictions": own["contradictions"],
+            "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
+        })  # fmt: skip
+    return found
+
+
+def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
+    """What no unit is in is not asked for."""
+    units, window = tables.unit_windows.where("is_within"), _window(step)
+    sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
+    windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
+    spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
+    due = units.where("pending > 0").groupBy("router", "recipient").agg(F.min("pending_due_ns").alias("due_ns"))
+    asked = {"windows": (windows, "owed"), "spans": (spans, "unknown"), "due": (due, "pending")}
+    return {
+        name: rows(named(table, tables.routers)) if any(row[state] for row in totals) else []
+        for name, (table, state) in asked.items()
+    }
+
+
+def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
+    timed = hop_latency.timed(tables.waits)
+    sums = F.sum("count").alias("count"), F.max("max_ns").alias("max_ns")
+    hop = F.when(F.col("event") == "acked", F.col("recipient")).alias("recipient")
+    hops = timed.groupBy("router", hop, "event", "bucket").agg(*sums)
+    return {
+        "latency": rows(timed.groupBy("event", _window(step), "bucket").agg(*sums)),
+        "hops": rows(named(hops, tables.routers)),
+    }
+
+
+def _queues(tables: Tables, told: summary.Windows) -> Rows:
+    """The queues that were longest at the end of a window."""
+    windows = queue_minute.by_window(tables.queues, told)
+    most = windows.groupBy("router", "recipient").agg(F.max("open").alias("most"))
+    longest = most.orderBy(F.desc("most"), "router", "recipient").limit(QUEUES_MAX)
+    return rows(named(windows.join(F.broadcast(longest), ["router", "recipient"], "left_semi"), tables.routers))
+
+
+def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
+    changes = tables.changes
+    routes = changes.groupBy("router", _window(told.step), "event").agg(F.sum("changes").alias("count"))
+    routes = routes.where(F.col("window").between(told.first, told.last))
+    flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
+    order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
+    abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
+    return {
+        "routes": rows(routes),
+        "flaps": rows(flaps.orderBy(F.desc("changes"), "router", "subject").limit(FLAPS_MAX)),
+        "abuse": rows(abuse),
+    }
+
+
+def _configs(tables: Tables) -> DataFrame:
+    last = (
+        tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
+    )
+    return named(last, tables.routers)
+
+
+def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
+    found: dict[tuple[str, str], int] = {}
+    for row in words:
+        if row["event"] not in KNOWN_EVENTS:
+            key = "unknown event word", row["router"]
+            found[key] = found.get(key, 0) + row["lines"]
+        if row["future"]:
+            key = "time from the future", row["router"]
+            found[key] = found.get(key, 0) + row["future"]
+    for router, row in outside.items():
+        if row["negative"]:
+            found["negative wait", router] = row["negative"]
+    return [{"check": check, "router": router, "count": count} for (check, router), count in found.items()]
+
+
+def _broken(tables: Tables) -> Rows:
+    lost = tables.handover.where("custody = 'broken'").select("router", "taker", F.lower(F.hex("id")).alias("id"))
+    keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    found = named(lost.join(keys, "taker", "inner").drop("taker"), tables.routers)
+    return rows(found.select("router", "recipient", "id").orderBy("router", "recipient", "id").limit(EXAMPLES_MAX))
+
+
+def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
+    """The first parcels with messages that have no end, and of each the first such message."""
+    units = tables.units.where("unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
+    lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
+    keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
+    wanted = F.broadcast(spark.createDataFrame(keys, "router long, parcel long, recipient string"))
+    parts = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
+    bits = parts.groupBy("router", "parcel", "recipient", "block").agg(
+        *(bits_of(event) for event in ENDS), flying_bits()
+    )
+    ended = {
+        (row["router"], row["parcel"], row["recipient"], row["block"]): row["ended"]
+        for row in rows(
+            bits.select(
+                "router", "parcel", "recipient", "block", ended_bits().bitwiseOR(F.col("flying")).alias("ended")
+            )
+        )
+    }
+    parcels = wanted.select("router", "parcel").distinct()
+    lines = tables.accepted.join(parcels, ["router", "parcel"], "left_semi").select(
+        "router", "parcel", "n", "ids", "said.signer"
+    )
+    by_parcel = {(row["router"], row["parcel"]): row for row in rows(lines)}
+    numbers = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
+    found: Rows = []
+    for row, key in zip(lost, keys, strict=True):
+        line = by_parcel[key[:2]]
+        first = next(i for i in range(line["n"]) if not ended.get((*key, i >> 5), 0) >> (i & 31) & 1)
+        found.append({
+            "router": numbers[key[0]], "parcel": key[1], "recipient": key[2], "signer": line["signer"],
+            "count": row["unaccounted"], "id": line["ids"][32 * first : 32 * first + 32].hex(),
+        })  # fmt: skip
+    return found
+
+
+def _window(step: int) -> Column:
+    return first_of("minute", step).alias("window")

@@ -1,0 +1,76 @@
+"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and whom they are
+owed to.
+
+An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.judgement.schema import GRACE_NS
+from spark_analytics.judgement.span import Span
+
+STEP = 1 << 16
+"""Arrival numbers are looked at in stretches of this many, wherever they are compared with each other."""
+
+_COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
+_SAID = ("kind", "signer", "destination", "peer")
+
+
+def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """`hole_first`: where the first hole begins that ends behind the line. `is_within`: accepted in the time asked for.
+    `is_over`: had its messages an end, the log would hold it."""
+    order = Window.partitionBy("router", "parcel").orderBy("seq")
+    columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
+    said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
+    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL").select(
+        "router",
+        "parcel",
+        "seq",
+        "t",
+        "mono",
+        "boot",
+        *columns,
+        said.alias("said"),
+        F.row_number().over(order).alias("time"),
+    )
+    ends = routers.select(F.col("number").alias("router"), "end_ns", "holes", "settled_ns", "is_doubted")
+    hole_first = F.expr("array_min(transform(filter(holes, hole -> hole.last_seq > seq), hole -> hole.first_seq))")
+    is_over = F.expr(f"NOT is_doubted AND greatest(due_ns, settled_ns) <= end_ns - {GRACE_NS}L")
+    return lines.where("time = 1 AND n > 0").join(F.broadcast(ends), "router", "inner").select(
+        "router", "parcel", "n", "seq", "t", span.minute().alias("minute"), "mono", "boot", "said", "ids", "recipients",
+        "due_ns", "ttl_s", "lives", hole_first.alias("hole_first"),
+        is_over.alias("is_over"),
+        span.is_within().alias("is_within"),
+    )  # fmt: skip
+
+
+def owed(accepted: DataFrame) -> DataFrame:
+    """A row for each parcel and recipient: a unit is one of its messages and this recipient."""
+    return accepted.select(
+        "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
+        "hole_first", "is_over", "is_within",
+    )  # fmt: skip
+
+
+def arrivals_twice(given: DataFrame) -> DataFrame:
+    """By router: how many arrival numbers lie in more than one of the stretches parcel .. stop - 1, counted as often as
+    they do so again; the least of them, and the first two events that give it. Looked for stretch by stretch of `STEP`
+    numbers."""
+    cut = given.withColumn("part", F.explode(F.expr(f"sequence(parcel div {STEP}L, (stop - 1) div {STEP}L)")))
+    edges = cut.withColumns({
+        "first": F.expr(f"greatest(parcel, part * {STEP}L)"), "end": F.expr(f"least(stop, (part + 1) * {STEP}L)"),
+    })  # fmt: skip
+    order = Window.partitionBy("router", "part").orderBy("first", "seq")
+    before = F.max("end").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    over = edges.withColumn("before", before).where("first < before")
+    twice = over.groupBy("router").agg(
+        F.sum(F.expr("least(end, before) - first")).alias("count"), F.min("first").alias("arrival")
+    )
+    found = given.join(F.broadcast(twice), "router", "inner").where("arrival >= parcel AND arrival < stop")
+    seqs = found.groupBy("router", "count", "arrival").agg(F.sort_array(F.collect_list("seq")).alias("seqs"))
+    return seqs.select(
+        "router", "count", "arrival", F.expr("seqs[0]").alias("first_seq"), F.expr("seqs[1]").alias("seq")
+    )

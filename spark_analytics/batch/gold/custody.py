@@ -1,0 +1,134 @@
+"""`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
+
+Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
+acceptance here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the
+router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was
+for that router itself is at its goal, and accepted nowhere.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
+
+ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
+"""The i-th message's id, from the ids of a parcel."""
+
+
+BITS_OF_ROUTERS = 63
+"""So many routers have a bit each where it is asked who has a message."""
+
+
+def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
+    """Key (id, router): the `first_t` of all acceptances; `times`: of those asked for; `brought`: a bit for each router
+    with a log here that these say brought it, unless it signed it itself. Laid out by id."""
+    keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
+    lines = accepted.withColumn(
+        "peer", F.expr("CASE WHEN is_within AND NOT said.peer <=> said.signer THEN said.peer END")
+    )
+    brought = F.expr(f"shiftleft(1L, cast(neighbour % {BITS_OF_ROUTERS} AS int))")
+    messages = lines.join(keys, "peer", "left").select(
+        "router", "t", "is_within", "ids", brought.alias("brought"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i")
+    )
+    ids = messages.select(
+        F.expr(ID).alias("id"), "router", "t", F.col("is_within").cast("int").alias("time"), "brought"
+    )
+    by_id = ids.repartition(partitions, "id").groupBy("id", "router")
+    return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"), F.bit_or("brought").alias("brought"))
+
+
+def distinct_id(accepted_id: DataFrame) -> DataFrame:
+    """`accepted_again`: how many acceptances are not the first of that id at that router. `unsent`: ids that a router
+    is said to have brought that did not accept them; of more than 63 routers, all that any brought."""
+    there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
+    by_id = accepted_id.groupBy("id").agg(
+        F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
+        F.bit_or("brought").alias("brought"), F.bit_or(there).alias("there"), F.max("router").alias("most"),
+    )  # fmt: skip
+    unsent = F.expr(f"brought IS NOT NULL AND (most >= {BITS_OF_ROUTERS} OR (brought & ~there) <> 0)")
+    return by_id.agg(
+        F.count("again").alias("messages"), F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
+        F.count(F.when(unsent, 1)).alias("unsent"),
+    )  # fmt: skip
+
+
+def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
+    """Each message that a router with a log took over, once for each recipient; laid out by id."""
+    takers = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    passed = pieces.where(is_event("delivered", "acked")).join(takers, "recipient", "inner")
+    key = ("router", "parcel", "recipient", "taker")
+    acked_t = F.max(F.when(is_event("acked"), F.col("t")))
+    bits = cut(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
+    last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
+    masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
+    line = accepted.where("is_within").select("router", "parcel", "t", "ids", "recipients", "n", "said.destination")
+    lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
+    bit = F.explode(F.expr("sequence(0L, least(31L, n - 1 - 32 * block))"))
+    is_passed_on = "array_contains(recipients, recipient) AND NOT (destination <=> recipient)"
+    messages = lines.where(is_passed_on).withColumn("bit", bit)
+    here = messages.where("(shiftright(mask, cast(bit AS int)) & 1) = 1").withColumn("i", F.expr("32 * block + bit"))
+    return here.select(F.expr(ID).alias("id"), "taker", "router", "parcel", "i", "t", "acked_t").repartition(
+        partitions, "id"
+    )
+
+
+def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
+    """Each of them with `there_t`: when the taker accepted that id first, null if it did not."""
+    there = accepted_id.select("id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"))
+    found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left")
+    return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t")
+
+
+def clock(met: DataFrame) -> DataFrame:
+    """Key (router, taker): bounds of the taker's clock minus the router's."""
+    return met.groupBy("router", "taker").agg(
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
+        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+    )
+
+
+def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
+    """Each of them with what became of it, by the taker's clock."""
+    logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
+    ends = "end_ns - acked_t >= coalesce(greatest(lower_ns, upper_ns), 0L)"
+    begins = "pruned_to = 0 OR start_ns - t <= coalesce(least(lower_ns, upper_ns), 0L)"
+    custody = f"""CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN is_whole AND {ends} AND ({begins}) THEN 'broken'
+        ELSE 'unknown' END"""
+    found = met.join(F.broadcast(clock), ["router", "taker"], "inner").join(logs, "taker", "left")
+    return found.select(*met.columns, "lower_ns", "upper_ns", F.expr(custody).alias("custody"))
+
+
+def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
+    def count(word: str) -> Column:
+        return F.count(F.when(F.col("custody") == word, 1)).alias(word)
+
+    sums = handover.groupBy("router", "taker").agg(
+        F.count("*").alias("acked"), count("followed"), count("broken"), count("unknown"),
+        F.max("lower_ns").alias("lower_ns"), F.max("upper_ns").alias("upper_ns"),
+    )  # fmt: skip
+    keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    found = named(sums.join(keys, "taker", "inner"), routers)
+    return found.select("router", "recipient", "acked", "followed", "broken", "unknown", "lower_ns", "upper_ns")
+
+
+def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataFrame) -> DataFrame:
+    """`repeats` by router: deliveries of an id that the same recipient had there under another arrival number."""
+    again = accepted_id.where("times > 1").select("id", "router")
+    line = accepted.where("is_within").select("router", "parcel", "ids", "n", "recipients")
+    messages = line.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID))
+    twice = messages.join(again, ["id", "router"], "left_semi").select("id", "router", "parcel", "i", "recipients")
+    bits = (
+        cut(pieces.where(is_event("delivered")))
+        .groupBy("router", "parcel", "recipient", "block")
+        .agg(bits_of("delivered"))
+    )
+    found = (
+        twice.withColumn("block", F.expr("shiftright(i, 5)"))
+        .join(bits, ["router", "parcel", "block"], "inner")
+        .where("array_contains(recipients, recipient) AND (shiftright(delivered, cast(i & 31 AS int)) & 1) = 1")
+    )
+    times = found.groupBy("router", "recipient", "id").agg((F.count("*") - 1).alias("repeats")).where("repeats > 0")
+    return times.groupBy("router").agg(F.sum("repeats").alias("repeats"))

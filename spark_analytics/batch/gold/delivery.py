@@ -1,0 +1,97 @@
+"""`delivery`, key (router, parcel, recipient): how many of a parcel's messages are in which state at a recipient."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.gold.pieces import (  # fmt: skip
+    EVENTS,
+    bits_of,
+    contradiction_bits,
+    cut,
+    ended_bits,
+    flying_bits,
+    state_bits,
+    times_of,
+)
+from spark_analytics.judgement.schema import ENDS, STATES
+from spark_analytics.judgement.span import first_of
+
+LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
+SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
+
+
+def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
+    """Key (router, parcel, recipient, block): 32 messages at a recipient, counted by state.
+
+    What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that
+    lie together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
+    """
+    every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
+    cut_owed = owed.select("router", "parcel", "recipient", "n", *LINE, every)
+    none = F.lit(0).cast("bigint")
+    added = [
+        cut(pieces).select("router", "parcel", "recipient", "block", "code", "mask", "is_flying", none.alias("owed")),
+        cut_owed.select(
+            "router", "parcel", "recipient", "block", F.expr("least(n - 32 * block, 32L)").alias("owed"),
+            F.lit(-1).alias("code"), none.alias("mask"), F.lit(False).alias("is_flying"), *LINE,
+        ),
+    ]  # fmt: skip
+    both = added[0].unionByName(added[1], allowMissingColumns=True)
+    bits = both.groupBy("router", "parcel", "recipient", "block").agg(
+        F.max("owed").alias("owed"),
+        *(bits_of(event) for event in (*ENDS, "forwarded")),
+        flying_bits(),
+        times_of("delivered").alias("deliveries"),
+        times_of("forwarded").alias("forwards"),
+        times_of("deferred").alias("deferred"),
+        times_of(*EVENTS).alias("events"),
+        *(F.max(name).alias(name) for name in LINE),
+    )  # fmt: skip
+    rest = F.col("owed") - F.bit_count(ended_bits())
+    flying = F.bit_count(F.col("flying").bitwiseAND(F.bitwise_not(ended_bits()))).cast("bigint")
+    is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
+    return bits.select(
+        "router", "parcel", "recipient", "block", *LINE, "owed", "deliveries", "forwards", "deferred", "events",
+        *(F.bit_count(bits).cast("bigint").alias(name) for name, bits in state_bits().items()),
+        F.when(is_hole, rest).otherwise(none).alias("unknown"),
+        F.when(is_hole, none).when(is_over, flying).otherwise(rest).alias("pending"),
+        F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
+        F.bit_count("forwarded").cast("bigint").alias("forwarded"),
+        F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
+    )  # fmt: skip
+
+
+def units(blocks: DataFrame) -> DataFrame:
+    """Key (router, parcel, recipient), with the routers' numbers; of accepted lines that were asked for."""
+    return blocks.where("owed > 0 AND is_within").groupBy("router", "parcel", "recipient").agg(
+        *(F.max(name).alias(name) for name in LINE), *(F.sum(name).alias(name) for name in SUMS)
+    )  # fmt: skip
+
+
+def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
+    line = accepted.select("router", "parcel", "said.*")
+    found = units.join(line, ["router", "parcel"], "inner")
+    return named(found, routers).select(
+        "router", "parcel", "recipient", "seq", "t", "minute", "kind", "signer", "destination", "peer", *SUMS, "due_ns",
+        "hole_first",
+    )  # fmt: skip
+
+
+def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
+    """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of
+    them. Of `step` minutes the first stands for all.
+
+    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
+    pending.
+    """
+    is_stray = F.col("owed") == 0
+    minute = first_of("minute", step).alias("minute")
+    return blocks.groupBy("router", "recipient", minute, "hole_first", "is_within", *more).agg(
+        *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
+        F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
+        F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),
+        F.max("due_ns").alias("due_ns"),
+    )

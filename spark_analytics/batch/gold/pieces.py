@@ -1,0 +1,161 @@
+"""Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
+
+Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the
+parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.accepted import STEP
+from spark_analytics.judgement.schema import COUNT_MAX, ENDS, TTL_S_MAX
+from spark_analytics.judgement.span import Span
+
+EVENTS = (*ENDS, "forwarded", "deferred")
+
+_MOST_NS = f"accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1000000000L"
+EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN lives IS NULL THEN stop - start
+    ELSE size(filter(slice(lives, cast(start + 1 AS int), cast(stop - start AS int)),
+        due -> t < least(due, {_MOST_NS}) - 1000000000L)) END"""
+"""How many messages of an `expired` range were not due yet. Deadlines count from a full second."""
+
+
+def outward(rows: DataFrame, has_more: bool) -> DataFrame:
+    """The ranges of outward lines. `has_more`: some lines have several."""
+    lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
+    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth", "is_old")
+    found = lines.select(*columns, "range_first", "range_count")
+    if has_more:
+        more = lines.select(*columns, F.explode("more_ranges").alias("range"))
+        pair = F.expr("get(range, 0)").alias("range_first"), F.expr("get(range, 1)").alias("range_count")
+        found = found.unionByName(more.select(*columns, *pair))
+    return found.where("range_count > 0")
+
+
+def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
+    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name
+    no parcel. `early`: how many of the messages expired before their time. `is_flying`: written to a link that is up
+    where the log ends; in flight nothing expires.
+    """
+    placed = ranges.where("NOT is_old")
+    if has_old:
+        placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
+    line = accepted.select(
+        "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
+        F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
+        "due_ns", "lives",
+    )  # fmt: skip
+    offset = "range_first - parcel"
+    stop = F.expr(
+        f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
+    )
+    is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
+    code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
+    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
+    is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
+    found = placed.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
+    found = found.select(
+        "*", code.alias("code"),
+        F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
+        F.when(F.col("n").isNull(), 0).otherwise(stop).cast("bigint").alias("stop"),
+    )  # fmt: skip
+    return found.select(
+        "router", "parcel", "recipient", "code", "start", "stop",
+        F.least("range_count", F.lit(COUNT_MAX)).alias("count"), "depth", "t", span.minute().alias("minute"),
+        "accepted_minute", "is_within",
+        F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
+        F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
+        F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
+    )  # fmt: skip
+
+
+def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Lines of older routers do not name the parcel: it is the last one that begins before the range.
+
+    Looked for within a stretch of arrival numbers, else it is the last one of the stretches before.
+    """
+    columns = [name for name in ranges.columns if name not in ("router", "parcel")]
+    asked = ranges.select("router", F.col("range_first").alias("at"), F.struct(*columns).alias("line"))
+    starts = accepted.select("router", F.col("parcel").alias("at"), F.col("parcel").alias("begins"))
+    both = starts.unionByName(asked, allowMissingColumns=True).withColumn("stretch", F.expr(f"at div {STEP}L"))
+    inside = Window.partitionBy("router", "stretch").orderBy("at", F.col("line").isNotNull())
+    inside = inside.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = Window.partitionBy("router").orderBy("stretch").rowsBetween(Window.unboundedPreceding, -1)
+    last = both.groupBy("router", "stretch").agg(F.max("begins").alias("last"))
+    carried = last.select("router", "stretch", F.max("last").over(before).alias("carried"))
+    found = both.withColumn("found", F.max("begins").over(inside)).where("line IS NOT NULL")
+    parcel = F.coalesce("found", "carried").alias("parcel")
+    return found.join(carried, ["router", "stretch"], "left").select("router", parcel, "line.*")
+
+
+def early_of(pieces: DataFrame) -> DataFrame:
+    """Each message of pieces, joined to their accepted line, that expired before its time: `arrival`, `due_ns`."""
+    due = F.expr(f"least(coalesce(get(lives, cast(i AS int)), due_ns), {_MOST_NS})")
+    each = pieces.withColumn("i", F.explode(F.expr("sequence(start, stop - 1)"))).withColumn("due_ns", due)
+    return each.withColumn("arrival", F.expr("parcel + i")).where("t < due_ns - 1000000000L")
+
+
+def is_event(*events: str) -> Column:
+    return F.col("code").isin(*(EVENTS.index(event) for event in events))
+
+
+def event_of() -> Column:
+    """The event's word."""
+    return F.element_at(F.array(*map(F.lit, EVENTS)), F.col("code") + 1)
+
+
+def cut(pieces: DataFrame) -> DataFrame:
+    """Pieces cut at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
+    every = F.explode(F.expr("sequence(shiftright(start, 5), shiftright(stop - 1, 5))"))
+    found = pieces.where("start < stop").withColumn("block", every)
+    return found.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
+
+
+def _below(edge: str) -> str:
+    """The bits of a block that lie below an edge."""
+    return f"shiftleft(1L, cast(greatest(0L, least(32L, {edge} - 32 * block)) AS int))"
+
+
+def bits_of(event: str) -> Column:
+    """All the bits of an event, in a group of cut pieces."""
+    bits = F.when(is_event(event), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
+    return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias(event)
+
+
+def flying_bits() -> Column:
+    """All that is in flight, in a group of cut pieces."""
+    bits = F.when(F.col("is_flying"), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
+    return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias("flying")
+
+
+def times_of(*events: str) -> Column:
+    """How often there was one of these events, one message counted as often as it had one."""
+    count = F.bit_count("mask").cast("bigint")
+    return F.sum(F.when(is_event(*events), count).otherwise(F.lit(0).cast("bigint")))
+
+
+def state_bits() -> dict[str, Column]:
+    """Which messages are in which state, from the bits of all ends: of several ends, the first in `ENDS` holds."""
+    found = {ENDS[0]: F.col(ENDS[0])}
+    for number, event in enumerate(ENDS[1:], 1):
+        found[event] = F.col(event).bitwiseAND(F.bitwise_not(_joined(ENDS[:number])))
+    return found
+
+
+def contradiction_bits() -> Column:
+    """Which messages have two ends or more."""
+    both = [F.col(event).bitwiseAND(_joined(ENDS[:number])) for number, event in enumerate(ENDS) if number]
+    return reduce(Column.bitwiseOR, both)
+
+
+def ended_bits() -> Column:
+    """Which messages have an end."""
+    return _joined(ENDS)
+
+
+def _joined(events: tuple[str, ...]) -> Column:
+    return reduce(Column.bitwiseOR, (F.col(event) for event in events))

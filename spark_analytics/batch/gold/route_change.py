@@ -1,0 +1,24 @@
+"""`route_change`, key (router, seq): routes learned and lost, groups joined and left, links up and down, adverts.
+
+A line may stand for several `changes`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.names import named
+from spark_analytics.judgement.schema import ROUTE_EVENTS
+from spark_analytics.judgement.span import Span
+
+
+def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    subject = F.coalesce(
+        *(F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber"))
+    )
+    return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
+        "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
+        F.expr("other.fields['neighbour']").alias("neighbour"),
+        F.coalesce("count", F.lit(1).cast("bigint")).alias("changes"),
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""All tables of one audit, each made when it is first asked for, from the layout of `silver.compact`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold import (
+    abuse_hour,
+    accepted,
+    audit_window,
+    custody,
+    delivery,
+    hop_latency,
+    message,
+    pieces,
+    queue_minute,
+    route_change,
+)
+from spark_analytics.batch.gold.kept import Kept
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.judgement.span import Span
+from spark_analytics.report.summary import Windows, windows_of
+
+GOLD = (
+    "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
+)  # fmt: skip
+
+
+class NotIncremental(Exception):
+    """These logs cannot be added up bit by bit, and the text says why. All of them must be audited at once."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key
+    `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was started last (`run_seq`), since
+    when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no
+    parcel, `has_more`: with several ranges; `is_published`: the tables are asked for, not only the summary.
+
+    What is used more than once is kept on disk until `forget`.
+    """
+
+    rows: DataFrame
+    others: DataFrame
+    routers: DataFrame
+    span: Span
+    has_old: bool
+    has_more: bool
+    partitions: int
+    is_published: bool
+    kept: Kept
+    is_whole: ClassVar[bool] = True
+    """Whether `rows` are all there are."""
+
+    def forget(self) -> None:
+        self.kept.forget()
+
+    @cached_property
+    def accepted(self) -> DataFrame:
+        return self.kept.keep(accepted.accepted(self.rows, self.routers, self.span))
+
+    @cached_property
+    def owed(self) -> DataFrame:
+        return accepted.owed(self.accepted)
+
+    @cached_property
+    def pieces(self) -> DataFrame:
+        ranges = pieces.outward(self.rows, self.has_more)
+        return self.kept.keep(pieces.pieces(ranges, self.accepted, self.routers, self.span, self.has_old))
+
+    @cached_property
+    def blocks(self) -> DataFrame:
+        return delivery.blocks(self.pieces, self.owed)
+
+    @cached_property
+    def units(self) -> DataFrame:
+        return delivery.units(self.blocks)
+
+    @cached_property
+    def unit_windows(self) -> DataFrame:
+        return self.kept.keep(delivery.by_window(self.blocks, step=self.step))
+
+    @cached_property
+    def waits(self) -> DataFrame:
+        return self.kept.keep(hop_latency.waits(self.pieces, step=self.step))
+
+    @cached_property
+    def ended(self) -> DataFrame:
+        return self.kept.keep(queue_minute.ended(self.pieces, step=self.step))
+
+    @cached_property
+    def queues(self) -> DataFrame:
+        return self.kept.keep(queue_minute.queues(self.ended, self.unit_windows))
+
+    @cached_property
+    def accepted_id(self) -> DataFrame:
+        return self.kept.keep(custody.accepted_id(self.accepted, self.routers, self.partitions))
+
+    @cached_property
+    def handover(self) -> DataFrame:
+        taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
+        met = self.kept.keep(custody.met(taken, self.accepted_id))
+        return custody.judged(met, custody.clock(met), self.routers)
+
+    @cached_property
+    def custody(self) -> DataFrame:
+        return custody.custody(self.handover, self.routers)
+
+    @cached_property
+    def lines(self) -> DataFrame:
+        """Messages accepted (`n`) by router and minute."""
+        return self.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
+
+    @cached_property
+    def minutes(self) -> list[dict[str, Any]]:
+        """The rows of `lines`, with the routers' keys."""
+        return rows(named(self.lines, self.routers))
+
+    @cached_property
+    def first_and_last(self) -> tuple[int | None, int | None]:
+        """The minutes of the time asked for in which messages were accepted."""
+        minutes = [row["minute"] for row in self.minutes]
+        return min(minutes, default=None), max(minutes, default=None)
+
+    @cached_property
+    def windows(self) -> Windows:
+        """Of the summary."""
+        return windows_of(*self.first_and_last, self.span.as_of_ns)
+
+    @property
+    def step(self) -> int:
+        """How many minutes units and waits are added up by: published tables tell each of them."""
+        return 1 if self.is_published else self.windows.step
+
+    @cached_property
+    def distinct(self) -> DataFrame:
+        return custody.distinct_id(self.accepted_id)
+
+    @cached_property
+    def repeats(self) -> DataFrame:
+        return custody.repeated_delivery(self.pieces, self.accepted, self.accepted_id)
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """Route changes counted (`changes`) by router, minute, event and subject."""
+        return self.route_change.groupBy("router", "minute", "event", "subject").agg(F.sum("changes").alias("changes"))
+
+    @cached_property
+    def route_change(self) -> DataFrame:
+        return route_change.route_change(self.others, self.routers, self.span)
+
+    @cached_property
+    def abuse_hour(self) -> DataFrame:
+        return abuse_hour.abuse_hour(self.others, self.routers, self.span)
+
+    def gold(self) -> Sequence[tuple[str, DataFrame]]:
+        """The published tables, by name."""
+        made = {
+            "delivery": delivery.delivery(self.units, self.accepted, self.routers),
+            "message": message.message(
+                self.pieces, self.accepted, self.handover, self.routers, self.span.as_of_ns, self.partitions
+            ),
+            "hop_latency": hop_latency.hop_latency(self.waits, self.routers),
+            "queue_minute": queue_minute.queue_minute(self.queues, self.routers),
+            "route_change": self.route_change,
+            "abuse_hour": self.abuse_hour,
+            "custody": self.custody,
+            "audit_window": audit_window.audit_window(self.unit_windows, self.routers),
+        }
+        return [(name, made[name]) for name in GOLD]

@@ -1,0 +1,140 @@
+"""What routers wrote down about themselves: where each log ends and in which condition its router was there, which
+decides whether a silence is a loss; what they found missing; and how far their neighbours' logs reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.names import named
+from spark_analytics.judgement.evidence import Evidence, Gap, Witness
+from spark_analytics.judgement.schema import NUMBER_OF_TEXT
+
+LINKS = ("link_up", "link_down")
+EVENTS = ("start", "clock_step", *LINKS)
+"""The lines that tell of a log's end; `log_gap` and `link` tell of what is missing, `config` of a router's limits."""
+COLUMNS = (
+    "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
+    " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
+    " holes array<struct<first_seq:long,last_seq:long>>"
+)
+LEAST = ("ttl_s", "config_seq")
+"""Of the columns of `told` those that tell the least of several lines."""
+Row = dict[str, Any]
+
+
+def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
+    """Of the layout's lines about no recipient, the last of each router, event and link (`at`); each gap is one of its
+    own, and so is each head of a neighbour's log. Of a link that was up and went down nothing is told."""
+    kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
+    link = NUMBER_OF_TEXT.format("other.fields['link']")
+    at = f"CASE WHEN event IN ('link_up', 'link_down') THEN {link} WHEN event = 'log_gap' THEN seq END"
+    heads = {
+        "peer": "other.fields['peer']",
+        "head_seq": NUMBER_OF_TEXT.format("other.fields['head_seq']"),
+        "head_digest": "other.fields['head_digest']",
+    }
+    columns = (F.expr(f"CASE WHEN event = 'link' THEN {said} END").alias(name) for name, said in heads.items())
+    said = NUMBER_OF_TEXT.format("other.fields['ttl_s_max']")
+    ttl = f"CASE WHEN event = 'config' THEN {said} END"
+    ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
+    by_kind = kept.select("*", F.expr(at).alias("at"), ttl_s, *columns)
+    last = by_kind.groupBy("router", "event", "at", *heads).agg(
+        F.max("seq").alias("seq"), F.max_by("t", "seq").alias("t"), F.max_by("other.fields", "seq").alias("fields"),
+        F.max_by("other.missing", "seq").alias("missing"), F.min("ttl_s").alias("ttl_s"),
+        F.min(F.when(F.col("ttl_s").isNotNull(), F.col("seq"))).alias("config_seq"),
+    )  # fmt: skip
+    by_link = Window.partitionBy("router", "at")
+    sides = {
+        side: F.max(F.when(F.col("event") == f"link_{side}", F.col("seq"))).over(by_link) for side in ("up", "down")
+    }
+    matters = """CASE event WHEN 'link_up' THEN at IS NOT NULL AND up > coalesce(down, 0)
+        WHEN 'link_down' THEN at IS NOT NULL AND up IS NULL ELSE true END"""
+    found = last.withColumns(sides).where(matters).drop("up", "down")
+    return [row.asDict() for row in named(found, routers).collect()]
+
+
+def merged(rows: Iterable[Row]) -> list[Row]:
+    """The last of each kind, of rows of `told` of several times: without links that went down, or were up before the
+    last start. A link's number is given once from one start to the next, so nothing that comes later needs these."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
+        if (known := found.get(key)) is None:
+            found[key] = row
+            continue
+        least = {
+            name: min((one[name] for one in (row, known) if one[name] is not None), default=None) for name in LEAST
+        }
+        found[key] = (row if row["seq"] > known["seq"] else known) | least
+    return [row for row in found.values() if row["event"] not in LINKS or _matters(row, found)]
+
+
+def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
+    """Of a line about a link."""
+
+    def last(event: str, at: object) -> int:
+        return int(found.get((row["router"], event, at, None, None, None), {"seq": 0})["seq"])
+
+    if row["seq"] < last("start", None):
+        return False
+    if row["event"] == "link_up":
+        return bool(row["seq"] > last("link_down", row["at"]))
+    return not last("link_up", row["at"])
+
+
+def gaps(rows: Iterable[Row]) -> list[Gap]:
+    """Events that a router found missing itself when it sealed its log."""
+    return [
+        Gap(row["router"], row["seq"], row["missing"])
+        for row in rows
+        if row["event"] == "log_gap" and (row["fields"] or {}).get("missing") is not None
+    ]
+
+
+def witnesses(rows: Iterable[Row]) -> list[Witness]:
+    """Heads of logs that routers heard from their neighbours."""
+    heads = ([row[name] for name in Witness._fields] for row in rows if row["event"] == "link")
+    return [Witness(*head) for head in heads if None not in head]
+
+
+def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[tuple[object, ...]]:
+    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: of `told`.
+
+    `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
+    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
+    flight. `ttl_s`: the shortest that a message could live there at most, as the lines of `config` say, the first of
+    which is `config_seq`.
+    """
+    by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
+    for row in rows:
+        by_router.setdefault(row["router"], []).append(row)
+    found: list[tuple[object, ...]] = []
+    for log in evidence.logs:
+        own = [row for row in words if row["router"] == log.router]
+        start = min(own, key=lambda row: int(row["first_seq"]), default={"first_t": None})
+        end = max(own, key=lambda row: int(row["last_seq"]), default={"last_t": None})
+        holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
+        state = _state(by_router[log.router])
+        config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
+        life = (config[name] for name in LEAST)
+        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, *life, holes))
+    return found
+
+
+def _state(rows: Iterable[Row]) -> tuple[int, int, bool, list[int]]:
+    """run_seq, settled_ns, is_doubted and open_links of one router."""
+    last = {(row["event"], row["at"]): row for row in rows if row["event"] in EVENTS}
+    begun = [row for (event, _), row in last.items() if event in ("start", "clock_step")]
+    none: Row = {"t": 0, "fields": None}
+    settled = max(begun, key=lambda row: int(row["seq"]), default=none)
+    run_seq = last["start", None]["seq"] if ("start", None) in last else 0
+    open_links = []
+    for (event, link), row in last.items():
+        down = last.get(("link_down", link), {"seq": 0})
+        if event == "link_up" and link is not None and row["seq"] > max(run_seq, down["seq"]):
+            open_links.append(link)
+    return run_seq, settled["t"], (settled["fields"] or {}).get("doubted") == "true", sorted(open_links)

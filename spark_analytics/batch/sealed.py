@@ -1,0 +1,78 @@
+"""Whether the lines of signed files are those that their footers tell of: by sums, and file by file where these differ.
+
+Each file is given a number at random. What all files of a router add up to, each by its number, fits what all footers
+tell only if each file fits its own, but for chance, once in 2^62.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.judgement.chain import Seal, Summed, fits_lines
+from spark_analytics.judgement.fingerprint import mark, side_by_side
+
+from .findings import NUMBERS
+
+Rows = list[dict[str, Any]]
+_WORD = 1 << 64
+
+
+def numbers_of(paths: Iterable[str]) -> dict[str, int]:
+    """A number for each file."""
+    return {path: secrets.randbits(62) | 1 for path in paths}
+
+
+def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
+    """The files whose lines are not those of their footers. `laid`: the layout; `words`: rows of `findings.tally`;
+    `numbers`: of the files that were read, by path."""
+    by_router: dict[str, list[Seal]] = defaultdict(list)
+    for seal in seals:
+        if seal.is_kept and seal.path in numbers:
+            by_router[seal.router].append(seal)
+    told: dict[str, Rows] = defaultdict(list)
+    for row in words:
+        told[row["router"]].append(row)
+    doubted = [one for found in by_router.items() for one in found[1] if not _fit(told[found[0]], found[1], numbers)]
+    return _looked_for(laid, doubted, numbers) if doubted else []
+
+
+def _fit(words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> bool:
+    """Whether all lines of a router are, taken together, those of its footers."""
+    there: dict[str, int] = defaultdict(int)
+    for row in words:
+        there["events"] += row["numbers"] or 0
+        there["marks"] ^= row["number_marks"] or 0
+        there["lines"] += row["sealed_lines"] or 0
+        there[f"count {row['event']}"] += row["sealed_count"] or 0
+    said: dict[str, int] = defaultdict(int)
+    for seal in seals:
+        said["events"] += seal.last_seq - seal.first_seq + 1
+        said["marks"] ^= mark(seal.first_seq) ^ mark(seal.last_seq + 1)
+        said["lines"] += numbers[seal.path] * seal.lines
+        for event, count in seal.counts:
+            said[f"count {event}"] += numbers[seal.path] * count
+    return all((there[name] - said[name]) % _WORD == 0 for name in {*there, *said})
+
+
+def _looked_for(laid: DataFrame, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
+    by_number = {numbers[seal.path]: seal for seal in seals}
+    lines = laid.where(F.col("seal").isin([*by_number])).withColumn("takes", F.expr(NUMBERS))
+    sums = lines.groupBy("seal", "event").agg(
+        F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
+        F.coalesce(F.sum("takes"), F.lit(0)).alias("numbers"), side_by_side("seq", "seq + takes").alias("marks"),
+    )  # fmt: skip
+    found: dict[int, list[Summed]] = defaultdict(list)
+    for row in sums.collect():
+        found[row.seal].append(Summed(row.event, row.lines, row["count"], row.numbers, row.marks or 0))
+    return [seal.path for number, seal in by_number.items() if not fits(seal, found[number])]
+
+
+def fits(seal: Seal, sums: Iterable[Summed]) -> bool:
+    """Whether these are the lines that the footer tells of."""
+    return fits_lines(seal, sums, mark(seal.first_seq) ^ mark(seal.last_seq + 1))

@@ -1,0 +1,156 @@
+"""Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves
+all.
+
+The rows of `compact` are shuffled by (router, parcel) and sorted so: whatever is added up by parcel, or joined to its
+accepted line, then needs no shuffle of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.judgement.chain import missing
+from spark_analytics.judgement.evidence import File
+from spark_analytics.judgement.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
+
+from . import bronze
+
+FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts", "min_t", "max_t", "predecessor",
+                 "sha256", "signature")  # fmt: skip
+"""Of headers and footers only."""
+EVENT_COLUMNS = tuple(name for name in COLUMNS if name not in FRAME_COLUMNS)
+IS_UNLIKE = f"""
+    {bronze.CORRUPT} IS NOT NULL OR NOT router <=> signer_of_file OR event = 'accepted' AND NOT (
+        n <=> count AND octet_length(ids) <=> n * 64
+        AND n <=> size(sizes) AND n <=> size(ttls) AND n <=> size(expiries)
+    )
+"""
+"""What is no line, or of another router than the one that signed the file, or says another length of its columns."""
+
+
+class Part(NamedTuple):
+    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq."""
+
+    file: str
+    router: str
+    first_seq: int
+    last_seq: int
+
+
+Seals = Mapping[str, int]
+"""A number for each signed file, by its URI: by it its lines are told from those of others where they are added up."""
+
+
+def parts(files: Iterable[File]) -> list[Part]:
+    """All of the good files; of a tail what no good file, and no tail before it, has too."""
+    counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
+    covered: dict[str, list[tuple[int, int]]] = {str(file.router): [] for file in counted}
+    found = []
+    for file in sorted(counted, key=lambda file: (file.status != "good", file.path)):
+        router = str(file.router)
+        free = [(file.first_seq, file.last_seq)]
+        if file.status == "tail":
+            free = missing(file.first_seq, file.last_seq, covered[router])
+        found += [Part(file.path, router, first, last) for first, last in free if first <= last]
+        covered[router].append((file.first_seq, file.last_seq))
+    return found
+
+
+def read_events(
+    spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str], numbers: Mapping[str, int]
+) -> DataFrame:
+    """The events of these parts; `uris`: of the files, by name; `numbers`: of the routers, by key."""
+    rows = [
+        (uri, part.router, numbers[part.router], part.first_seq, part.last_seq)
+        for part in found
+        for uri in bronze.spellings(uris[part.file])
+    ]
+    sources = spark.createDataFrame(rows, "file string, router string, number long, a long, b long")
+    read = [uris[name] for name in sorted({part.file for part in found})]
+    return events(bronze.lines(spark, read) if read else bronze.no_lines(spark), sources)
+
+
+def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
+    """The events among the lines of these files, between a and b; the router is the one that signed the file.
+
+    One that is `IS_UNLIKE` is the event `UNLIKE`, and says nothing more.
+    """
+    is_event = ~F.col("event").isin(*FRAME_EVENTS)
+    signed = sources.withColumnRenamed("router", "signer_of_file")
+    kept = lines.where(is_event | F.col(bronze.CORRUPT).isNotNull()).join(F.broadcast(signed), "file", "inner")
+    is_unlike = F.expr(IS_UNLIKE)
+    columns = {name: F.col(bronze.quoted(name)) for name in EVENT_COLUMNS}
+    said = {
+        "event": F.lit(UNLIKE),
+        "router": F.col("signer_of_file"),
+        "seq": F.col("a"),
+        "count": F.lit(0).cast("bigint"),
+    }
+    return kept.where(F.expr("seq >= a AND seq <= b") | is_unlike).select(
+        *(F.when(is_unlike, said.get(name)).otherwise(column).alias(name) for name, column in columns.items()),
+        "number", "file",
+    )  # fmt: skip
+
+
+def sealed(events: DataFrame, seals: Seals) -> DataFrame:
+    """Events with the number of their file as `seal`; null for files without one."""
+    rows = [(spelled, seal) for uri, seal in seals.items() for spelled in bronze.spellings(uri)]
+    table = events.sparkSession.createDataFrame(rows, "file string, seal long")
+    return events.join(F.broadcast(table), "file", "left")
+
+
+def numbered(events: DataFrame, routers: DataFrame) -> DataFrame:
+    """Events as they were written, with their routers' `number`."""
+    return events.join(F.broadcast(routers.select("number", "router")), "router", "inner")
+
+
+def compact(events: DataFrame) -> DataFrame:
+    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An
+    `UNLIKE` line's reason is its file.
+
+    `accepted`: of accepted lines, else null (`due_ns`: when the last of its messages is due, `lives`: when each is, if
+    that differs); `other`: of lines that concern no accepted message, else null. Of an
+    outward line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a
+    line that names none (`is_old`: an outward line of an older router) is its sequence number, so that such lines
+    spread.
+    """
+    is_accepted = F.col("event") == "accepted"
+    due_ns = F.least(
+        F.expr(f"t + least(array_max(ttls), {TTL_S_MAX}L) * 1000000000L"),
+        F.expr(f"{EPOCH_NS}L + least(array_max(expiries), {EXPIRY_MAX}L) * 60000000000L"),
+    )
+    has_lives = "array_min(ttls) < array_max(ttls) OR array_min(expiries) < array_max(expiries)"
+    lives = f"""transform(ttls, (ttl, i) -> least(
+        t + least(ttl, {TTL_S_MAX}L) * 1000000000L,
+        {EPOCH_NS}L + least(get(expiries, i), {EXPIRY_MAX}L) * 60000000000L))"""
+    signer = F.coalesce("source", "group", "signer").alias("signer")
+    accepted = F.struct(
+        "n", F.unhex("ids").alias("ids"),
+        due_ns.alias("due_ns"), F.expr("array_max(ttls)").alias("ttl_s"),
+        F.array_distinct("recipients").alias("recipients"), "kind", signer, "destination",
+        "peer", F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
+    )  # fmt: skip
+    seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
+    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
+    more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
+    return events.select(
+        F.col("number").alias("router"),
+        F.when(is_accepted, F.col("first")).otherwise(F.coalesce("parcel", "seq")).alias("parcel"),
+        "event", "seq", "t", "mono", F.xxhash64("boot").alias("boot"), "recipient",
+        F.expr("get(get(ranges, 0), 0)").alias("range_first"), F.expr("get(get(ranges, 0), 1)").alias("range_count"),
+        more.alias("more_ranges"),
+        F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"),
+        "count", "link", "depth",
+        (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
+        F.when(is_accepted, accepted).alias("accepted"),
+        F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"), seal.alias("seal"),
+    )  # fmt: skip
+
+
+def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
+    """The one shuffle: the rows of a parcel side by side."""
+    return rows.repartition(partitions, "router", "parcel").sortWithinPartitions("router", "parcel", "seq")

@@ -1,0 +1,262 @@
+"""From the small tables that an engine found, and the evidence, to the summary: `router audit --json`.
+
+Findings are lists of rows, by name (whole numbers; keys in hex; a window is its first minute since 1970):
+
+    span            min_minute max_minute
+    totals          router accepted owed STATES deliveries duplicates forwards redelivered deferred contradictions
+                    strays
+    distinct        messages accepted_again
+    windows         router window owed STATES
+    latency         event window bucket count max_ns
+    hops            router recipient event bucket count max_ns          recipient: of acked
+    queues          router recipient window added ended open depth_max  open: at the window's end
+    due             router recipient due_ns                             the earliest due time of a pending unit
+    reasons         router event reason at_door count                   at_door: turned away, not accepted
+    routes          router window event count
+    flaps           router subject changes
+    abuse           router hour peer signer reason event count
+    custody         router recipient acked followed broken unknown lower_ns upper_ns
+    broken          router recipient id
+    unaccounted     router parcel recipient signer count id
+    spans           router hole_first unknown
+    events          router event lines count
+    future          router lines latest_t
+    ends            router seq t
+    configs         router fields
+    quality         check router count
+    unsent          router peer kind count carriers first{seq i id}
+    again           router count arrival first_seq seq      of the least of them: the last three
+    early           router count sure seq arrival recipient expired_t due_ns    of the first: the last five
+    overdue         router count recipients is_doubted recipient seq parcel due_ns    of the first due: the last four
+
+One that is absent reads as empty. Whatever order the rows come in, the summary is the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spark_analytics.judgement.conflicts import placed, pruned_open, unsent
+from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.latency import percentile
+from spark_analytics.judgement.schema import STATES
+
+from .finding import utc
+from .sentences import sentences, verdict_of
+
+WINDOWS_MAX = 120
+FORECAST_WINDOWS = 4
+PROBLEMS_MAX = 200
+LOG_PROBLEMS_MAX = 20
+MINUTE_NS = 60 * 10**9
+
+Row = Mapping[str, Any]
+Findings = Mapping[str, Sequence[Row]]
+
+SUMS = ("owed", *STATES, "duplicates", "redelivered", "contradictions", "strays", "accepted", "deliveries", "forwards",
+        "deferred")  # fmt: skip
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
+_DAY = 1440
+_PASSED_ON = {  # As they are, in the order of these columns; a minus sign: the greatest first.
+    "windows": ("router", "window"),
+    "reasons": ("router", "event", "reason", "at_door"),
+    "routes": ("router", "window", "event"),
+    "flaps": ("-changes", "router", "subject"),
+    "abuse": ("-count", "router", "hour", "peer", "signer", "reason", "event"),
+    "custody": ("router", "recipient"),
+    "broken": ("router", "recipient", "id"),
+    "spans": ("router", "hole_first"),
+    "events": ("router", "event"),
+    "future": ("router",),
+    "quality": ("check", "router"),
+}
+
+
+class Windows(NamedTuple):
+    """The windows of `step` minutes that are told of; what changed before the first counts in it, what later in the
+    last. `first`, `last`: minutes since 1970."""
+
+    step: int
+    first: int
+    last: int
+
+
+def windows_of(min_minute: int | None, max_minute: int | None, as_of_ns: int) -> Windows:
+    """From one before the first acceptance of the time asked for, to 120 after the last; without any, the last days."""
+    if min_minute is None or max_minute is None:
+        last = as_of_ns // MINUTE_NS // _DAY * _DAY
+        return Windows(_DAY, last - WINDOWS_MAX * _DAY, last)
+    step = step_of(min_minute, max_minute)
+    return Windows(step, min_minute // step * step - step, (max_minute // step + WINDOWS_MAX) * step)
+
+
+def step_of(min_minute: int, max_minute: int) -> int:
+    """Minutes of one window, so that there are at most 120: one of a few round numbers, or whole days."""
+    for step in _STEPS:
+        if max_minute // step - min_minute // step < WINDOWS_MAX:
+            return step
+    days = 1
+    while max_minute // (days * _DAY) - min_minute // (days * _DAY) >= WINDOWS_MAX:
+        days += 1
+    return days * _DAY
+
+
+def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary. Both engines give the same but for `engine` and `run`, which is anything about this run.
+
+    Times are ISO 8601 in UTC, to the second; latencies in ms; `hour` of abuse and windows count from 1970.
+    """
+    found = {name: list(rows) for name, rows in findings.items()}
+    span = next((row for row in found.get("span", ()) if row["min_minute"] is not None), None)
+    first, last = (span["min_minute"], span["max_minute"]) if span else (None, None)
+    step = windows_of(first, last, as_of_ns).step
+    by_router = _ordered(found.get("totals", ()), ("router",))
+    sums = {name: sum(row[name] for row in by_router) for name in SUMS}
+    distinct = next(iter(found.get("distinct", ())), {"messages": 0, "accepted_again": 0})
+    said: dict[str, Any] = {
+        "messages": distinct["messages"],
+        "accepted_again": distinct["accepted_again"],
+        **sums,
+        "residual": sums["owed"] - sum(sums[state] for state in STATES),
+        "as_of": utc(as_of_ns),
+        "watermark": _watermark(found.get("ends", ()), evidence, as_of_ns),
+        "span": {
+            "from": utc(span["min_minute"] * MINUTE_NS) if span else None,
+            "until": utc((span["max_minute"] + 1) * MINUTE_NS) if span else None,
+        },
+        "step_minutes": step,
+        "latency_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "delivered"),
+        "custody_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "acked"),
+        "logs": [_log(log._asdict()) for log in evidence.logs],
+        "holes": [hole._asdict() for hole in evidence.holes],
+        "files": [file._asdict() for file in evidence.files if file.status != "good"],
+        "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],
+        "problems_more": max(0, len(evidence.problems) - PROBLEMS_MAX),
+        "limits": list(evidence.limits),
+        "by_router": by_router,
+        "latency": _latencies(found.get("latency", ()), ("window", "event")),
+        "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
+        "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
+        **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
+        "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
+        "again": placed(found.get("again", ()), evidence, ("router",)),
+        "early": placed(found.get("early", ()), evidence, ("router",)),
+        "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
+        "pruned_open": _pruned_open(found, evidence),
+        "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
+        "clocks": _clocks(found.get("custody", ())),
+    }
+    told = sentences(said)
+    return {"verdict": verdict_of(told), "findings": told, **said, "engine": engine, "run": dict(run)}
+
+
+def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows in order of these columns, nulls first; each row's columns stay as they are."""
+    found = [dict(row) for row in rows]
+    for column in reversed(list(columns)):
+        name = column.removeprefix("-")
+        found.sort(key=lambda row: (row[name] is not None, row[name]), reverse=name != column)
+    return found
+
+
+def _log(log: dict[str, Any]) -> dict[str, Any]:
+    texts = list(log["problems"])
+    more = [f"and {len(texts) - LOG_PROBLEMS_MAX} more"] if len(texts) > LOG_PROBLEMS_MAX else []
+    return log | {"problems": texts[:LOG_PROBLEMS_MAX] + more}
+
+
+def _watermark(ends: Iterable[Row], evidence: Evidence, as_of_ns: int) -> str | None:
+    """Up to where the logs that are whole tell everything; None: none is."""
+    whole = {log.router for log in evidence.logs if log.whole}
+    reached = [min(row["t"], as_of_ns) for row in ends if row["router"] in whole]
+    return utc(min(reached)) if reached else None
+
+
+def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list[dict[str, Any]]:
+    strays = {row["router"]: row["strays"] for row in found.get("totals", ())}
+    ends = {row["router"]: row["t"] for row in found.get("ends", ())}
+    ttls_s = {row["router"]: _natural(row["fields"], "ttl_s_max") for row in found.get("configs", ())}
+    return pruned_open(evidence, strays, ends, ttls_s)
+
+
+def _clocks(custody: Iterable[Row]) -> list[dict[str, Any]]:
+    """How far the recipient's clock is before the router's: at least, at most."""
+    names = ("router", "recipient", "lower_ns", "upper_ns")
+    bounded = [row for row in custody if row["lower_ns"] is not None or row["upper_ns"] is not None]
+    return _ordered(({name: row[name] for name in names} for row in bounded), names[:2])
+
+
+# -- latency ----------------------------------------------------------------------------------------------
+
+
+def _latencies(rows: Iterable[Row], columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in columns)].append(row)
+    return _ordered(
+        (
+            {**dict(zip(columns, key, strict=True)), **_percentiles(found), "count": sum(row["count"] for row in found)}
+            for key, found in groups.items()
+        ),
+        columns,
+    )
+
+
+def _percentiles(rows: Iterable[Row]) -> dict[str, float | None]:
+    """p50, p95, p99 and max in ms."""
+    counts: dict[int, int] = defaultdict(int)
+    greatest = 0
+    for row in rows:
+        counts[row["bucket"]] += row["count"]
+        greatest = max(greatest, row["max_ns"])
+    found = {f"p{percent}": percentile(counts, percent, greatest) for percent in (50, 95, 99)}
+    found["max"] = greatest if counts else None
+    return {name: None if ns is None else ns / 10**6 for name, ns in found.items()}
+
+
+# -- queues -----------------------------------------------------------------------------------------------
+
+
+def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_of_ns: int) -> list[dict[str, Any]]:
+    """Each queue with its windows, and when at the rate of the last windows of all it will be full.
+
+    `last_window`: in which something was accepted, of the time asked for; queues are told of later ones too.
+    """
+    last_window = max([last_window, *(row["window"] for row in found.get("queues", ()))])
+    limits = {row["router"]: _natural(row["fields"], "queue_messages_max") for row in found.get("configs", ())}
+    due = {(row["router"], row["recipient"]): row["due_ns"] for row in found.get("due", ())}
+    windows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in _ordered(found.get("queues", ()), ("router", "recipient", "window")):
+        key = row.pop("router"), row.pop("recipient")
+        windows[key].append(row)
+    said = []
+    for key, rows in windows.items():
+        limit, due_ns = limits.get(key[0]), due.get(key)
+        said.append({
+            "router": key[0],
+            "recipient": key[1],
+            "open": rows[-1]["open"],
+            "limit": limit,
+            "full_in_s": None if limit is None else _full_in_s(rows, limit, last_window, step),
+            "oldest_due_s": None if due_ns is None else max(0, due_ns - as_of_ns) // 10**9,
+            "windows": rows,
+        })  # fmt: skip
+    return sorted(said, key=lambda one: (-max(row["open"] for row in one["windows"]), one["router"], one["recipient"]))
+
+
+def _natural(fields: Mapping[str, Any] | None, name: str) -> int | None:
+    """A number among the fields of a `config` event. The log's fields reach an engine as text."""
+    said = str((fields or {}).get(name, ""))
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
+
+
+def _full_in_s(rows: Sequence[Row], limit: int, last_window: int, step: int) -> int | None:
+    """Seconds until `limit` messages wait, as many more in each window as in the last 4 on average; None: never."""
+    now = rows[-1]["open"]
+    start = max(last_window - FORECAST_WINDOWS * step, rows[0]["window"] - step)
+    before = next((row["open"] for row in reversed(rows) if row["window"] <= start), 0)
+    if now >= limit:
+        return 0
+    return (limit - now) * (last_window - start) * 60 // (now - before) if now > before else None

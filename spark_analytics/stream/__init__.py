@@ -1,0 +1,1 @@
+"""The audit of logs that grow: its state, and the tables of each batch."""

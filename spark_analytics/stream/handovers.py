@@ -1,0 +1,139 @@
+"""Ids across batches: which messages are new, which were accepted again, and which of those handed on were followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold import custody
+from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.gold.tables import Tables
+
+from .state import SCHEMAS
+from .stream_tables import PARCEL
+
+BROADCAST_ROWS = 2_000_000
+"""So many ids are looked for in one pass over all ids; more are sorted."""
+HANDED = ("id", "taker", "router", "parcel", "i", "t", "acked_t")
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def number_of(key: str) -> int:
+    """A router's number, the same in every batch, in the order of keys: its first 60 bits."""
+    return int(key[:15], 16)
+
+
+def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
+    """`number`, `router` of those that are keys."""
+    rows = [(number_of(key), key) for key in keys if _KEY.fullmatch(key)]
+    return spark.createDataFrame(rows, "number long, router string")
+
+
+def arrivals(rows: DataFrame) -> DataFrame:
+    """Each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`."""
+    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0").select(
+        *PARCEL, "t", "accepted.ids", F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
+    )
+    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel")
+
+
+def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
+    """Of all ids so far those that are wanted (`id`)."""
+    wanted = wanted.distinct()
+    return ids.join(F.broadcast(wanted) if count < BROADCAST_ROWS else wanted, "id", "left_semi")
+
+
+def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Key (id, router): acceptances `new` in this batch and `old` ones, with the earliest `new_t`, `old_t`; as
+    `custody.accepted_id` of both."""
+    one, none = F.lit(1), F.lit(0)
+    no_t = F.lit(None).cast("bigint")
+    rows = new.select(
+        "id", "router", one.alias("new"), none.alias("old"), F.col("t").alias("new_t"), no_t.alias("old_t")
+    )
+    rows = rows.unionByName(
+        old.select("id", "router", none.alias("new"), one.alias("old"), no_t.alias("new_t"), F.col("t").alias("old_t"))
+    )
+    sums = rows.groupBy("id", "router").agg(
+        F.sum("new").alias("new"),
+        F.sum("old").alias("old"),
+        F.min("new_t").alias("new_t"),
+        F.min("old_t").alias("old_t"),
+    )
+    return sums.withColumns({"times": F.col("new") + F.col("old"), "first_t": F.least("new_t", "old_t")})
+
+
+class News(NamedTuple):
+    """What a batch adds: different messages, acceptances that are not the first, and how many of these are earlier than
+    one that was counted."""
+
+    messages: int
+    accepted_again: int
+    early: int
+
+
+def news(accepted_id: DataFrame) -> News:
+    is_new = F.col("new") > 0
+    by_id = accepted_id.groupBy("id").agg(
+        (F.max("new") > 0).alias("is_new"), (F.max("old") > 0).alias("is_old"),
+        F.sum(F.when(is_new, F.col("new") - (F.col("old") == 0).cast("long")).otherwise(0)).alias("again"),
+        F.sum(F.when(is_new & (F.col("new_t") < F.col("old_t")), 1).otherwise(0)).alias("early"),
+    )  # fmt: skip
+    sums = by_id.agg(F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)), F.sum("again"), F.sum("early"))
+    [row] = sums.collect()
+    return News(row[0], row[1] or 0, row[2] or 0)
+
+
+def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
+    """The parcels of the ids that this batch accepted again; `ids`: all, each with its parcel."""
+    pairs = accepted_id.where("new > 0 AND times > 1").select("id", "router")
+    return ids.join(F.broadcast(pairs), ["id", "router"], "left_semi").select(*PARCEL).distinct()
+
+
+def taken(tables: Tables, recipients: Iterable[str]) -> DataFrame:
+    """Messages that these recipients took over, out of the parcels of these tables."""
+    takers = numbers(tables.rows.sparkSession, recipients)
+    return custody.taken(tables.pieces, tables.accepted, takers, tables.partitions).select(*HANDED)
+
+
+def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Those handed to a router of which logs are given, and the others."""
+    known = F.broadcast(routers.select(F.col("number").alias("taker")))
+    return handed.join(known, "taker", "left_semi"), handed.join(known, "taker", "left_anti")
+
+
+def clock(past: DataFrame, met: DataFrame) -> DataFrame:
+    """As `custody.clock`, with what was followed before."""
+    both = past.select("router", "taker", "lower_ns", "upper_ns").unionByName(custody.clock(met))
+    return both.groupBy("router", "taker").agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+
+
+def followed(handover: DataFrame) -> DataFrame:
+    """Of `handover` what is final, added up: those that were taken over and whose parcel is closed."""
+    final = handover.where("custody = 'followed' AND NOT is_open")
+    return final.groupBy("router", "taker").agg(
+        F.count("*").alias("acked"), F.count("*").alias("followed"),
+        F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
+        F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
+    )  # fmt: skip
+
+
+def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> DataFrame:
+    """The gold table `custody`, of what was followed before and of the rest."""
+    keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    none = F.lit(0).cast("bigint")
+    before = named(past.join(keys, "taker", "inner"), routers).withColumns({"broken": none, "unknown": none})
+    columns = ("router", "recipient", "acked", "followed", "broken", "unknown", "lower_ns", "upper_ns")
+    both = before.select(*columns).unionByName(custody.custody(handover, routers))
+    return both.groupBy("router", "recipient").agg(
+        *(F.sum(name).alias(name) for name in columns[2:6]),
+        F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"),
+    )  # fmt: skip
+
+
+def none_handed(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], SCHEMAS["waiting"])

@@ -1,0 +1,373 @@
+"""One batch of a stream: the state before and the lines of new files become the tables of now, and the state after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.batch import log_ends, sealed, silver
+from spark_analytics.batch.audit import partitions_for
+from spark_analytics.batch.conflict_findings import given, given_once
+from spark_analytics.batch.findings import Rows, tally
+from spark_analytics.batch.gold import abuse_hour, custody, delivery, hop_latency, pieces, queue_minute, route_change
+from spark_analytics.batch.gold.accepted import arrivals_twice
+from spark_analytics.batch.gold.kept import CutOff, cut_off
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.batch.silver import Part
+from spark_analytics.judgement.chain import Summed
+from spark_analytics.judgement.evidence import Evidence, witnessed
+from spark_analytics.judgement.schema import ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
+from spark_analytics.judgement.span import Span
+
+from . import handovers, ledger
+from .state import State, Store, added_up
+from .stream_tables import PARCEL, Running
+
+ROW_BYTES = 256
+"""About what a row of the state takes in memory."""
+NEEDED = f"parcel IS NOT NULL AND (event = 'accepted' OR recipient IS NOT NULL AND event IN {pieces.EVENTS})"
+"""Lines that say what became of an accepted message."""
+LAID = (
+    "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
+    "reason", "count", "link", "depth", "is_old", "accepted",
+)  # fmt: skip
+CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
+MORE = ("is_new", "start", "taker")
+"""What this tally says beside that of `findings`."""
+SIDE_BY_SIDE = (
+    "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count",
+)  # fmt: skip
+"""What it says of arrival numbers and of event numbers, which are looked at batch by batch."""
+PARTITIONS_FEW = 8
+"""With so few, to look again at each step's plan takes longer than a worse plan."""
+
+
+class Rebuild(Exception):
+    """What was added up before does not hold any more; the text says why. All files must be read again."""
+
+
+class Unlike(Exception):
+    """Files (`uris`) hold a line that is not as the schema says, though their router signed it: they do not count."""
+
+    def __init__(self, uris: set[str]) -> None:
+        super().__init__(", ".join(sorted(uris)))
+        self.uris = uris
+
+
+@dataclass(slots=True)
+class Lines:
+    """What is read: these parts of files, and how many bytes that is."""
+
+    parts: Sequence[Part]
+    uris: Mapping[str, str]
+    size: int
+
+
+@dataclass
+class Increment:
+    """The tables of now, the evidence with what the lines say, and what is to be written: `ledger`, `added`, and other
+    tables of the state; and `gold`: rows that are final, or that replace such rows of an earlier batch with the same
+    key. `is_turned`: lines tell of what came no further than the door."""
+
+    base: State
+    tables: Running
+    words: Rows
+    evidence: Evidence
+    state: State
+    ledger: dict[str, Rows]
+    added: dict[str, DataFrame]
+    written: dict[str, DataFrame]
+    gold: dict[str, DataFrame]
+    is_turned: bool
+
+    def open_units(self) -> DataFrame:
+        """The rows of `delivery` that may change yet."""
+        tables = self.tables
+        units = tables.flagged(tables.units).where("is_open").drop("is_open")
+        return delivery.delivery(units, tables.accepted, tables.routers)
+
+
+def increment(store: Store, base: State, evidence: Evidence, lines: Lines, span: Span) -> Increment:
+    return _Batch(store, base, evidence, lines, span).made()
+
+
+class _Batch:
+    """The steps, in order; each leaves what later ones need."""
+
+    def __init__(self, store: Store, base: State, evidence: Evidence, lines: Lines, span: Span) -> None:
+        self.store, self.base, self.evidence, self.lines, self.span = store, base, evidence, lines, span
+        self.spark: SparkSession = store.spark
+        keys = [log.router for log in evidence.logs]
+        if len({handovers.number_of(key) for key in keys}) < len(keys):
+            raise NotIncremental("two routers have keys that begin alike")
+        self.numbers = cut_off(handovers.numbers(self.spark, keys))
+        self.partitions = partitions_for(lines.size + ROW_BYTES * base.rows)
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
+        self.spark.conf.set("spark.sql.adaptive.enabled", str(self.partitions > PARTITIONS_FEW).lower())
+        self.before = store.ledger(base)
+
+    def made(self) -> Increment:
+        self._lay_out()
+        self._tell()
+        self._look_for_strays()
+        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
+        late = self._late()
+        for name, more in late.items():
+            if name in past:
+                past[name] = past[name].unionByName(more)
+        given: dict[str, DataFrame] = {}
+        self.tables = tables = Running(
+            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff(),
+            past, given,
+        )  # fmt: skip
+        added = self._changes(given)
+        written = self._ids(given, added)
+        for name, table in tables.closed().items():
+            added[name] = table.unionByName(late[name]) if name in late else table
+        closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
+        written["closed"] = closed.unionByName(late["closed"]) if late else closed
+        written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
+        units = tables.flagged(tables.units).where("NOT is_open").drop("is_open")
+        units = delivery.delivery(units, tables.accepted, tables.routers)
+        units = units.unionByName(late["delivery"]) if late else units
+        # No hole concerns what has its ends.
+        gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
+        if self._has_new(ROUTE_EVENTS):
+            gold["route_change"] = self.route_changes
+        state = replace(
+            self.base, as_of_ns=self.span.as_of_ns, has_more=self.has_more, takers=self.takers,
+            rows=sum(row["lines"] for row in self.tallied),
+            messages=self.base.messages + self.news.messages,
+            accepted_again=self.base.accepted_again + self.news.accepted_again,
+            is_ahead=any(row["future"] for row in self.words),
+            routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
+        )  # fmt: skip
+        return Increment(
+            self.base, tables, self.words, self.evidence, state, self.new, added, written, gold,
+            self._has_new(TURNED_EVENTS),
+        )  # fmt: skip
+
+    def past(self, table: str) -> DataFrame:
+        return self.store.read(self.base, table)
+
+    def _has_new(self, events: Sequence[str]) -> bool:
+        return any(row["event"] in events for row in self.new["words"])
+
+    def _lay_out(self) -> None:
+        """New lines and those of open parcels, a parcel's side by side."""
+        lines, keys = self.lines, (part.router for part in self.lines.parts)
+        numbers = {key: handovers.number_of(key) for key in keys}
+        new = silver.compact(silver.read_events(self.spark, lines.parts, lines.uris, numbers))
+        new = new.select(*LAID, "other", F.lit(True).alias("is_new"))
+        before = self.past("open").withColumn("is_new", F.lit(False))
+        self.laid = cut_off(silver.laid_out(new.unionByName(before, allowMissingColumns=True), self.partitions))
+
+    def _tell(self) -> None:
+        """What lines say without a look at parcels: counts, and what routers wrote down about themselves."""
+        self.tallied = self._tally()
+        found = [row for row in self.tallied if row["is_new"]]
+        if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
+            raise Unlike(unlike)
+        self._compare_with_footers(found)
+        if any(row["old"] for row in found if row["event"] in pieces.EVENTS):
+            raise NotIncremental("some lines are of an older router and do not name their parcel")
+        self.has_more = self.base.has_more or any(row["more"] for row in found)
+        self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
+        others = self.laid.where("is_new AND other IS NOT NULL")
+        self.others = cut_off(others.select("router", "event", "seq", "t", "count", "reason", "other"))
+        self.new: dict[str, Rows] = {
+            "words": ledger.merged_words(
+                {name: row[name] for name in row if name not in (*MORE, *SIDE_BY_SIDE)} for row in found
+            ),
+            "told": log_ends.self_reports(self.others, self.numbers),
+            "stretches": self._stretches(found),
+        }
+        after = ledger.joined(self.before, self.new)
+        self.words, told = after["words"], after["told"]
+        self.evidence = witnessed(self.evidence, log_ends.gaps(told), log_ends.witnesses(told))
+        ends = log_ends.log_ends(self.evidence, self.words, told)
+        numbered = [(handovers.number_of(str(row[0])), *row) for row in ends]
+        self.routers = cut_off(self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}"))
+        configs = [row for row in told if row["event"] == "config"]
+        self.configs = self.spark.createDataFrame(
+            [(handovers.number_of(row["router"]), "config", row["seq"], (row["fields"],)) for row in configs], CONFIG
+        )
+
+    def _tally(self) -> Rows:
+        """`findings.tally`, also by `start`: where a line's file begins, and `taker`: who took messages over."""
+        starts: dict[str, list[int]] = {}
+        for part in self.lines.parts:
+            starts.setdefault(part.router, []).append(part.first_seq)
+        given = [(handovers.number_of(router), found) for router, found in starts.items()]
+        files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
+        lines = self.laid.join(files, "router", "left").select(
+            "*", F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
+            F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
+            F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
+        )  # fmt: skip
+        return rows(named(tally(lines, self.span, *MORE), self.numbers))
+
+    def _compare_with_footers(self, found: Rows) -> None:
+        """Signed files of which the lines are not those that the footers tell of do not count."""
+        sums: dict[tuple[str, int], list[Summed]] = {}
+        for row in found:
+            said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
+            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said))
+        seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
+        new = [seals[part.file] for part in self.lines.parts if part.file in seals]
+        odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
+        if odd:
+            raise Unlike({self.lines.uris[path] for path in odd})
+
+    def _stretches(self, found: Rows) -> Rows:
+        """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
+        new = [{name: row[name] for name in ("router", "low", "high")} for row in found if row["low"] is not None]
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for row in (*self.before["stretches"], *new):
+            spans.setdefault(row["router"], []).append((row["low"], row["high"]))
+        for router, own in spans.items():
+            own.sort()
+            if any(one[1] > other[0] for one, other in pairwise(own)):
+                raise NotIncremental(f"two files of {router} give the same arrival numbers")
+        if any(row["low"] is not None and not given_once([row]) for row in found):
+            lines = given(self.laid.where("is_new"))
+            if not arrivals_twice(lines).isEmpty():
+                raise NotIncremental("a file gives an arrival number twice")
+        return new
+
+    def _look_for_strays(self) -> None:
+        """Parcels of new lines whose accepted line is neither new nor open; and whether one is accepted twice."""
+        self.rows = self.laid.where(NEEDED)
+        is_line = F.col("event") == "accepted"
+        is_new_line = F.col("is_new") & F.expr("event = 'accepted' AND accepted.n > 0")
+        parcels = self.rows.groupBy(*PARCEL).agg(
+            F.max(is_line).alias("has_line"), F.max("is_new").alias("is_new"),
+            F.count(F.when(is_new_line, 1)).alias("lines"),
+        )  # fmt: skip
+        self.strays = cut_off(parcels.where("lines > 1 OR (is_new AND NOT has_line)"))
+        found = self.strays.agg(F.max("lines"), F.count("*"), F.min("parcel"), F.max("parcel"))
+        [(lines, self.strays_count, self.strays_low, self.strays_high)] = found.collect()
+        if (lines or 0) > 1:
+            raise NotIncremental("a file gives an arrival number twice")
+
+    def _late(self) -> dict[str, DataFrame]:
+        """What late lines change in parcels that were closed: differences of the tables that add up, and the rows
+        themselves. Leaves in `rows` all others."""
+        if not self.base.parts.get("closed") or not self.strays_count:
+            return {}
+        near = self.past("closed").where(F.col("parcel").between(self.strays_low, self.strays_high))
+        old = cut_off(near.join(F.broadcast(self.strays.select(*PARCEL)), list(PARCEL), "left_semi"))
+        again = F.broadcast(cut_off(old.select(*PARCEL).distinct()))
+        if again.isEmpty():
+            return {}
+        late = cut_off(self.rows.join(again, list(PARCEL), "left_semi").select(*LAID))
+        self.rows = self.rows.join(again, list(PARCEL), "left_anti")
+        passed = old.where("event = 'acked'").select(*PARCEL, "recipient")
+        ends = late.where("event IN ('delivered', 'acked')")
+        if (
+            not ends.where("event = 'acked'").isEmpty()
+            or not ends.join(passed, [*PARCEL, "recipient"], "left_semi").isEmpty()
+        ):
+            raise Rebuild("a late segment holds acknowledgements of messages that had an end already")
+        return self._differences(old, late)
+
+    def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
+        def tables(found: DataFrame) -> Tables:
+            return Tables(
+                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
+            )  # fmt: skip
+
+        before, after = tables(old), tables(old.unionByName(late))
+        less = before.unit_windows.withColumns({name: -F.col(name) for name in (*delivery.SUMS, "strays")})
+        units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
+        ranges = pieces.outward(late, self.has_more)
+        found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span, False))
+        return {
+            "units": cut_off(added_up("units", units)), "waits": cut_off(hop_latency.waits(found)),
+            "ended": cut_off(queue_minute.ended(found)), "closed": late,
+            "delivery": delivery.delivery(after.units, after.accepted, self.routers),
+        }  # fmt: skip
+
+    def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
+        """Of changes and abuse, what is new; `given` gets the whole tables."""
+        self.route_changes = route_change.route_change(self.others, self.numbers, self.span)
+        changes = self.route_changes.groupBy("router", "minute", "event", "subject")
+        new = {
+            "changes": changes.agg(F.sum("changes").alias("changes")),
+            "abuse": abuse_hour.abuse_hour(self.others, self.numbers, self.span),
+        }
+        for name, table in new.items():
+            given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
+        return new
+
+    def _ids(self, given: dict[str, DataFrame], added: dict[str, DataFrame]) -> dict[str, DataFrame]:
+        """Which ids are new, and what became of what was handed on."""
+        tables, base = self.tables, self.base
+        arrivals = cut_off(handovers.arrivals(self.laid.where("is_new")))
+        now = cut_off(handovers.taken(tables, self.takers)) if self.takers else handovers.none_handed(self.spark)
+        here, beyond = handovers.of_takers(now, self.routers)
+        newcomers = {log.router for log in self.evidence.logs} - {*base.routers}
+        waiting = self.past("waiting")
+        if base.parts.get("beyond") and newcomers:
+            waiting = waiting.unionByName(
+                handovers.of_takers(self.past("beyond"), handovers.numbers(self.spark, newcomers))[0]
+            )
+        known, unknown = handovers.of_takers(waiting, self.routers)
+        all_ids = self.past("ids")
+        wanted = arrivals.select("id").unionByName(here.select("id")).unionByName(known.select("id"))
+        hits = handovers.asked(all_ids, wanted, self.lines.size // ROW_BYTES) if base.parts.get("ids") else all_ids
+        accepted_id = cut_off(handovers.accepted_id(arrivals, hits))
+        self.news = handovers.news(accepted_id)
+        if self.news.early:
+            raise Rebuild("a late segment accepts messages earlier than another did that was counted")
+        past = self.past("custody")
+        met = cut_off(custody.met(here.unionByName(known), accepted_id))
+        handover = custody.judged(met, handovers.clock(past, met), self.routers)
+        handover = cut_off(tables.flagged(handover))
+        given["handover"] = handover
+        given["custody"] = handovers.custody_table(past, handover, self.routers)
+        messages, again = base.messages + self.news.messages, base.accepted_again + self.news.accepted_again
+        given["distinct"] = self.spark.createDataFrame([(messages, again)], "messages long, accepted_again long")
+        added["custody"] = handovers.followed(handover)
+        written = {"ids": arrivals}
+        if self.takers:
+            rest = handover.where("custody <> 'followed' AND NOT is_open").select(*handovers.HANDED)
+            written["waiting"] = rest.unionByName(unknown)
+        if {*self.takers} - {log.router for log in self.evidence.logs}:
+            written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*handovers.HANDED)
+        if again:
+            written["again"] = self._again(given, accepted_id, all_ids.unionByName(arrivals))
+        return written
+
+    def _again(self, given: dict[str, DataFrame], accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
+        """All rows of the parcels of ids that a router accepted more than once."""
+        before = self.past("again")
+        known = cut_off(before.select(*PARCEL).distinct())
+        found = before.unionByName(
+            self.laid.where(f"is_new AND {NEEDED}").join(known, list(PARCEL), "left_semi").select(*LAID)
+        )
+        if self.news.accepted_again:
+            parcels = handovers.accepted_twice(accepted_id, ids).join(known, list(PARCEL), "left_anti")
+            everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
+            found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
+        found = cut_off(found)
+        tables = Tables(
+            found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
+        )
+        given["repeats"] = tables.repeats
+        return found
+
+
+def _by_event(sums: Iterable[Summed]) -> list[Summed]:
+    """Those of one event as one."""
+    found: dict[str, Summed] = {}
+    for one in sums:
+        _, lines, messages, numbers, marks = found.get(one.event, Summed(one.event, 0, 0, 0, 0))
+        added = lines + one.lines, messages + one.messages, numbers + one.numbers, marks ^ one.marks
+        found[one.event] = Summed(one.event, *added)
+    return [*found.values()]

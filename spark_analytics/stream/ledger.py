@@ -1,0 +1,68 @@
+"""The small tables of a stream's state: rows of Python, kept as text, all in one part of each batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_analytics.batch import log_ends
+from spark_analytics.batch.findings import Rows
+
+SCHEMA = "table string, row string"
+_ADDED = ("lines", "count", "within", "future", "old", "more")
+
+
+def merged_words(words: Iterable[dict[str, Any]]) -> Rows:
+    """The rows of `findings.tally` with those of one router, event and reason, at the door or not, as one."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for row in words:
+        key = row["router"], row["event"], row["reason"], row["at_door"]
+        if key not in found:
+            found[key] = dict(row)
+            continue
+        one = found[key]
+        one |= {name: one[name] + row[name] for name in _ADDED}
+        one["latest_t"] = max((t for t in (one["latest_t"], row["latest_t"]) if t is not None), default=None)
+        if row["first_seq"] < one["first_seq"]:
+            one |= {name: row[name] for name in ("first_seq", "first_t")}
+        if row["last_seq"] > one["last_seq"]:
+            one |= {name: row[name] for name in ("last_seq", "last_t")}
+    return list(found.values())
+
+
+TABLES: Mapping[str, Callable[[Rows], Rows]] = {
+    "facts": list,
+    "authentic": list,
+    "doubted": list,
+    "counted": list,
+    "stretches": list,
+    "words": merged_words,
+    "told": log_ends.merged,
+}
+"""And what makes of the rows of several batches those that count. `facts`: of every file; `authentic`: footers whose
+signature holds; `doubted`: files whose lines cannot be read; `counted`: segments; `stretches`: of arrival numbers that
+their lines give; `words`: `findings.tally`; `told`: `log_ends.self_reports`."""
+Ledger = dict[str, Rows]
+
+
+def empty() -> Ledger:
+    return {table: [] for table in TABLES}
+
+
+def joined(before: Ledger, new: Mapping[str, Rows]) -> Ledger:
+    return {table: merge([*before[table], *new.get(table, ())]) for table, merge in TABLES.items()}
+
+
+def to_frame(spark: SparkSession, tables: Mapping[str, Rows]) -> DataFrame:
+    rows = [(table, json.dumps(row)) for table, found in tables.items() for row in found]
+    return spark.createDataFrame(rows, SCHEMA).coalesce(1)
+
+
+def from_frame(frame: DataFrame) -> Ledger:
+    new = empty()
+    for row in frame.collect():
+        new[row.table].append(json.loads(row.row))
+    return joined(empty(), new)

@@ -1,0 +1,256 @@
+"""The state of a stream: tables of which each batch writes a part of its own, and one note of the parts that count.
+
+A part is a directory named by the batch that writes it, so a batch that is done again overwrites its own. What is
+written whole with each batch has two places that take turns. The note of a batch is written last, and takes its turn
+with the note of the batch before: a run that is killed finds that one, and all that it names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_analytics.batch.findings import Rows
+from spark_analytics.batch.gold.delivery import SUMS
+
+from . import ledger
+from .ledger import Ledger
+from .stopped import Stopped
+
+VERSION = 3
+"""Of the tables and of the note."""
+PARTS_MAX = 16
+"""So many parts of one level become one part of the next."""
+_ACCEPTED = (
+    "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
+    "destination:string,peer:string,lives:array<bigint>>"
+)
+ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
+    range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
+    depth long, is_old boolean, accepted {_ACCEPTED}"""
+_HANDED = "id binary, taker long, router long, parcel long, i long, t long, acked_t long"
+_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
+ADDED = {
+    "changes": "router string, minute long, event string, subject string, changes long",
+    "abuse": "router string, hour long, peer string, signer string, reason string, event string, count long,"
+    " lines long",
+    "lines": "router long, minute long, n long",
+    "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
+    " pending_due_ns long, due_ns long",
+    "waits": "router long, recipient string, code int, minute long, is_within boolean, bucket long, count long,"
+    " max_ns long",
+    "ended": "router long, recipient string, minute long, ended long, outside long, early long, depth_max long",
+    "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
+}
+"""Tables whose rows of one key add up: all in one part of each batch, a column for each table."""
+KEYS = {
+    "changes": ("router", "minute", "event", "subject"),
+    "abuse": ("router", "hour", "peer", "signer", "reason", "event"),
+    "lines": ("router", "minute"),
+    "units": ("router", "recipient", "minute", "hole_first", "is_within"),
+    "waits": ("router", "recipient", "code", "minute", "is_within", "bucket"),
+    "ended": ("router", "recipient", "minute"),
+    "custody": ("router", "taker"),
+}
+GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
+LEAST = ("pending_due_ns", "upper_ns")
+"""All other columns that are in no key are sums."""
+SCHEMAS = {
+    "ledger": ledger.SCHEMA,
+    "added": ", ".join(f"{table} struct<{columns}>" for table, columns in ADDED.items()),
+    "open": ROWS,
+    "closed": ROWS,
+    "again": ROWS,
+    "ids": "id binary, router long, t long, parcel long",
+    "waiting": _HANDED,
+    "beyond": _HANDED,
+}
+"""`waiting`: messages handed to routers that have not accepted them, as far as the logs reach; `beyond`: to routers
+without a log here; `again`: the parcels of ids accepted twice."""
+REPLACED = ("open", "again", "waiting")
+"""Written whole with each batch; the others grow."""
+LARGE = ("open", "closed", "ids", "waiting", "beyond")
+"""Written as many files as there are partitions; of these, parts that were made of others stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What counts after a batch, as this `version` writes it. `parts`: of each table; `unused`: parts that only the
+    batch before needed.
+
+    `rows`: how many lay side by side in that batch; `is_ahead`: lines from later than `as_of_ns` were counted;
+    `routers`: with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be added up
+    bit by bit.
+    """
+
+    batch: int = -1
+    as_of_ns: int = 0
+    messages: int = 0
+    accepted_again: int = 0
+    rows: int = 0
+    has_more: bool = False
+    is_ahead: bool = False
+    full: str = ""
+    routers: tuple[str, ...] = ()
+    takers: tuple[str, ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    version: int = VERSION
+
+    def with_part(self, table: str, part: str) -> State:
+        before = () if table in REPLACED else self.parts.get(table, ())
+        return replace(self, parts={**self.parts, table: (*before, part)})
+
+
+class Store:
+    """The tables under `root`, a directory of any file system that Spark knows. The state and the ledger that it wrote
+    last it knows without reading them again."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.spark = spark
+        self.root = root.rstrip("/")
+        self._last: State | None = None
+        self._ledger: tuple[tuple[str, ...], Ledger] = (), ledger.empty()
+
+    def __repr__(self) -> str:
+        return f"<the state of a stream in {self.root}>"
+
+    def base(self, batch: int) -> State:
+        """The state that a batch goes on from."""
+        if self._last is not None and self._last.batch == batch - 1:
+            return self._last
+        return max((note for note in self._notes() if note.batch < batch), key=lambda note: note.batch, default=State())
+
+    def ledger(self, state: State) -> Ledger:
+        """All rows of the small tables."""
+        parts = tuple(state.parts.get("ledger", ()))
+        if not parts:
+            return ledger.empty()
+        if self._ledger[0] != parts:
+            self._ledger = parts, ledger.from_frame(self.read(state, "ledger"))
+        return self._ledger[1]
+
+    def read(self, state: State, table: str) -> DataFrame:
+        """The rows of a table that is no part of the ledger, or the ledger as it stands."""
+        paths = [f"{self.root}/{part}" for part in state.parts.get("added" if table in ADDED else table, ())]
+        if not paths:
+            return self.spark.createDataFrame([], ADDED.get(table) or SCHEMAS[table])
+        if table in ADDED:
+            rows = self.spark.read.schema(f"{table} struct<{ADDED[table]}>").parquet(*paths)
+            return rows.where(F.col(table).isNotNull()).select(f"{table}.*")
+        return self.spark.read.schema(SCHEMAS[table]).parquet(*paths)
+
+    def write(self, state: State, table: str, rows: DataFrame) -> State:
+        """The state with a part of these rows, written by its batch."""
+        place = "ab"[state.batch % 2] if table in REPLACED else f"{state.batch}.0"
+        return state.with_part(table, self._put(table, place, rows))
+
+    def note_down(self, state: State, new: Mapping[str, Rows]) -> State:
+        """The same for the small tables."""
+        whole = ledger.joined(self.ledger(state), new)
+        state = self.write(state, "ledger", ledger.to_frame(self.spark, new))
+        self._ledger = state.parts["ledger"], whole
+        return state
+
+    def add(self, state: State, new: Mapping[str, DataFrame]) -> State:
+        """The same for the tables that add up."""
+        return self.write(state, "added", _side_by_side(new))
+
+    def publish(self, state: State, table: str, rows: DataFrame) -> State:
+        """The same for a table that is for others: the batch is a column of it."""
+        part = f"{table}/batch={state.batch}"
+        self._save(part, rows)
+        return state.with_part(table, part)
+
+    def _put(self, table: str, place: str, rows: DataFrame) -> str:
+        part = f"state/{table}/{place}"
+        self._save(part, rows if table in LARGE else rows.coalesce(1))
+        return part
+
+    def _save(self, part: str, rows: DataFrame) -> None:
+        rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.root}/{part}")
+
+    def fold(self, state: State) -> State:
+        """The same with fewer parts, where there are many of one level."""
+        for table in SCHEMAS.keys() & state.parts.keys() - {*REPLACED}:
+            found = state.parts[table]
+            levels = [int(part.rpartition(".")[2]) for part in found]
+            for level in (0,) if table in LARGE else sorted({*levels}):
+                small = tuple(part for part, own in zip(found, levels, strict=True) if own == level)
+                if len(small) < PARTS_MAX:
+                    continue
+                whole = self._put(table, f"{state.batch}.{level + 1}", self._folded(table, small))
+                parts = {**state.parts, table: (*(part for part in found if part not in small), whole)}
+                state = replace(state, parts=parts, unused=(*state.unused, *small))
+                if table == "ledger":
+                    self._ledger = parts[table], self._ledger[1]
+                break
+        return state
+
+    def _folded(self, table: str, parts: tuple[str, ...]) -> DataFrame:
+        of_parts = State(parts={table: parts})
+        if table == "ledger":
+            return ledger.to_frame(self.spark, ledger.from_frame(self.read(of_parts, table)))
+        if table == "added":
+            return _side_by_side({name: added_up(name, self.read(of_parts, name)) for name in ADDED})
+        return self.read(of_parts, table)
+
+    def commit(self, state: State) -> None:
+        said = self.spark.createDataFrame([(json.dumps(asdict(state)),)], "value string")
+        said.coalesce(1).write.mode("overwrite").text(f"{self.root}/state/note-{'ab'[state.batch % 2]}")
+        self._last = state
+
+    def clear(self, parts: Iterable[str]) -> None:
+        """Leave nothing but an empty file: Spark can overwrite, not remove."""
+        for part in parts:
+            schema = self.spark.read.parquet(f"{self.root}/{part}").schema
+            self._save(part, self.spark.createDataFrame([], schema).coalesce(1))
+
+    def _notes(self) -> Iterable[State]:
+        try:
+            lines = self.spark.read.text(f"{self.root}/state/note-*").collect()
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            return
+        for line in lines:  # None of one that was being written.
+            said = json.loads(line.value)
+            if said.get("version", 1) != VERSION:
+                raise Stopped(
+                    f"{self.root} holds what another version of this audit wrote (state {said.get('version', 1)}; this"
+                    f" one reads {VERSION}): give another --out, or take the whole directory away, and everything is"
+                    " read again"
+                )
+            said["parts"] = {table: tuple(parts) for table, parts in said["parts"].items()}
+            yield State(**said | {name: tuple(said[name]) for name in ("routers", "takers", "unused")})
+
+
+def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Rows of several tables as rows of one, each in the column of its table."""
+    found = [rows.select(F.struct(*names_of(table)).cast(f"struct<{ADDED[table]}>").alias(table))
+             for table, rows in tables.items()]  # fmt: skip
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
+
+
+def names_of(table: str) -> list[str]:
+    """The columns of a table."""
+    schema = StructType.fromDDL(ADDED.get(table) or SCHEMAS[table])
+    assert isinstance(schema, StructType)
+    return schema.fieldNames()
+
+
+def added_up(table: str, rows: DataFrame) -> DataFrame:
+    """The rows of a key as one."""
+    sums = [
+        (F.max if name in GREATEST else F.min if name in LEAST else F.sum)(name).alias(name)
+        for name in rows.columns
+        if name not in KEYS[table]
+    ]
+    return rows.groupBy(*KEYS[table]).agg(*sums)

@@ -1,0 +1,123 @@
+"""The tables of a stream at one batch: what is open is judged anew, what is closed was added up by the batches before.
+
+A parcel is closed when each of its messages has an end at each of its recipients. No line changes that, so it needs no
+look again, and what it adds up to stays, unless a late line names it (`increments`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold import delivery, hop_latency, queue_minute
+from spark_analytics.batch.gold.tables import Tables
+
+from .state import added_up
+
+PARCEL = ("router", "parcel")
+
+
+@dataclass(frozen=True)
+class Running(Tables):
+    """`rows`: of open parcels and new ones; `past`: what of the same tables was added up before, `given`: what is made
+    elsewhere, whole."""
+
+    past: Mapping[str, DataFrame]
+    given: Mapping[str, DataFrame]
+    is_whole: ClassVar[bool] = False
+
+    @cached_property
+    def blocks(self) -> DataFrame:
+        """With `is_open`: of the parcel."""
+        whole = Window.partitionBy(*PARCEL)
+        rest = F.sum(F.col("unknown") + F.col("pending") + F.col("unaccounted")).over(whole)
+        is_open = (rest > 0) | (F.max("owed").over(whole) == 0)
+        return self.kept.keep(delivery.blocks(self.pieces, self.owed).withColumn("is_open", is_open))
+
+    @cached_property
+    def open_parcels(self) -> DataFrame:
+        """Those with a message that has no end; those of which the accepted line is not here."""
+        has_line = F.max(F.col("event") == "accepted").alias("has_line")
+        alone = self.rows.groupBy(*PARCEL).agg(has_line).where("NOT has_line")
+        return self.kept.keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
+
+    def flagged(self, table: DataFrame) -> DataFrame:
+        """The table with `is_open`, by its parcels."""
+        marks = self.open_parcels.withColumn("open", F.lit(True))
+        found = table.join(marks, list(PARCEL), "left")
+        return found.withColumn("is_open", F.coalesce("open", F.lit(False))).drop("open")
+
+    @cached_property
+    def unit_windows_now(self) -> DataFrame:
+        return self.kept.keep(delivery.by_window(self.blocks, "is_open"))
+
+    @cached_property
+    def waits_now(self) -> DataFrame:
+        return self.kept.keep(hop_latency.waits(self.flagged(self.pieces), "is_open"))
+
+    @cached_property
+    def ended_now(self) -> DataFrame:
+        return self.kept.keep(queue_minute.ended(self.flagged(self.pieces), "is_open"))
+
+    @cached_property
+    def lines_now(self) -> DataFrame:
+        sums = self.flagged(self.accepted).groupBy("router", "minute", "is_open").agg(F.sum("n").alias("n"))
+        return self.kept.keep(sums)
+
+    @cached_property
+    def unit_windows(self) -> DataFrame:
+        return self.kept.keep(self._with_past("units", self.unit_windows_now))
+
+    @cached_property
+    def waits(self) -> DataFrame:
+        return self.kept.keep(self._with_past("waits", self.waits_now))
+
+    @cached_property
+    def ended(self) -> DataFrame:
+        return self.kept.keep(self._with_past("ended", self.ended_now))
+
+    @cached_property
+    def lines(self) -> DataFrame:
+        return self._with_past("lines", self.lines_now)
+
+    def _with_past(self, name: str, now: DataFrame) -> DataFrame:
+        return added_up(name, self.past[name].unionByName(now.drop("is_open")))
+
+    def closed(self) -> dict[str, DataFrame]:
+        """What of the tables that add up is final."""
+        tables = {
+            "units": self.unit_windows_now, "waits": self.waits_now, "ended": self.ended_now, "lines": self.lines_now,
+        }  # fmt: skip
+        found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
+        # A closed parcel has nothing unknown, so no hole matters to it.
+        found["units"] = added_up("units", found["units"].withColumn("hole_first", F.lit(None).cast("bigint")))
+        return found
+
+    @cached_property
+    def distinct(self) -> DataFrame:
+        return self.given["distinct"]
+
+    @cached_property
+    def repeats(self) -> DataFrame:
+        return self.given["repeats"]
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        return self.given["changes"]
+
+    @cached_property
+    def abuse_hour(self) -> DataFrame:
+        return self.given["abuse"]
+
+    @cached_property
+    def handover(self) -> DataFrame:
+        return self.given["handover"]
+
+    @cached_property
+    def custody(self) -> DataFrame:
+        return self.given["custody"]

@@ -1,0 +1,1 @@
+"""What several tests run their subject in."""

@@ -1,0 +1,178 @@
+"""One router and its links as values: what is brought in, what comes out, cycle by cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rigs.plain_store import Disk, PlainStore
+from router.core.link.session import Messages
+from router.core.log.events import Accepted, Event, Outward, State, Turned, decode_events
+from router.core.routing.directory import Directory, Neighbour
+from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, SendItem, SendOwn, SendParcel, Settle
+from router.core.routing.intake import Refusal, read_messages
+from router.core.routing.job import Job
+from router.core.routing.limits import Limits
+from router.core.routing.router import Router
+from router.core.wire import link_items as words
+from router.core.wire.codec import frame, split_frames
+from router.core.wire.crypto import SigningKey
+from router.disk.store.terms import StoreLimits
+from router.node.verifier_process import verdicts
+
+WALL_S = 1_800_000_000
+ME = SigningKey(b"r" * 32)
+
+
+class OneRouter:
+    """`disk` given: a restart on it. `cycle` commits and carries out; the effects stay in `done` until asked for."""
+
+    def __init__(
+        self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
+        locals: Iterable[bytes] = (), seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        directory = Directory(ME.public, strangers, locals=set(locals), configured_locals=frozenset(locals))
+        directory.replace_neighbours(neighbours)
+        self.disk = disk or Disk()
+        self.seconds = seconds
+        self.ahead_s = 0.0
+        self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
+        self.router = Router(ME, directory, limits or Limits(), self.store.recover(ME.public), self.now())
+        self.jobs: list[Job] = []
+        self.done: list[Effect] = []
+        self.events: list[Event] = []
+        self._numbers: dict[int, int] = {}
+
+    def now(self) -> Now:
+        """`ahead_s`: by so much a clock that is not believed is ahead of the time that verdicts go by."""
+        ns, ahead_ns = int(self.seconds * 1e9), int(self.ahead_s * 1e9)
+        return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
+
+    def link(
+        self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
+        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
+        frame_bytes: int = 1 << 20,
+    ) -> int:  # fmt: skip
+        """A link comes up; its number. `offset_s`: how far the clock at its other end is ahead; None: not compared."""
+        number = len(self._numbers) + 1
+        self._numbers[number] = 0
+        features = ("outcome",) if outcome else ()
+        hello = words.Hello((1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16))
+        link = self.router.link_up(
+            number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
+        )
+        if link is not None and offset_s is not None:
+            link.offset_ns = int(offset_s * 1e9)
+        self.cycle()
+        return number
+
+    def bring(self, number: int, *wires: bytes) -> Job:
+        """One read of a link: examined and verified; `cycle` decides it."""
+        job = self._examine(number, wires)
+        assert job is not None
+        job.valid = verdicts(job.arrived.data, job.positions, 0)
+        self.jobs.append(job)
+        return job
+
+    def bring_unheard(self, number: int, *wires: bytes) -> None:
+        """One read of a link that is gone for the router."""
+        assert self._examine(number, wires) is None
+
+    def _examine(self, number: int, wires: Sequence[bytes]) -> Job | None:
+        data = b"".join(map(frame, wires))
+        spans, _ = split_frames(data)
+        first_k = self._numbers[number] + 1
+        self._numbers[number] += len(wires)
+        return self.router.examine(read_messages(number, Messages(first_k, data, spans)), self.now())
+
+    def cycle(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        if jobs:
+            known = self.store.known([one for job in jobs for one in job.to_look_up()])
+            self.router.decide(jobs, known, self.now())
+        decision = self.router.take(self.now())
+        if decision.changes:
+            applied = self.store.apply(decision.changes, self.now().wall_s)
+            self.store.commit()
+            self.router.released(applied.released)
+            self.router.forgot(applied.forgotten)
+            self.events += decode_events(applied.log_value)[2] if applied.log_value else []
+        self._carry_out(decision.effects)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self.done.append(effect)
+            if isinstance(effect, Fetch):
+                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
+                self.router.fetched(effect.recipient, owed, more, self.now())
+                self._carry_out(self.router.take_effects())
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes by, and a tick."""
+        self.seconds += seconds
+        self.router.expire(self.store.due(self.now().wall_s), self.now())
+        self.router.tick(self.now())
+        self.cycle()
+
+    def clear(self) -> None:
+        """Carry out what clearing was asked for."""
+        while clear := self.router.purges.next():
+            owed, _ = self.store.fetch(clear.recipient, 0, 1 << 30, 1 << 40, clear.group, clear.before)
+            self.router.drop(clear.recipient, owed, self.now())
+            self.router.purges.done(clear)
+            self.cycle()
+
+    # -- what came out, and is then forgotten ----------------------------------------------------------------
+
+    def _gone(self, kind: type[Effect]) -> list[Effect]:
+        found = [one for one in self.done if isinstance(one, kind)]
+        self.done = [one for one in self.done if not isinstance(one, kind)]
+        return found
+
+    def handed(self, number: int) -> list[bytes]:
+        """The messages written to the link, as it sees them."""
+        found = []
+        for one in self._gone(SendParcel):
+            assert isinstance(one, SendParcel)
+            if one.link == number:
+                data = bytes(one.parcel.frames(one.start, one.stop, local=one.local))
+                found += [data[start:end] for _, start, end in split_frames(data)[0]]
+            else:
+                self.done.append(one)
+        return found
+
+    def settled(self) -> dict[int, tuple[int, list[Refusal]]]:
+        """Link -> up to which of its messages it was settled, and what of it was refused."""
+        found: dict[int, tuple[int, list[Refusal]]] = {}
+        for one in self._gone(Settle):
+            assert isinstance(one, Settle)
+            found[one.link] = one.n, found.get(one.link, (0, []))[1] + one.refusals
+        return found
+
+    def told(self, number: int) -> list[bytes]:
+        return [one.wire for one in self._gone(SendOwn) if isinstance(one, SendOwn) and one.link == number]
+
+    def said(self, number: int) -> list[words.Item]:
+        """But for the greeting of an app of which nothing comes again."""
+        found = [one.item for one in self._gone(SendItem) if isinstance(one, SendItem) and one.link == number]
+        return [item for item in found if item != words.Redelivered(0)]
+
+    def closed(self) -> list[tuple[int, str]]:
+        return [(one.link, one.reason.word) for one in self._gone(Close) if isinstance(one, Close)]
+
+    def dialled(self) -> list[bytes]:
+        return [one.key for one in self._gone(Dial) if isinstance(one, Dial)]
+
+    def outward(self) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
+        return [(one.event, one.ranges) for one in self.events if isinstance(one, Outward)]
+
+    def accepted(self) -> list[tuple[int, int, tuple[bytes, ...]]]:
+        """(first arrival, how many, for whom) of each."""
+        return [(one.first, len(one.ids) // 32, one.recipients) for one in self.events if isinstance(one, Accepted)]
+
+    def turned(self) -> list[tuple[str, int, int]]:
+        """Written, and then what is still being summed."""
+        found = [*self.events, *self.router.door.waiting(self.now())]
+        return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
+
+    def states(self) -> list[str]:
+        return [one.event for one in self.events if isinstance(one, State)]

@@ -1,0 +1,34 @@
+"""A real node in the test's own process, until the test is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from router.node.node import Node, Ready
+from router.settings.config import load
+from router.settings.home import Home
+
+PATIENCE_S = 30
+
+
+@asynccontextmanager
+async def serving(path: Path, settings: Mapping[str, object]) -> AsyncIterator[Home]:
+    """The home of a node that is ready; settings by name, as `load` takes them."""
+    home = Home(path)
+    home.create()
+    config, _ = load(home.config_path, {"verify.verifiers": 0, **settings})
+    node, is_ready = Node(home, config, lambda: config), trio.Event()
+
+    def on_ready(_: Ready) -> None:
+        is_ready.set()
+
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.run, on_ready)
+            await is_ready.wait()
+            yield home
+            node.stop()

@@ -1,0 +1,50 @@
+"""The three tests of a protocol table: it is the specification's, each step is judged, all is reachable."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from router.core.link.machine import Agency, LocalProtocolError, Machine, RemoteProtocolError, Table
+
+SIDES = (Agency.INITIATOR, Agency.RESPONDER)
+
+
+def check_spec(table: Table, spec: str) -> None:
+    """The table is the specification's, copied as lines `state agency [seconds] [message -> state]…`.
+
+    Example: `StBusy responder 20s MsgAccept -> StIdle MsgReject -> StIdle`; it begins in the first line.
+    """
+    assert [_line(table, state) for state in table] == [" ".join(line.split()) for line in spec.strip().splitlines()]
+
+
+def _line(table: Table, state: object) -> str:
+    [(name, row)] = [(key.value, row) for key, row in table.items() if key is state]
+    seconds = [] if row.timeout_s is None else [f"{row.timeout_s:g}s"]
+    steps = [f"{kind.__name__} -> {to.value}" for kind, to in row.on.items()]
+    return " ".join([str(name), row.agency.value, *seconds, *steps])
+
+
+def check_every_step(table: Table) -> None:
+    """Every state × message × speaker × side: the step the table names, or the right error and no change."""
+    kinds = [*dict.fromkeys(kind for row in table.values() for kind in row.on), object]
+    for (state, row), kind, speaker, we in product(table.items(), kinds, SIDES, SIDES):
+        machine = Machine(table, state, we=we)
+        if row.agency in (speaker, Agency.EITHER) and kind in row.on:
+            assert machine.step(speaker, kind) is row.on[kind] is machine.state
+            continue
+        wrong = LocalProtocolError if speaker is we else RemoteProtocolError
+        with pytest.raises(wrong, match=str(state.value)):
+            machine.step(speaker, kind)
+        assert machine.state is state, f"a refused {kind.__name__} moved {state.name} to {machine.state.name}"
+
+
+def check_reachable(table: Table) -> None:
+    """Every state can be reached, every step leads to a row, and it ends only where nobody may speak."""
+    reached = {next(iter(table))}
+    while more := {to for state in reached for to in table[state].on.values()} - reached:
+        reached |= more
+    assert reached == set(table), f"not connected: {reached ^ set(table)}"
+    for state, row in table.items():
+        assert bool(row.on) is (row.agency is not Agency.NOBODY), f"{state.name} is a dead end or speaks for nobody"

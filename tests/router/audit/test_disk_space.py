@@ -1,0 +1,61 @@
+"""What the audit's commands say of a full disk, and what they leave there: in a namespace of their own, on 1 MB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from router.audit.sample.sample import write_sample
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+ROUTER = f"{sys.executable} -m router"
+
+
+def on_a_small_disk(directory: Path, script: str) -> list[str]:
+    """The lines that a shell script prints in `directory`, where `full` is a disk of 1 MB; the last: what is there."""
+    (directory / "full").mkdir()
+    if subprocess.run((*NAMESPACE, "mount", "-t", "tmpfs", "none", directory / "full"), capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    mounted = f"mount -t tmpfs -o size=1m none full\n{script} 2>&1 >/dev/null\necho code $?\necho $(find full)"
+    ran = subprocess.run((*NAMESPACE, "sh", "-c", mounted), cwd=directory, capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    write_sample(tmp_path / "logs", 4, 2000, 3)
+    return tmp_path
+
+
+def test_an_audit_s_tables(here: Path) -> None:
+    said = on_a_small_disk(here, f"{ROUTER} audit logs --out full/new/out")
+    text = f"the disk of {here}/full/new is full: make room there, or name with --out a directory on another disk"
+    assert said == [text, "code 1", "full full/new"]
+
+
+def test_an_audit_s_temporary_files(here: Path) -> None:
+    said = on_a_small_disk(here, f"TMPDIR=$PWD/full {ROUTER} audit logs")
+    text = f"the disk of {here}/full is full: make room there, or set TMPDIR to a directory on another disk"
+    assert said == [text, "code 1", "full"]
+
+
+def test_a_sample(here: Path) -> None:
+    said = on_a_small_disk(here, f"{ROUTER} audit-sample --messages 20000 --out full/new/out")
+    text = f"the disk of {here}/full/new/out is full: make room there, or name with --out a directory on another disk"
+    assert said == [f"{text}; nothing of the sample is left", "code 1", "full"]
+
+
+def test_an_export(here: Path) -> None:
+    said = on_a_small_disk(here, f"{ROUTER} audit-export logs --secret secret --out full/new/out")
+    text = f"the disk of {here}/full/new is full: make room there, or name with --out a directory on another disk"
+    assert said[1:] == [f"{text}; nothing was exported", "code 1", "full"]
+
+
+def test_a_secret(here: Path) -> None:
+    script = f"head -c 2M /dev/zero >full/other\n{ROUTER} audit-export logs --secret full/secret --out out"
+    said = on_a_small_disk(here, script)[-3:]
+    text = "full/secret cannot be made: No space left on device; make room there, or name a file on another disk"
+    assert said == [text, "code 1", "full full/other"]

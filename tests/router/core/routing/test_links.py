@@ -1,0 +1,42 @@
+"""Open links by number and by key, and how they read."""
+
+from __future__ import annotations
+
+from router.core.link.custody import Outgoing
+from router.core.routing.directory import Standing
+from router.core.routing.links import Link, Links
+
+ANN, BOB = b"a" * 32, b"b" * 32
+
+
+def link(number: int, key: bytes, standing: Standing = Standing.LOCAL) -> Link:
+    return Link(number, key, standing, Outgoing(8, 1000))
+
+
+def test_one_link_per_key_is_found_by_number_and_key() -> None:
+    links = Links()
+    ann, bob = link(1, ANN), link(2, BOB, Standing.PEER)
+    links.add(ann)
+    links.add(bob)
+    assert links.get(1) is ann and links.to(BOB) is bob and list(links) == [ann, bob] and len(links) == 2
+    assert (links.standing_of(ANN), links.standing_of(b"?")) == (Standing.LOCAL, None)
+
+
+def test_removing_the_earlier_link_leaves_the_later_one() -> None:
+    links = Links()
+    old, new = link(1, ANN), link(2, ANN)
+    links.add(old)
+    links.add(new)
+    revision = links.revision
+    links.remove(old)
+    assert links.to(ANN) is new and links.get(1) is None and not old.up and links.revision > revision
+    links.remove(new)
+    assert links.to(ANN) is None and len(links) == 0
+
+
+def test_it_reads_like_a_sentence() -> None:
+    one = link(3, ANN)
+    one.outgoing.send(2, 10)
+    assert repr(one) == "<link 3 to local 61616161, up, 2 in flight>"
+    one.up = False
+    assert "down" in repr(one)

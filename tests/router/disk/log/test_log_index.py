@@ -1,0 +1,131 @@
+"""The index beside a segment: what it says, and that it fits only its own."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from struct import Struct, pack
+from typing import Any
+from zlib import crc32
+
+import pytest
+from samples.logs import KEY, Store, open_log
+
+from router.core.log.events import Accepted, Outward, State, Turned
+from router.disk.log import index as log_index
+from router.disk.log.index import OLDER, Columns, Growing, blocks
+
+PEER = b"p" * 32
+IDS = [bytes([number]) * 32 for number in range(5)]
+
+
+def accepted(first: int, *ids: bytes) -> Accepted:
+    column = pack(f"<{len(ids)}I", *[1] * len(ids))
+    return Accepted(1, 2, first, 1, PEER, None, PEER, 1, (PEER,), b"".join(ids), column, column, column)
+
+
+def outward(parcel: int | None, *ranges: tuple[int, int]) -> Outward:
+    return Outward(1, 2, "delivered", PEER, 1, ranges, None, 0, 0, 0, parcel)
+
+
+def grown() -> Growing:
+    index = Growing()
+    index.note(100, [accepted(7, IDS[0], IDS[1]), outward(7, (7, 1)), outward(7, (8, 1))])
+    index.note(900, [State(1, 2, "join", ()), outward(3, (3, 1))])
+    index.note(950, [Turned(1, 2, "duplicate", PEER, 1, 5, IDS[0], 3, None), accepted(9, IDS[2]), outward(7, (7, 2))])
+    index.note_gap(40, 6)
+    return index
+
+
+def spans(columns: Columns, identity: bytes) -> list[tuple[int, int | None]]:
+    return [columns.lines_of_id(at) for at in columns.holding_ids(identity)]
+
+
+def test_where_ids_and_parcels_stand() -> None:
+    index = grown()
+    assert repr(index) == "<index of 3 places, 4 ids, 3 parcels>"
+    columns = index.columns()
+    assert spans(columns, IDS[0]) == [(100, 900), (950, None)]
+    assert spans(columns, IDS[1]) == [(100, 900)] and spans(columns, IDS[2]) == [(950, None)]
+    assert spans(columns, IDS[4]) == []
+    assert columns.lines_of_parcels([7]) == [(100, 900), (950, None)]
+    assert columns.lines_of_parcels([3]) == [(900, 950)] and columns.lines_of_parcels([3, 7, 8]) == [
+        (100, 900), (900, 950), (950, None),
+    ]  # fmt: skip
+    assert list(columns.gaps) == [40, 6] and not columns.has_older and list(columns.unnamed) == [1, 2]
+
+
+def test_bytes_that_look_like_an_id_across_two_are_none() -> None:
+    index = Growing()
+    one, two = b"aaaaXYZW" + bytes(24), b"ABCDbbbb" + bytes(24)
+    index.note(0, [accepted(1, one, two)])
+    assert spans(index.columns(), b"XYZWABCD") == [] and spans(index.columns(), two[:8]) == [(0, None)]
+
+
+def test_what_is_noted_later_does_not_change_what_was_taken() -> None:
+    index = grown()
+    before = index.columns()
+    index.note(2000, [accepted(20, IDS[4])])
+    assert spans(before, IDS[4]) == [] and spans(index.columns(), IDS[4]) == [(2000, None)]
+
+
+def test_lines_of_older_routers_stand_in_blocks() -> None:
+    assert blocks([(1023, 1), (2047, 2)]) == {OLDER, OLDER | 1, OLDER | 2}
+    index = Growing()
+    index.note(5, [outward(None, (1023, 2))])
+    columns = index.columns()
+    assert columns.has_older and columns.lines_of_parcels(blocks([(1024, 1)])) == [(5, None)]
+
+
+def test_what_was_written_is_read_and_fits_only_its_segment(tmp_path: Path) -> None:
+    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
+    log_index.write(segment, 1234, digest, grown().columns())
+    assert [path.name for path in tmp_path.iterdir()] == [".index-0000000000000041"]
+    assert log_index.path_of(segment).stat().st_mode & 0o777 == 0o600
+    assert log_index.read(segment, 1234, digest) == grown().columns()
+    assert log_index.read(segment, 1235, digest) is None
+    assert log_index.read(segment, 1234, "ac" * 32) is None
+    data = log_index.path_of(segment).read_bytes()
+    for at in range(0, len(data), 7):
+        log_index.path_of(segment).write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
+        found = log_index.read(segment, 1234, digest)
+        assert found is None or found[:4] == grown().columns()[:4]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"ids": b"x" * 9}, {"parcels": b"x" * 9}, {"places": array("Q", (1, 2))}, {"places": array("Q")}]
+)
+def test_of_columns_that_are_none_another_index_is_made(tmp_path: Path, odd: dict[str, Any]) -> None:
+    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
+    log_index.write(segment, 1234, digest, grown().columns()._replace(**odd))
+    assert log_index.read(segment, 1234, digest) is None
+
+
+def test_an_index_of_an_older_router_is_read_as_one_whose_messages_are_all_named(tmp_path: Path) -> None:
+    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
+    columns = grown().columns()
+    parts = columns.places.tobytes(), columns.ids, columns.parcels, columns.gaps.tobytes()
+    head = Struct("=8sQ32s?4Q4I").pack(
+        b"logidx 1", 1234, bytes.fromhex(digest), False, *map(len, parts), *map(crc32, parts)
+    )
+    log_index.path_of(segment).write_bytes(head + b"".join(parts))
+    assert log_index.read(segment, 1234, digest) == columns._replace(unnamed=array("Q"))
+
+
+def test_made_from_the_file_it_finds_the_same_lines(tmp_path: Path) -> None:
+    segments, sealer = open_log(tmp_path)
+    store = Store()
+    sealer.add(store.commit(accepted(7, IDS[0], IDS[1]), outward(7, (7, 1))), 0)
+    store.last += 3
+    sealer.add(store.commit(outward(None, (8, 1)), accepted(9, IDS[2])), 0)
+    sealer.add(store.commit(Turned(5, 6, "refused", PEER, 1, 5, IDS[3] + IDS[4], 9, None)), 0)
+    sealer.seal()
+    [one] = segments.kept()
+    stored = log_index.read(one.path, one.size, one.footer.sha256 or "")
+    made = log_index.make(one.path, one.size, one.footer)
+    assert stored is not None and KEY.public.hex() == one.footer.router
+    for field in ("ids", "gaps", "has_older", "unnamed"):
+        assert getattr(stored, field) == getattr(made, field)
+    assert list(stored.unnamed) == [5, 7]
+    assert sorted(memoryview(stored.parcels).cast("Q")) == sorted(memoryview(made.parcels).cast("Q")) == [7, OLDER]
+    assert spans(made, IDS[2]) == [(0, None)] and len(spans(stored, IDS[2])) == 1

@@ -1,0 +1,274 @@
+"""One connection in this process: what it waits for, how long, and what it takes of the node's memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.core import ALICE, BOB
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router.core.link.session import Ended, Offer, Session, SettledUpTo, Welcome
+from router.core.routing.intake import Arrived
+from router.core.wire import link_items as link
+from router.core.wire.codec import frame
+from router.core.wire.crypto import SigningKey
+from router.core.wire.message import seal_unicast
+from router.core.wire.reasons import Reason
+from router.node.connection import Connection, ConnectionLimits, LinkEvent, Opened
+from router.node.in_flight import InFlight
+from router.transport.contract import Stream
+from router.transport.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
+from transports.memory import stream_pair
+
+NODE = SigningKey(b"n" * 32)
+UNLIMITED = 1 << 40
+UNHURRIED = Paces(PaceLimits(0, 0, 0))  # of strangers where none is prescribed
+
+
+class Clock:
+    def wall_ns(self) -> int:
+        return int(trio.current_time() * 1e9)
+
+    mono_ns = wall_ns
+
+
+def offer(role: str = "router") -> Offer:
+    return Offer(role, bytes(8), True, 4096, 8 << 20, os.urandom(16))
+
+
+class Ends:
+    """A connection of a node, and its other end by hand."""
+
+    def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, paces: Paces | None) -> None:
+        ours, self.stream = stream_pair()
+        self.told: list[LinkEvent] = []
+        self.heard: set[float] = set()
+        self.said = ""
+        self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
+        self.connection = Connection(
+            number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight,
+            clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
+            welcome=lambda _: Welcome(paces is not None), paces=paces,
+        )  # fmt: skip
+        self._ours: Stream = ours
+
+    def _tell(self, told: LinkEvent) -> None:
+        self.told.append(told)
+        if isinstance(told, Arrived):
+            self.heard.add(trio.current_time())
+
+    async def run(self) -> None:
+        self.said = await self.connection.run()
+        await self._ours.aclose()
+
+    async def shake_hands(self) -> None:
+        while not any(isinstance(one, Opened) for one in self.told):
+            await self.flush()
+            self.session.receive(await self.stream.receive_some(1 << 16), 0)
+            await self.flush()
+            await wait_all_tasks_blocked()
+
+    async def flush(self) -> None:
+        await self.say(b"".join(self.session.output()))
+
+    async def say(self, data: bytes) -> None:
+        if data:
+            await self.stream.send_all(data)
+            await wait_all_tasks_blocked()
+
+    async def goodbye(self) -> Ended:
+        """What the node says at the end."""
+        with trio.fail_after(60):
+            while data := await self.stream.receive_some(1 << 16):
+                for event in self.session.receive(data, 0):
+                    if isinstance(event, Ended):
+                        return event
+        raise AssertionError("it closed without a word")
+
+    @property
+    def arrived(self) -> int:
+        """How many bytes of messages the node was told of."""
+        return sum(one.size for one in self.told if isinstance(one, Arrived))
+
+
+@asynccontextmanager
+async def connected(
+    in_flight: InFlight | None = None, limits: ConnectionLimits | None = None, number: int = 1, *,
+    paces: Paces | None = None, shakes_hands: bool = True,
+) -> AsyncIterator[Ends]:  # fmt: skip
+    ends = Ends(in_flight or InFlight(UNLIMITED, UNLIMITED), limits or ConnectionLimits(), number, paces)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends.run)
+        if shakes_hands:
+            await ends.shake_hands()
+        yield ends
+        nursery.cancel_scope.cancel()
+
+
+def letter(size: int) -> bytes:
+    return frame(seal_unicast(ALICE, BOB.public, bytes(size), ttl_s=60, expiry_min=1))
+
+
+# -- what is read and not settled --------------------------------------------------------------------------------
+
+
+async def test_reading_pauses_while_too_much_is_not_settled(autojump_clock: MockClock) -> None:
+    one = letter(1000)
+    in_flight = InFlight(3 * len(one), UNLIMITED)
+    async with connected(in_flight) as ends:
+        for _ in range(5):
+            await ends.say(one)
+        assert ends.arrived == 3 * len(one) == in_flight.bytes, "the fourth waits in the stream"
+        in_flight.give_back(1, len(one))
+        await wait_all_tasks_blocked()
+        assert ends.arrived == 4 * len(one)
+        in_flight.give_back(1, 3 * len(one))
+        await wait_all_tasks_blocked()
+        assert ends.arrived == 5 * len(one)
+
+
+async def test_one_message_alone_is_read_whatever_its_size(autojump_clock: MockClock) -> None:
+    one = letter(5000)
+    async with connected(InFlight(100, 100), paces=UNHURRIED) as ends:
+        await ends.say(one)
+        assert ends.arrived == len(one)
+
+
+async def test_strangers_take_their_share_of_it_and_leave_the_rest_to_others(autojump_clock: MockClock) -> None:
+    one = letter(1000)
+    in_flight = InFlight(8 * len(one), 2 * len(one))
+    async with (
+        connected(in_flight, number=1, paces=UNHURRIED) as first,
+        connected(in_flight, number=2, paces=UNHURRIED) as second,
+        connected(in_flight, number=3) as known,
+    ):
+        for ends in (first, first, second, second, *[known] * 6):
+            await ends.say(one)
+        assert (first.arrived, second.arrived, known.arrived) == (2 * len(one), 0, 6 * len(one))
+        in_flight.give_back(3, 6 * len(one))
+        await wait_all_tasks_blocked()
+        assert second.arrived == 0, "it is the strangers' share that is taken"
+        in_flight.give_back(1, 2 * len(one))
+        await wait_all_tasks_blocked()
+        assert second.arrived == 2 * len(one) == in_flight.strangers_bytes
+        in_flight.give_back(2, 2 * len(one))
+        assert (in_flight.bytes, in_flight.strangers_bytes, in_flight._strangers) == (0, 0, {})
+
+
+# -- the pace of strangers ---------------------------------------------------------------------------------------
+
+
+def test_a_pace_is_kept_and_what_was_not_used_is_not_saved_up() -> None:
+    pace = Pace(10)
+    assert [pace.wait_s(5, 0), pace.wait_s(5, 0), pace.wait_s(5, 0)] == [0, 0, 0.5]
+    assert pace.wait_s(1, 0.5) == pytest.approx(0.1)
+    assert [round(pace.wait_s(10, 100), 6), round(pace.wait_s(10, 100), 6)] == [0, 1]
+    assert Pace(0).wait_s(10**9, 0) == 0
+
+
+@given(st.floats(0, 1e6))
+def test_a_beat_is_never_before_its_time(at: float) -> None:
+    assert 0 <= next_beat(at) - at < BEAT_S + 1e-6
+
+
+async def test_what_strangers_bring_in_a_beat_comes_at_once(autojump_clock: MockClock) -> None:
+    paces = Paces(PaceLimits(0, 0, 0))
+    async with connected(number=1, paces=paces) as first, connected(number=2, paces=paces) as second:
+        for _ in range(50):
+            await first.say(letter(10))
+            await second.say(letter(10))
+            await trio.sleep(BEAT_S / 10)
+        await until_heard(50, first, second)
+        assert len(first.heard | second.heard) <= 7, "five beats, and those in which it began and ended"
+
+
+async def until_heard(count: int, *several: Ends) -> float:
+    """The seconds until the node was told of so many messages of each."""
+    began = trio.current_time()
+    with trio.fail_after(1000):
+        while any(sum(len(one.rows) for one in ends.told if isinstance(one, Arrived)) < count for ends in several):
+            await trio.sleep(0.05)
+    return trio.current_time() - began
+
+
+PACE = {
+    "one": PaceLimits(10, 1000, 0), "all": PaceLimits(1000, 10, 0), "bytes": PaceLimits(0, 0, 10 * len(letter(1000))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("limits", PACE.values(), ids=PACE)
+async def test_a_stranger_is_read_at_its_pace_and_nothing_of_it_is_refused(
+    limits: PaceLimits, autojump_clock: MockClock
+) -> None:
+    async with connected(paces=Paces(limits)) as ends:
+        await trio.sleep(10)
+        for _ in range(60):
+            await ends.say(letter(1000))
+        assert await until_heard(60, ends) == pytest.approx(5, abs=0.2), "ten at once, and ten a second"
+        assert ends.connection.link_writer.closing is None
+
+
+async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_clock: MockClock) -> None:
+    paces = Paces(PaceLimits(10, 10, 0))
+    async with (
+        connected(number=1, paces=paces) as first,
+        connected(number=2, paces=paces) as second,
+        connected(number=3) as known,
+    ):
+        await trio.sleep(10)
+        for _ in range(60):
+            for ends in (first, second, known):
+                await ends.say(letter(10))
+        assert await until_heard(60, known) == 0
+        assert await until_heard(60, first, second) == pytest.approx(11, abs=0.2)
+
+
+# -- time and items ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hello_s", [0.5, 30.0])
+async def test_a_hello_is_due(hello_s: float, autojump_clock: MockClock) -> None:
+    limits = ConnectionLimits(hello_s=hello_s, goodbye_s=1)
+    async with connected(limits=limits, shakes_hands=False) as ends:
+        began = trio.current_time()
+        assert (await ends.goodbye()).reason is Reason.CONNECT_TIMEOUT
+        assert trio.current_time() - began == pytest.approx(hello_s, abs=0.1)
+
+
+@pytest.mark.parametrize("per_s", [2.0, 20.0])
+async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float, autojump_clock: MockClock) -> None:
+    """Five seconds' worth may come at once."""
+    limits = ConnectionLimits(link_items_per_s=per_s, goodbye_s=1)
+    ping = frame(link.encode_item(link.Ping(1)))
+    async with connected(limits=limits) as ends:
+        for _ in range(int(per_s) * 5):
+            await ends.say(ping)
+        await trio.sleep(1)
+        for _ in range(int(per_s)):
+            await ends.say(ping)
+        assert not ends.said and ends.connection.link_writer.closing is None
+        await ends.say(ping)
+        assert (await ends.goodbye()).reason is Reason.RATE_LIMITED
+
+
+async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
+    """Neither pongs nor messages, which the other end would not take any more."""
+    async with connected(limits=ConnectionLimits(goodbye_s=1)) as ends:
+        await ends.say(letter(10))
+        link_writer = ends.connection.link_writer
+        link_writer.close(Reason.SHUTDOWN, "the node stops")
+        await ends.say(frame(link.encode_item(link.Ping(1))))
+        link_writer.tell(seal_unicast(NODE, ALICE.public, b"", ttl_s=0, expiry_min=1))
+        link_writer.say(link.Redelivered(1))
+        link_writer.settle(1, [])
+        heard: list[object] = []
+        with trio.fail_after(60):
+            while data := await ends.stream.receive_some(1 << 16):
+                heard += ends.session.receive(data, 0)
+        assert heard == [Ended(Reason.SHUTDOWN, "the node stops"), SettledUpTo(1)]

@@ -1,0 +1,31 @@
+"""As many file descriptors as the system lets a process have, and one warning if they are too few."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from router.node.descriptors import make_room
+
+
+@pytest.fixture(autouse=True)
+def soft_limit() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] // 2, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_soft_limit_becomes_the_hard_one(caplog: pytest.LogCaptureFixture) -> None:
+    make_room(1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard and not caplog.records
+
+
+def test_more_connections_than_descriptors_are_a_warning_that_names_both(caplog: pytest.LogCaptureFixture) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    make_room(hard - 99)
+    [said] = [one.getMessage() for one in caplog.records]
+    assert f"limits.connections_max is {hard - 99}" in said and f"only {hard} file descriptors" in said

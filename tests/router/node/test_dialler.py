@@ -1,0 +1,244 @@
+"""Dialling on a mock clock over memory and loopback: whom, where, how often, and what a new configuration changes."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router.core.routing.directory import Neighbour
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.node.dialler import Dialler, DialLimits
+from router.transport import contract as transport
+from router.transport.contract import Stream
+
+ME, THERE, OTHER = (SigningKey(bytes((n,)) * 32) for n in (91, 92, 93))
+SHORTEST_S, LONGEST_S = 0.5, 60.0
+NOBODY_THERE = "memory://nobody"
+DAY_S = 86_400.0
+
+
+@dataclass
+class House:
+    """A dialler, and whoever it reaches: `connected` says when it did so, and whom it expected there.
+
+    A connection lasts `lasts_s`, then says `verdict`. `owed`: for whom something waits; `asked`: how often that was
+    asked.
+    """
+
+    nursery: trio.Nursery
+    lasts_s: float = 0.0
+    verdict: str = ""
+    owed: set[bytes] = field(default_factory=set)
+    asked: int = 0
+    connected: list[tuple[float, PublicKey]] = field(default_factory=list)
+    while_asked: Callable[[], None] = lambda: None
+
+    def dialler(self, *neighbours: Neighbour, dials_max: int = 64, jitter: float = 0.999_999) -> Dialler:
+        limits = DialLimits(10.0, SHORTEST_S, LONGEST_S, dials_max)
+        return Dialler(ME, neighbours, limits, self.nursery, self._run, self._waiting, lambda: jitter)
+
+    async def _run(self, stream: Stream, expect: PublicKey) -> str:
+        self.connected.append((round(trio.current_time(), 3), expect))
+        await trio.sleep(self.lasts_s)
+        await stream.aclose()
+        return self.verdict
+
+    async def _waiting(self, key: bytes) -> bool:
+        self.asked += 1
+        answer = key in self.owed
+        await trio.lowlevel.checkpoint()
+        self.while_asked()
+        return answer
+
+    @property
+    def times(self) -> list[float]:
+        return [at for at, _ in self.connected]
+
+
+@pytest.fixture
+async def house(nursery: trio.Nursery) -> House:
+    await nursery.start(partial(transport.load("memory").listen, "memory://there", THERE, _hold))
+    return House(nursery)
+
+
+async def _hold(stream: Stream) -> None:
+    """The other end of a connection: it says nothing."""
+    await trio.sleep_forever()
+
+
+def there(*urls: str, uplink: bool = True, blocked: bool = False, name: str = "there") -> Neighbour:
+    return Neighbour(THERE.public, name, uplink=uplink, blocked=blocked, urls=urls or ("memory://there",))
+
+
+# -- whom, and how often -----------------------------------------------------------------------------------------
+
+
+async def test_an_uplink_is_dialled_again_for_ever_with_pauses_twice_as_long(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(130.0)
+    pauses = [round(later - earlier, 2) for earlier, later in zip(house.times, house.times[1:], strict=False)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0]
+    assert {expect for _, expect in house.connected} == {THERE.public}
+    assert repr(dialler) == "<dialler: 1 keys being dialled or connected>"
+
+
+async def test_a_connection_that_lasted_makes_the_pauses_short_again(house: House, autojump_clock: MockClock) -> None:
+    house.lasts_s = LONGEST_S + 1
+    house.dialler(there()).reconcile([there()])
+    await trio.sleep(4 * house.lasts_s)
+    pauses = [
+        round(later - earlier - house.lasts_s, 2) for earlier, later in zip(house.times, house.times[1:], strict=False)
+    ]
+    assert pauses == [0.5] * 3
+
+
+async def test_a_crowd_does_not_come_back_at_once(house: House, autojump_clock: MockClock) -> None:
+    house.dialler(there(), jitter=0.0).reconcile([there()])
+    await trio.sleep(0.3)
+    assert house.times == [0.0, 0.25], "half the pause at the least"
+
+
+async def test_others_are_dialled_while_something_waits(house: House, autojump_clock: MockClock) -> None:
+    one = there(uplink=False)
+    dialler = house.dialler(one)
+    dialler.reconcile([one])
+    await trio.sleep(10.0)
+    assert house.connected == []
+    house.owed.add(THERE.public)
+    dialler.want(THERE.public)
+    dialler.want(THERE.public)
+    await trio.sleep(1.0)
+    assert len(house.connected) == 2, "one task for a key, and again while something still waits"
+    house.owed.clear()
+    await trio.sleep(DAY_S)
+    assert len(house.connected) == 2 and repr(dialler) == "<dialler: 0 keys being dialled or connected>"
+    dialler.want(OTHER.public)
+    await trio.sleep(1.0)
+    assert len(house.connected) == 2, "nobody knows where that is"
+
+
+async def test_what_comes_to_wait_while_it_is_asked_is_not_forgotten(house: House, autojump_clock: MockClock) -> None:
+    """The answer `nothing waits` may be on its way when a message comes and asks for a dial."""
+    one = there(uplink=False)
+    dialler = house.dialler(one)
+
+    def meanwhile() -> None:
+        if house.asked == 1:
+            house.owed.add(THERE.public)
+            dialler.want(THERE.public)
+
+    house.while_asked = meanwhile
+    dialler.want(THERE.public)
+    await trio.sleep(1.0)
+    assert len(house.connected) == 2
+
+
+async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
+    house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = there(NOBODY_THERE, "memory://there")
+    house.verdict = "it does not let us in"
+    with caplog.at_level(logging.WARNING):
+        dialler = house.dialler(one)
+        dialler.reconcile([one])
+        await trio.sleep(100.0)
+    assert len(house.connected) > 3 and dialler.problems[THERE.public] == house.verdict
+    told = [row.getMessage() for row in caplog.records]
+    assert told[:2] == [f"there: nobody in this process is listening on {NOBODY_THERE}", f"there: {house.verdict}"]
+
+
+# -- what a new configuration changes ----------------------------------------------------------------------------
+
+
+async def test_a_blocked_key_is_dialled_no_more_and_at_once_when_it_may_come_again(
+    house: House, autojump_clock: MockClock
+) -> None:
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(4.0)
+    before = len(house.connected)
+    dialler.reconcile([there(blocked=True)])
+    await trio.sleep(DAY_S)
+    assert len(house.connected) == before and repr(dialler) == "<dialler: 0 keys being dialled or connected>"
+    dialler.want(THERE.public)
+    await wait_all_tasks_blocked()
+    assert len(house.connected) == before
+    again_s = trio.current_time()
+    dialler.reconcile([there()])
+    await trio.sleep(0.1)
+    assert house.times[before:] == [pytest.approx(again_s)]
+
+
+@pytest.mark.parametrize("gone", [(), (there(uplink=False),)], ids=["removed", "no uplink any more"])
+@pytest.mark.parametrize("lasts_s", [0.0, 50.0], ids=["while it waits", "while it is connected"])
+async def test_who_need_not_be_kept_is_not(
+    house: House, autojump_clock: MockClock, gone: tuple[Neighbour, ...], lasts_s: float
+) -> None:
+    """A connection that is open is the message router's to close."""
+    house.lasts_s = lasts_s
+    dialler = house.dialler(there())
+    dialler.reconcile([there()])
+    await trio.sleep(20.0)
+    before = len(house.connected)
+    dialler.reconcile(gone)
+    await trio.sleep(DAY_S)
+    assert len(house.connected) == before and repr(dialler) == "<dialler: 0 keys being dialled or connected>"
+    assert THERE.public not in dialler.problems or gone
+
+
+async def test_a_new_address_is_used_at_once(house: House, autojump_clock: MockClock) -> None:
+    """Also where the old one has failed for so long that the next attempt is a minute away; then as if for the first
+    time."""
+    dialler = house.dialler(there(NOBODY_THERE))
+    dialler.reconcile([there(NOBODY_THERE)])
+    await trio.sleep(1000.0)
+    assert house.connected == [] and "nobody" in dialler.problems[THERE.public]
+    dialler.reconcile([there()])
+    await trio.sleep(0.6)
+    assert house.times == [1000.0, 1000.5] and dialler.problems[THERE.public] == ""
+
+
+async def test_for_whom_something_waits_that_is_so_too(house: House, autojump_clock: MockClock) -> None:
+    house.owed.add(THERE.public)
+    old, new = there(NOBODY_THERE, uplink=False), there(uplink=False)
+    dialler = house.dialler(old)
+    dialler.want(THERE.public)
+    await trio.sleep(1000.0)
+    dialler.reconcile([new])
+    await wait_all_tasks_blocked()
+    assert house.times == [1000.0]
+
+
+async def test_an_address_that_never_answers_does_not_hold_up_the_new_one(
+    house: House, autojump_clock: MockClock
+) -> None:
+    """A dial that is under way ends when its address is no longer said of the neighbour."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        old = there(f"tls://127.0.0.1:{silent.getsockname()[1]}")
+        dialler = house.dialler(old, dials_max=1)
+        dialler.reconcile([old])
+        await trio.sleep(3.0)
+        dialler.reconcile([there()])
+        await trio.sleep(0.1)
+    assert house.times == [3.0]
+
+
+async def test_a_configuration_that_says_the_same_disturbs_nothing(house: House, autojump_clock: MockClock) -> None:
+    dialler = house.dialler(there(NOBODY_THERE))
+    dialler.reconcile([there(NOBODY_THERE)])
+    await trio.sleep(1000.0)
+    dialler.reconcile([there(NOBODY_THERE), Neighbour(OTHER.public, uplink=True, urls=("memory://there",))])
+    await wait_all_tasks_blocked()
+    assert [expect for _, expect in house.connected] == [OTHER.public] and "nobody" in dialler.problems[THERE.public]

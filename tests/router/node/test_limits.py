@@ -1,0 +1,99 @@
+"""Every setting reaches the part that it limits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec import inspect
+from msgspec.structs import replace
+from samples.core import ALICE, BOB
+
+from router.core.link.session import Offer
+from router.core.routing.directory import Directory
+from router.node.limits import (
+    clock_limits,
+    connection_limits,
+    cycle_limits,
+    dial_limits,
+    handshake_limits,
+    housekeeping_limits,
+    in_flight_bytes,
+    log_limits,
+    pace_limits,
+    store_limits,
+    strangers_max,
+    unknown_max,
+    verifiers,
+)
+from router.node.node import core_limits
+from router.node.welcome import offer_to, welcome
+from router.settings.config import Config, by_role
+from router.settings.config_limits import Limits
+from transports.memory import stream_pair
+
+ELSEWHERE = {"limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes"}
+"""What a node says in its hello."""
+SECTIONS = ("limits", "queues", "store", "log", "verify", "link")
+
+
+def numbers() -> list[str]:
+    described = inspect.type_info(Config)
+    assert isinstance(described, inspect.StructType)
+    found = []
+    for section in described.fields:
+        if section.name in SECTIONS:
+            assert isinstance(section.type, inspect.StructType)
+            for one in section.type.fields:
+                kind = one.type.type if isinstance(one.type, inspect.Metadata) else one.type
+                if isinstance(kind, inspect.IntType | inspect.FloatType):
+                    found.append(f"{section.name}.{one.name}")
+    return found
+
+
+def told_to_a_stranger(config: Config) -> list[Any]:
+    """Its welcome, and our hello to it."""
+    stream, _ = stream_pair()
+    stream.peer = ALICE.public
+    judge = partial(welcome, Directory(BOB.public, accept_strangers=True), config, False)
+    offer = Offer("router", bytes(8), True, 1 << 30, 1 << 30, bytes(16))
+    return [judge(ALICE.public), offer_to(stream, offer, config, judge)]
+
+
+def in_force(config: Config) -> list[Any]:
+    return [
+        *told_to_a_stranger(config),
+        core_limits(config), store_limits(config), dial_limits(config), cycle_limits(config), log_limits(config),
+        housekeeping_limits(config), clock_limits(config), connection_limits(config, is_known=True),
+        connection_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
+        unknown_max(config.limits), handshake_limits(config.limits), verifiers(config),
+    ]  # fmt: skip
+
+
+def changed(name: str) -> Config:
+    """The default configuration, but for another value of that setting."""
+    section, _, setting = name.partition(".")
+    before = getattr(Config(), section)
+    value = getattr(before, setting)
+    other = value + 1 if setting != "connections_max" else 100
+    return by_role(replace(Config(), **{section: replace(before, **{setting: other})}))
+
+
+@pytest.mark.parametrize("name", [name for name in numbers() if name not in ELSEWHERE])
+def test_another_value_is_another_limit(name: str) -> None:
+    assert in_force(changed(name)) != in_force(by_role(Config())), f"nothing asks for {name}"
+
+
+def test_what_is_elsewhere_is_a_setting() -> None:
+    assert set(numbers()) >= ELSEWHERE
+    for name in ELSEWHERE:
+        assert in_force(changed(name)) == in_force(by_role(Config())), f"{name} is no exception"
+
+
+def test_known_keys_keep_half_of_the_connections_from_strangers_and_a_quarter_from_all_unknown_keys() -> None:
+    for most in (1, 2, 10, 100, 10_000):
+        limits = Limits(connections_max=most, strangers_connections_max=1_000_000)
+        assert strangers_max(limits) == most // 2
+        assert unknown_max(limits) <= max(1, most * 3 // 4)
+    assert strangers_max(Limits()) == 64 and unknown_max(Limits()) == 128

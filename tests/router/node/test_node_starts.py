@@ -1,0 +1,77 @@
+"""Starts of a node on a home where something is missing or wrong: the key, the store, the clock."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from rigs.serving import serving
+from samples.logs import seal_each
+
+from router.cli.command import Invocation
+from router.core.wire.text import key_text
+from router.disk import private_file
+from router.disk.store.terms import StoreError
+from router.node.node import SystemClock
+from router.settings import keyring
+from router.settings.home import Home, HomeError
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """But for that of the clock, which is far ahead of the events in `log_samples`."""
+    said = [one.getMessage() for one in caplog.records]
+    return [one for one in said if "the clock of this machine" not in one]
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+async def test_an_empty_store_beside_a_log_cannot_be_missed(
+    has_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    if has_file:
+        (home.store_path / "data.mdb").write_bytes(b"")
+    private_file.create(home.key_path, (b"r" * 32).hex().encode())  # that of `log_samples`
+    seal_each(home.log_path, 1, 2, 3)
+    async with serving(home.path, {}):
+        [said] = [one.getMessage() for one in caplog.records if "is new and empty" in one.getMessage()]
+        assert "the log beside it counts 3 events" in said and "restore store/ and log/" in said
+        assert "move log/ away as well" in said
+    caplog.clear()
+    async with serving(home.path, {}):
+        assert not warnings(caplog), "the store goes on where the log was"
+    shutil.rmtree(home.log_path)
+    async with serving(home.path, {}):
+        [said] = warnings(caplog)
+        assert f"the log in {home.log_path} lacks 4 events after the first 0" in said and "restore the segments" in said
+
+
+async def test_a_first_start_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(tmp_path / "home", {"limits.connections_max": 10}):
+        assert not caplog.records
+
+
+async def test_a_store_without_its_key_gets_no_other_key(tmp_path: Path) -> None:
+    async with serving(tmp_path / "home", {}) as home:
+        address = key_text("addr", keyring.load(home, keyring.NODE).public)
+    home.key_path.unlink()
+    with pytest.raises(
+        HomeError, match=rf"belongs to {address}; its key is missing: restore .*node\.key, or move store"
+    ):
+        home.create()
+    with pytest.raises(HomeError, match="its key is missing: restore"):
+        _ = Invocation(str(home.path)).home  # no advice to `init`, which would refuse
+    assert not home.key_path.exists()
+    shutil.rmtree(home.store_path)
+    home.create()
+
+
+async def test_a_clock_after_all_times_is_named_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "wall_ns", staticmethod(lambda: (1 << 32) * 1_000_000_000))
+    with pytest.RaisesGroup(pytest.RaisesExc(StoreError, match="the clock of this machine is wrong")):
+        async with serving(tmp_path / "home", {}):
+            raise AssertionError("it started")
+    assert not list((tmp_path / "home" / "store").iterdir())

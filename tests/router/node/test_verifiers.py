@@ -1,0 +1,154 @@
+"""Real verifier processes: true and false signatures, whose turn it is, a process that dies and the one after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from array import array
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from samples.core import ALICE, BOB
+
+from router.core.link.custody import Outgoing
+from router.core.link.session import Messages
+from router.core.routing.directory import Standing
+from router.core.routing.intake import read_messages
+from router.core.routing.job import Job
+from router.core.routing.links import Link
+from router.core.routing.parcel import U32
+from router.core.wire.codec import frame, split_frames
+from router.core.wire.crypto import SigningKey
+from router.core.wire.message import seal_unicast
+from router.node.verifiers import INLINE_MESSAGES_MAX, Verifiers
+
+MANY = 40  # messages of a read: too many to be checked here
+
+
+def link(number: int, standing: Standing = Standing.PEER) -> Link:
+    return Link(number, bytes((number,)) * 32, standing, Outgoing(8, 4096))
+
+
+def job(of: Link, bodies: range, false: frozenset[int] = frozenset()) -> Job:
+    """One read of a link; the messages with these numbers have a signature of another key, or a changed body."""
+    wires = [seal_unicast(ALICE, BOB.public, n.to_bytes(4), ttl_s=60, expiry_min=1) for n in bodies]
+    for at, n in enumerate(bodies):
+        if n in false and n % 2:
+            wires[at] = wires[at][:-1] + bytes((wires[at][-1] ^ 1,))
+        elif n in false:
+            other = seal_unicast(SigningKey(b"x" * 32), BOB.public, n.to_bytes(4), ttl_s=60, expiry_min=1)
+            wires[at] = wires[at][:-64] + other[-64:]
+    data = b"".join(map(frame, wires))
+    arrived = read_messages(of.id, Messages(1, data, split_frames(data)[0]))
+    positions = array(U32)
+    for row in arrived.rows:
+        positions.extend((row.start, row.end, row.signer_at))
+    return Job(of, arrived, list(arrived.rows), positions)
+
+
+class Released:
+    """What verifiers release, in that order."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self._more = trio.Event()
+
+    def __call__(self, jobs: list[Job]) -> None:
+        self.jobs += jobs
+        self._more.set()
+        self._more = trio.Event()
+
+    async def until(self, count: int) -> list[Job]:
+        with trio.fail_after(60):
+            while len(self.jobs) < count:
+                await self._more.wait()
+        return self.jobs
+
+
+@asynccontextmanager
+async def verifying(count: int) -> AsyncIterator[tuple[Verifiers, Released]]:
+    released = Released()
+    verifiers = Verifiers(count, released)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(verifiers.run)
+        with trio.fail_after(60):
+            while len(verifiers.pids) < count:
+                await trio.sleep(0.01)
+        yield verifiers, released
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+async def test_each_verdict_is_that_of_its_message(count: int) -> None:
+    false = frozenset((0, 3, 7, MANY - 1, MANY + 2))
+    async with verifying(count) as (verifiers, released):
+        for n in range(5):
+            verifiers.submit(job(link(1), range(n * MANY, (n + 1) * MANY), false))
+        verdicts = b"".join(one.valid for one in await released.until(5))
+    assert [n for n, good in enumerate(verdicts) if not good] == sorted(false)
+    assert len(verdicts) == 5 * MANY and set(verdicts) == {0, 1}
+
+
+async def test_few_messages_are_checked_here_but_never_those_of_strangers() -> None:
+    async with verifying(1) as (verifiers, released):
+        verifiers.submit(job(link(1), range(INLINE_MESSAGES_MAX), frozenset((1,))))
+        assert [one.valid for one in released.jobs] == [b"\1\0"], "at once"
+        verifiers.submit(job(link(2, Standing.STRANGER), range(1), frozenset((0,))))
+        assert len(released.jobs) == 1 and verifiers.is_busy
+        assert (await released.until(2))[1].valid == b"\0"
+        assert not verifiers.is_busy
+
+
+async def test_a_neighbour_does_not_wait_for_what_strangers_brought_before() -> None:
+    async with verifying(1) as (verifiers, released):
+        strangers = [job(link(n, Standing.STRANGER), range(MANY)) for n in range(2, 52)]
+        for one in strangers:
+            verifiers.submit(one)
+        mine = job(link(1), range(MANY))
+        verifiers.submit(mine)
+        jobs = await released.until(51)
+    assert [id(one) for one in jobs if one is not mine] == [id(one) for one in strangers], "these have one lane"
+    assert next(at for at, one in enumerate(jobs) if one is mine) < 10
+
+
+async def test_neighbours_do_not_wait_for_each_other_and_each_keeps_its_order() -> None:
+    async with verifying(2) as (verifiers, released):
+        flood, calm = link(1), link(2)
+        theirs = [job(flood, range(MANY)) for _ in range(40)]
+        for one in theirs:
+            verifiers.submit(one)
+        mine = [job(calm, range(count)) for count in (MANY, 1, 3, MANY)]
+        for one in mine:
+            verifiers.submit(one)
+        jobs = await released.until(44)
+    for its in (theirs, mine):
+        assert [id(one) for one in jobs if one.link is its[0].link] == [id(one) for one in its]
+    assert max(at for at, one in enumerate(jobs) if one.link is calm) < 35
+
+
+async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_place() -> None:
+    false = frozenset(range(0, 20 * MANY, 7))
+    async with verifying(1) as (verifiers, released):
+        [pid] = verifiers.pids
+        os.kill(pid, signal.SIGSTOP)  # it takes its work and answers nothing
+        for n in range(20):
+            verifiers.submit(job(link(1), range(n * MANY, (n + 1) * MANY), false))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert not released.jobs
+        os.kill(pid, signal.SIGKILL)
+        jobs = await released.until(20)
+        verdicts = b"".join(one.valid for one in jobs)
+        assert [n for n, good in enumerate(verdicts) if not good] == sorted(false), "once each, and in order"
+        with trio.fail_after(60):
+            while not verifiers.pids:
+                await trio.sleep(0.01)
+        assert verifiers.pids != [pid]
+        os.kill(verifiers.pids[0], 0)
+        verifiers.submit(job(link(1), range(MANY), frozenset((2,))))
+        assert (await released.until(21))[20].valid.index(0) == 2, "the other one works"
+
+
+async def test_it_reads_as_a_sentence() -> None:
+    assert repr(Verifiers(2, print)) == "<2 verifiers, 0 jobs under way>"

@@ -1,0 +1,257 @@
+"""What is thought of a clock: judged once, doubted only ahead, disputed by neighbours that agree with each other; no
+deadline passes before something agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.core.routing.effects import Now
+from router.core.routing.recovered import Belief
+from router.core.wire.lifetime import SECOND_NS
+from router.disk.store.terms import StoreError
+from router.node.wall_clock import BELIEVED, ClockLimits, State, Vote, WallClock, check, consensus
+
+START = Now(1_800_000_000 * SECOND_NS, 50 * SECOND_NS)
+DAY_S = 86_400
+NEAR_NS = 600 * SECOND_NS
+LIMITS = ClockLimits()
+
+
+def after(mono_s: float, step_s: float = 0.0) -> Now:
+    return Now(START.wall_ns + int((mono_s + step_s) * SECOND_NS), START.mono_ns + int(mono_s * SECOND_NS))
+
+
+def votes(*offsets_s: float, uplink_s: float | None = None) -> list[Vote]:
+    found = [Vote(int(one * SECOND_NS)) for one in offsets_s]
+    return found if uplink_s is None else [*found, Vote(int(uplink_s * SECOND_NS), True)]
+
+
+def judged(clock: WallClock, now: Now) -> int:
+    return clock.now(now).judged_s - START.wall_s
+
+
+def state(clock: WallClock) -> State:
+    return clock.state
+
+
+def looked(clock: WallClock, now: Now, *offsets_s: float, uplink_s: float | None = None) -> float:
+    return clock.look(clock.now(now), votes(*offsets_s, uplink_s=uplink_s))
+
+
+def test_a_clock_that_runs_with_the_steady_one_is_believed() -> None:
+    clock = WallClock(START, LIMITS)
+    assert clock.now(after(9.5)) == after(9.5)
+    assert looked(clock, after(1, 30)) == 0, "half a minute is nothing to speak of"
+    assert clock.now(after(2, 30)) == after(2, 30) and repr(clock) == "<wall clock: believed>"
+
+
+def test_a_step_that_nobody_has_judged_ends_nothing() -> None:
+    clock = WallClock(START, LIMITS)
+    now = clock.now(after(3, 7200))
+    assert (now.judged_s, now.shown_ns) == (1_800_000_003, after(3, 7200).wall_ns)
+    assert now.wall_ns == now.shown_ns, "what is accepted now must not end the sooner for it"
+    back = clock.now(after(3, -7200))
+    assert (back.judged_s, back.shown_ns, back.wall_s) == (1_800_000_003, after(3, -7200).wall_ns, 1_800_000_003)
+    assert now.earliest_ns == after(3).wall_ns and back.earliest_ns == after(3, -7200).wall_ns
+
+
+def test_a_step_ahead_is_doubted_until_a_neighbour_agrees() -> None:
+    clock = WallClock(START, LIMITS)
+    assert looked(clock, after(1, 7200), 0) == pytest.approx(7200), "what was measured before the step says nothing"
+    assert state(clock) is State.DOUBTED and judged(clock, after(5, 7200)) == 5
+    assert "2.0 hours ahead of the last time that was believed" in clock.problem(clock.now(after(5, 7200)))
+    assert looked(clock, after(7, 7200), 2) == 0 and state(clock) is State.BELIEVED
+    assert judged(clock, after(8, 7200)) == 7208 and not clock.problem(clock.now(after(8, 7200)))
+
+
+def test_a_step_back_is_believed_and_one_to_what_was_believed_ends_the_doubt() -> None:
+    clock = WallClock(START, LIMITS)
+    assert looked(clock, after(1, -7200)) == pytest.approx(-7200) and state(clock) is State.BELIEVED
+    assert judged(clock, after(3, -7200)) == 3 - 7200
+    clock = WallClock(START, LIMITS)
+    looked(clock, after(1, 2 * DAY_S))
+    assert looked(clock, after(2, 2 * DAY_S - 7200)) < 0 and state(clock) is State.DOUBTED, "a part of the way back"
+    looked(clock, after(16, 60))
+    assert state(clock) is State.BELIEVED and judged(clock, after(17, 60)) == 77
+
+
+def test_a_step_too_small_to_be_doubted_still_voids_what_was_measured() -> None:
+    clock = WallClock(START, LIMITS)
+    assert looked(clock, after(1, 1800), 1800) == pytest.approx(1800) and state(clock) is State.BELIEVED
+
+
+@pytest.mark.parametrize("offset_s", [2 * DAY_S, -8 * DAY_S])
+def test_a_clock_that_its_uplink_disputes_is_not_gone_by(offset_s: int) -> None:
+    clock = WallClock(START, LIMITS)
+    looked(clock, after(1), uplink_s=offset_s)
+    assert state(clock) is State.DISPUTED and judged(clock, after(2)) == pytest.approx(2 + offset_s, abs=1)
+    assert looked(clock, after(3)) == 0 and state(clock) is State.DISPUTED, "the uplink is gone, its word is not"
+    way = "behind" if offset_s > 0 else "ahead of"
+    assert f"days {way} its neighbours' clocks" in clock.problem(clock.now(after(3)))
+    looked(clock, after(4, offset_s))
+    assert state(clock) is State.BELIEVED, "it is set to what they say"
+
+
+def test_the_operator_confirms_and_neighbours_are_not_heard_until_it_steps() -> None:
+    clock = WallClock(START, LIMITS)
+    looked(clock, after(1, 2 * DAY_S))
+    clock.confirm(clock.now(after(2, 2 * DAY_S)))
+    looked(clock, after(3, 2 * DAY_S), uplink_s=-2 * DAY_S)
+    assert state(clock) is State.CONFIRMED and judged(clock, after(3, 2 * DAY_S)) == 3 + 2 * DAY_S
+    looked(clock, after(4, 4 * DAY_S))
+    assert state(clock) is State.DOUBTED
+
+
+# -- who is heard -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "uplink_s", "expected_s"),
+    [
+        ([], None, None),
+        ([3], None, 0),
+        ([DAY_S], None, None),  # a client alone
+        ([], DAY_S, DAY_S),  # an uplink alone
+        ([3, DAY_S], None, None),  # one alone is not believed against another that agrees
+        ([3], DAY_S, None),  # nor an uplink
+        ([3, 5, DAY_S], None, 0),
+        ([3, DAY_S, DAY_S + 60], None, DAY_S),
+        ([DAY_S, DAY_S + 60, -DAY_S], None, DAY_S),
+        ([DAY_S, -DAY_S], None, None),  # they disagree with each other
+        ([-DAY_S], DAY_S, DAY_S),  # an uplink counts twice
+        ([3, 4, 5], DAY_S, 0),
+        ([3, 4, DAY_S], DAY_S + 7, DAY_S),
+    ],
+)
+def test_most_of_those_who_agree_with_each_other_are_heard(
+    offsets_s: list[int], uplink_s: int | None, expected_s: int | None
+) -> None:
+    found = consensus(votes(*offsets_s, uplink_s=uplink_s), NEAR_NS)
+    assert found is None if expected_s is None else found == pytest.approx(expected_s * SECOND_NS, abs=NEAR_NS)
+
+
+def test_ten_thousand_that_differ_are_weighed_in_one_pass() -> None:
+    everybody = votes(*(DAY_S + at for at in range(10_000)), uplink_s=-DAY_S)
+    found = consensus(everybody, NEAR_NS)
+    assert found is None, "they agree with each other no more than with us"
+    assert consensus(votes(*([DAY_S] * 10_000)), NEAR_NS) == DAY_S * SECOND_NS
+
+
+# -- starts -------------------------------------------------------------------------------------------------------
+
+
+def known(ahead_s: float = 0.0, state: State = State.BELIEVED, judged_s: float = 0.0) -> Belief:
+    """What an earlier run left: the time that it went by, and how far ahead of it the clock was."""
+    judged_ns = START.wall_ns + int(judged_s * SECOND_NS)
+    return Belief(judged_ns, judged_ns + int(ahead_s * SECOND_NS), state.value)
+
+
+def test_a_start_far_ahead_of_all_that_is_known_is_doubted_until_a_neighbour_agrees() -> None:
+    clock = WallClock(START, LIMITS, known(judged_s=-8 * DAY_S))
+    assert state(clock) is State.DOUBTED and judged(clock, after(5)) == 5 - 8 * DAY_S
+    assert "8.0 days ahead of" in clock.problem(clock.now(START))
+    looked(clock, after(7), 1)
+    assert state(clock) is State.BELIEVED and clock.now(after(9)) == after(9)
+    assert WallClock(START, LIMITS, known(judged_s=-6 * DAY_S)).state is State.BELIEVED, "off for less than a lifetime"
+
+
+@pytest.mark.parametrize("before", [State.DOUBTED, State.DISPUTED])
+@pytest.mark.parametrize("ahead_s", [2 * DAY_S, 365 * DAY_S, -2 * DAY_S])
+def test_a_restart_settles_no_doubt(before: State, ahead_s: int) -> None:
+    left = known(ahead_s, before)
+    for run in range(3):
+        clock = WallClock(after(10, ahead_s), LIMITS, left)
+        assert state(clock) is State.DOUBTED and judged(clock, after(10, ahead_s)) == 10 * run
+        left = clock.belief(clock.now(after(20, ahead_s)))
+    assert WallClock(after(30, 60 if ahead_s > 0 else ahead_s), LIMITS, left).is_doubted is (ahead_s < 0), "set back"
+
+
+@pytest.mark.parametrize("step_s", [0, 3 * DAY_S])
+def test_a_start_behind_the_last_known_time_is_told_until_it_is_set_or_a_neighbour_agrees(step_s: int) -> None:
+    clock = WallClock(after(5), LIMITS, known(judged_s=3 * DAY_S))
+    assert state(clock) is State.BELIEVED, "nothing ends too early by it"
+    assert "began 3.0 days behind the last time that was known here" in clock.problem(clock.now(after(5)))
+    looked(clock, after(9, step_s), 1)
+    assert "began" not in clock.problem(clock.now(after(10, step_s)))
+
+
+def test_a_confirmed_clock_stays_so_over_a_restart() -> None:
+    assert WallClock(after(5), LIMITS, known(state=State.CONFIRMED)).state is State.CONFIRMED
+    assert WallClock(after(5, 8 * DAY_S), LIMITS, known(state=State.CONFIRMED)).state is State.DOUBTED
+
+
+# -- in any order -------------------------------------------------------------------------------------------------
+
+STEPS_S = st.sampled_from([-400 * DAY_S, -2 * DAY_S, -7200, -60, 60, 7200, 2 * DAY_S, 400 * DAY_S])
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.just("step"), STEPS_S),
+        st.tuples(st.just("pass"), st.integers(1, 3600)),
+        st.tuples(st.just("hear"), st.lists(st.sampled_from([0, 30, 2 * DAY_S, -2 * DAY_S, -400 * DAY_S]), max_size=4)),
+        st.tuples(st.just("confirm"), st.just(0)),
+        st.tuples(st.just("restart"), st.just(0)),
+    ),
+    max_size=20,
+)
+
+
+@dataclass
+class Life:
+    """A clock over its steps and restarts, and what it knows itself."""
+
+    shown: Now = START
+    clock: WallClock = field(default_factory=lambda: WallClock(START, LIMITS))
+    left: Belief = field(default_factory=lambda: known())
+
+    def pass_s(self, seconds: float, step_s: float = 0.0) -> None:
+        wall_ns = max(SECOND_NS, self.shown.wall_ns + int((seconds + step_s) * SECOND_NS))
+        self.shown = Now(wall_ns, self.shown.mono_ns + int(seconds * SECOND_NS))
+
+    def look(self, offsets_s: Sequence[float] = ()) -> None:
+        self.clock.look(self.clock.now(self.shown), votes(*offsets_s))
+        self.left = self.clock.belief(self.clock.now(self.shown))
+
+
+@given(DEEDS)
+def test_time_moves_on_its_own_only_as_the_steady_clock_does(deeds: list[tuple[str, object]]) -> None:
+    """No step ahead and no restart alone lets a deadline pass: that takes neighbours, or the operator."""
+    life, farthest_ns, mono_ns = Life(), START.wall_ns, START.mono_ns
+    for deed, given_ in deeds:
+        before, was = life.clock.now(life.shown), life.clock.state
+        match deed, given_:
+            case "step", int(seconds):
+                life.pass_s(1, seconds)
+            case "pass", int(seconds):
+                life.pass_s(seconds)
+                life.look()
+            case "hear", [*offsets]:
+                life.look([float(one) for one in offsets])  # type: ignore[arg-type]
+            case "confirm", _:
+                life.clock.confirm(before)
+            case "restart", _:
+                life.clock = WallClock(life.shown, LIMITS, life.left)
+        now = life.clock.now(life.shown)
+        assert now.earliest_ns <= min(now.judged_s * SECOND_NS + SECOND_NS, now.shown_ns) <= now.wall_ns
+        if life.clock.state in BELIEVED and now.ahead_ns == 0 and deed in ("step", "pass", "restart"):
+            passed_ns = life.shown.mono_ns - mono_ns
+            most_ns = int(LIMITS.ahead_s_max * SECOND_NS) if deed == "restart" else int(LIMITS.step_s_max * SECOND_NS)
+            allowed_ns = max(farthest_ns, life.left.judged_ns) + passed_ns + most_ns + SECOND_NS
+            assert now.wall_ns <= allowed_ns, f"{was} {deed} {given_}"
+        if life.clock.state in BELIEVED and now.ahead_ns == 0:
+            farthest_ns, mono_ns = now.wall_ns, life.shown.mono_ns
+        elif deed in ("step", "pass", "restart") and was not in BELIEVED:
+            assert life.clock.is_doubted or now.judged_s <= before.judged_s + 7 * DAY_S + 3601
+    assert life.clock.state in State
+
+
+def test_a_clock_whose_times_cannot_be_kept_is_named() -> None:
+    check(START)
+    with pytest.raises(
+        StoreError, match=r"clock of this machine is wrong: it says the year 2106, .*; set it and start"
+    ):
+        check(Now((1 << 32) * SECOND_NS, 0))

@@ -1,0 +1,105 @@
+"""URLs of transports, and finding the file of a scheme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from router.core.wire.crypto import SigningKey
+from router.transport.contract import (
+    ConnectFailed,
+    InvalidUrl,
+    dial,
+    load,
+    memory_name,
+    scheme_of,
+    tcp_address,
+    unix_path,
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("tls://127.0.0.1:4101", "127.0.0.1", 4101),
+        ("tls://localhost:0", "localhost", 0),
+        ("tls://[::1]:4101", "::1", 4101),
+        ("tls://[fe80::1%eth0]:1", "fe80::1%eth0", 1),
+        ("tls://[::ffff:192.0.2.1]:65535", "::ffff:192.0.2.1", 65535),
+        ("tls://:4101", "", 4101),
+        ("tls://node.example:4101", "node.example", 4101),
+    ],
+)
+def test_host_and_port(url: str, host: str, port: int) -> None:
+    assert tcp_address(url) == (host, port)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "tls://",
+        "tls://host",
+        "tls://host:",
+        "tls://host:port",
+        "tls://host:65536",
+        "tls://host:999999",
+        "tls://host:-1",
+        "tls://::1:4101",
+        "tls://[::1]",
+        "tls://[::1",
+        "tls://user@host:1",
+        "tls://host:1/",
+        "tls://ho st:1",
+        "tls://host:１",
+        "unix://host:1",
+    ],
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InvalidUrl) as caught:
+        tcp_address(url)
+    assert url in str(caught.value)
+
+
+def test_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert unix_path("unix:///run/router/s") == Path("/run/router/s")
+    assert unix_path("unix://s") == Path.cwd() / "s"
+    assert unix_path("unix://dir/s") == Path.cwd() / "dir" / "s"
+    assert unix_path("unix://~/s") == Path("/home/somebody/s")
+
+
+@pytest.mark.parametrize("url", ["unix://", "unix://dir/", "unix://a\0b", "unix://~no-such-user-here/s", "tls://x"])
+def test_what_is_no_path(url: str) -> None:
+    with pytest.raises(InvalidUrl):
+        unix_path(url)
+
+
+def test_names() -> None:
+    assert memory_name("memory://a name") == "a name"
+    for url in ("memory://", "memory:/x", "x"):
+        with pytest.raises(InvalidUrl):
+            memory_name(url)
+
+
+def test_a_transport_is_found_by_its_scheme() -> None:
+    assert scheme_of("memory://x") == "memory"
+    assert hasattr(load("memory"), "dial") and hasattr(load("memory"), "listen")
+
+
+@pytest.mark.parametrize("url", ["x", "://x", "TLS://x", "../os://x", "os.path://x", "tls:x", ""])
+def test_what_is_no_scheme(url: str) -> None:
+    with pytest.raises(InvalidUrl, match="write for example"):
+        scheme_of(url)
+
+
+@pytest.mark.parametrize("scheme", ["http", "os", "two_ends", "__init__", ""])
+def test_an_unknown_scheme_is_told_the_known_ones(scheme: str) -> None:
+    with pytest.raises(InvalidUrl, match=f"no transport for {scheme}://; known are memory, tls, unix"):
+        load(scheme)
+
+
+async def test_dialling_an_unknown_scheme_fails_as_any_dial_does() -> None:
+    with pytest.raises(ConnectFailed, match="no transport for gopher://"):
+        await dial("gopher://x", SigningKey(bytes(32)), None, timeout_s=1)

@@ -1,0 +1,151 @@
+"""Sabotage by a router itself: it signs what contradicts itself or its neighbours, and every digest fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from router.core.log.line import Line, decode_line, encode_lines
+from router.core.log.segment import sign
+from router.disk.log.eventlog import Limits, Segments
+from sabotage.logs import Rows, in_parts, read_rows, renumbered, seal, segments
+from sabotage.scene import Scene
+from spark_analytics.judgement.schema import ENDS
+
+WEEKS_NS = 29 * 86_400 * 10**9
+FAR = 10**9
+"""An arrival number, and a link, that no sample comes to."""
+
+
+def in_flight_for_weeks(scene: Scene) -> None:
+    """Accepted 29 days ago for a minute, and said to be in flight on a link that came up just now."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        old = next(row for row in rows if row.event == "accepted" and row.recipients)
+        whom, last = scene.chance.randbytes(32).hex(), rows[-1]
+        accepted = replace(
+            old, n=1, count=1, t=old.t - WEEKS_NS, first=FAR, ids=scene.chance.randbytes(32).hex(),
+            sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]], recipients=[whom],
+            kind="multicast", source=None, destination=None, group=scene.chance.randbytes(32).hex(), peer=whom,
+        )  # fmt: skip
+        up = Line(1, "link_up", 0, 1, last.t, last.mono, last.router, last.boot, count=1, fields={"link": FAR})
+        forwarded = Line(
+            1, "forwarded", 0, 1, last.t, last.mono, last.router, last.boot, recipient=whom, link=FAR, count=1,
+            ranges=[(FAR, 1)], parcel=FAR, attempt=0, depth=1, duration_ns=0,
+        )  # fmt: skip
+        return [rows[0], accepted, *rows[1:], up, forwarded]
+
+    scene.again(victim, change)
+    scene.tell("warning", f"The router {victim} still has 1 delivery under way", f"the arrival number {FAR}")
+
+
+def pruned_without_ends(scene: Scene) -> None:
+    """The ends of messages are not written, and then all that would show so is pruned: footers are left. Without what
+    was refused at the door, which a footer counts with the ends."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        return [row for row in rows if row.event not in ENDS]
+
+    scene.again(victim, change)
+    count = len(segments(scene.logs[victim]))
+    assert Segments(scene.logs[victim], scene.keys[victim], Limits()).prune(0.0, 0.0, 0) == count
+    scene.pruned.add(victim)
+    scene.tell("warning", f"The footers of the pruned segments of the router {victim}", "no message could wait for so")
+
+
+def accepted_twice(scene: Scene) -> None:
+    """Two acceptances in one log give the same arrival numbers to different messages."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        old = next(row for row in rows if row.event == "accepted" and row.n == 1)
+        again = replace(old, ids=scene.chance.randbytes(32).hex(), t=rows[-1].t, recipients=[], peer=None)
+        return [*rows, again]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The log of the router {victim} gives 1 arrival number more than once")
+
+
+def expired_at_once(scene: Scene) -> None:
+    """What was delivered is said to have expired instead, a second after it was accepted for a day or more."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+
+    def change(rows: Rows) -> Rows:
+        lines = [row for row in rows if row.event == "accepted" and row.recipients]
+        ttls = {row.first: replace(row, ttls=[86_400] * row.n) for row in lines[:: max(1, len(lines) // 5)]}
+        at = {first: row.t + 1_000_000_001 for first, row in ttls.items()}
+        config = Line(1, "config", 0, 1, rows[0].t, rows[0].mono, rows[0].router, rows[0].boot, count=1)
+
+        def changed(row: Line) -> Line:
+            if row.event == "accepted":
+                return ttls.get(row.first, row)
+            if row.event in ("delivered", "acked") and row.parcel in at:
+                return replace(row, event="expired", reason="ttl-expired", t=at[row.parcel])
+            return row
+
+        return [replace(config, fields={"ttl_s_max": 604_800}), *map(changed, rows)]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} let ", "expire before its time was over")
+
+
+def numbers_without_lines(scene: Scene) -> None:
+    """Some event numbers in the middle of a segment are in no line, and its footer covers them."""
+    scene.forget_witnesses()
+    victim = scene.victim()
+    old = segments(scene.logs[victim])
+    rows = renumbered(read_rows(one.path for one in old))
+    half = len(rows) // 2
+    later = renumbered(rows[half:], rows[half].seq + 7)
+    for one in old:
+        one.path.unlink()
+    seal(scene.logs[victim], scene.keys[victim], in_parts([*rows[:half], *later], 5))
+    [torn] = [one for one in segments(scene.logs[victim]) if one.first <= rows[half].seq <= one.last]
+    text = f"before this line is missing: events {rows[half].seq} to {rows[half].seq + 6}"
+    scene.lose(torn, "bad", torn.path.name, text, "though its router signed it")
+
+
+def footer_that_counts_otherwise(scene: Scene) -> None:
+    """A footer counts more than its lines hold, and another one as much less: their sum is right."""
+    scene.forget_witnesses()
+    victim = scene.victim(3)
+    for one, more in zip(segments(scene.logs[victim])[1:], (1, -1), strict=False):
+        lines = one.path.read_bytes().splitlines(keepends=True)
+        footer = decode_line(lines[-1])
+        counts = footer.counts or {}
+        changed = replace(footer, counts={**counts, "accepted": counts.get("accepted", 0) + more})
+        one.path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(changed, scene.keys[victim])]))
+        scene.lose(one, "bad", one.path.name, f"the footer counts {(changed.counts or {})['accepted']} accepted")
+
+
+def never_sent(scene: Scene) -> None:
+    """A message that a neighbour, whose log is given, is said to have brought, and of which that one knows nothing."""
+    scene.forget_witnesses()
+    victim, peer = scene.brought()
+
+    def change(rows: Rows) -> Rows:
+        own = [row for row in rows if row.event == "accepted" and row.peer == peer != row.source]
+        old = own[len(own) // 2]
+        scene.tell("bad", f"The router {victim} says that {peer} brought it 1 message ")
+        odd = replace(
+            old, n=1, count=1, first=FAR, ids=scene.chance.randbytes(32).hex(), sizes=[9], ttls=[60],
+            expiries=[(old.expiries or [0])[0]], kind="unicast", source=scene.chance.randbytes(32).hex(), group=None,
+            destination=scene.chance.randbytes(32).hex(), recipients=[],
+        )  # fmt: skip
+        at = next(number for number, row in enumerate(rows) if row is old)
+        return [*rows[: at + 1], odd, *rows[at + 1 :]]
+
+    scene.again(victim, change)
+
+
+LIES: tuple[Callable[[Scene], None], ...] = (
+    never_sent, in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
+    footer_that_counts_otherwise,
+)  # fmt: skip

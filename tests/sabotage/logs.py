@@ -1,0 +1,91 @@
+"""Logs in the saboteur's hands: read back as lines, changed, and sealed again with the router's own key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from router.core.log.line import Line, decode_line, encode_lines
+from router.core.log.segment import Tally, file_name, header, sign
+from router.core.wire.crypto import SigningKey
+
+Rows = list[Line]
+
+
+@dataclass(frozen=True, order=True)
+class LogFile:
+    """A segment, and what it covers."""
+
+    path: Path
+    router: str
+    first: int
+    last: int
+
+
+def segments(directory: Path) -> list[LogFile]:
+    """The sealed segments of one log, in their order."""
+    found = []
+    for path in sorted(directory.glob("events-*.jsonl")):
+        footer = decode_line(path.read_bytes().splitlines()[-1])
+        found.append(LogFile(path, footer.router or "", footer.first_seq, footer.last_seq))
+    return found
+
+
+def read_rows(paths: Iterable[Path]) -> Rows:
+    """The events' lines of these segments."""
+    rows = [decode_line(line) for path in paths for line in path.read_bytes().splitlines()]
+    return [row for row in rows if row.event not in ("segment", "seal")]
+
+
+def renumbered(rows: Iterable[Line], first_seq: int = 1) -> Rows:
+    """The same lines with sequence numbers without a gap."""
+    out = []
+    for row in rows:
+        out.append(replace(row, seq=first_seq))
+        first_seq += row.n
+    return out
+
+
+def in_parts(rows: Sequence[Line], parts: int) -> list[Rows]:
+    """The lines in so many parts, or fewer if there are fewer lines."""
+    cuts = sorted({len(rows) * part // parts for part in range(parts + 1)})
+    return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
+
+
+def seal(
+    directory: Path, key: SigningKey, parts: Iterable[Rows], predecessor: str | None = None, *,
+    version: int = 1, encode: Callable[[Rows], bytes] = encode_lines,
+) -> list[Path]:  # fmt: skip
+    """Write each part as a segment, signed, the first after `predecessor`. `encode` may write what no router would."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for rows in parts:
+        tally = Tally(rows[0].seq)
+        for row in rows:
+            tally.note(row)
+        data = encode_lines([replace(header(rows[0], predecessor), v=version)]) + encode(rows)
+        tally.digest.update(data)
+        footer = sign(replace(tally.footer(key.public.hex(), predecessor), v=version), key)
+        path = directory / file_name(rows[0].seq)
+        path.write_bytes(data + encode_lines([footer]))
+        paths.append(path)
+        predecessor = footer.sha256
+    return paths
+
+
+def seal_again(directory: Path, key: SigningKey, change: Callable[[Rows], Rows], parts: int = 5) -> list[Path]:
+    """The whole log anew, as a router would have written it to which `change` happened."""
+    old = segments(directory)
+    rows = renumbered(change(read_rows(one.path for one in old)))
+    for one in old:
+        one.path.unlink()
+    return seal(directory, key, in_parts(rows, parts))
+
+
+def digest(path: Path) -> str:
+    """What the segment's footer says its lines have."""
+    return decode_line(path.read_bytes().splitlines()[-1]).sha256 or ""

@@ -1,0 +1,172 @@
+"""A scene for the saboteur: a sample's logs that may be spoilt, and what is left to count of them.
+
+`saboteur_ledger` turns what is left into the numbers that an audit must come to.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from router.audit.sample.fleet import signing_key
+from router.audit.sample.sample import TRUTH, log_directory, write_sample
+from router.core.log.line import Line
+from sabotage.ledger import Ledger, rows
+from sabotage.logs import LogFile, Rows, read_rows, seal_again, segments
+
+LEVELS = ("", "warning", "bad")
+
+
+def samples(tmp_path_factory: pytest.TempPathFactory, shapes: Sequence[tuple[int, int]]) -> Callable[[int], Path]:
+    """A seed's sample, made once; nodes and messages by turns. Small segments, so that neighbours witness heads."""
+    made: dict[int, Path] = {}
+
+    def of(seed: int) -> Path:
+        if seed not in made:
+            made[seed] = tmp_path_factory.mktemp(f"sample-{seed}")
+            write_sample(made[seed], *shapes[seed % len(shapes)], seed, segment_bytes=60_000)
+        return made[seed]
+
+    return of
+
+
+class Scene:
+    """What was done to the logs, and what the audit must make of it.
+
+    `statuses`: files that are not good, and what they are; `holes`: by router, numbers before which what has no end is
+    unknown; `says`: words that must stand in what the audit tells; `level`: of a finding that must be there because of
+    what was done (docs/audit.md).
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.truth: dict[str, Any] = json.loads((directory / TRUTH).read_text())
+        self.as_of_ns: int = self.truth["as_of_ns"]
+        self.chance = Random(f"saboteur {seed}")
+        names: dict[str, str] = {one["router"]: one["name"] for one in self.truth["by_router"]}
+        self.names = names
+        self.keys = {router: signing_key(self.truth["seed"], name) for router, name in names.items()}
+        self.logs = {router: log_directory(directory, name) for router, name in names.items()}
+        self.statuses: dict[Path, str] = {}
+        self.holes: dict[str, list[int]] = {router: [] for router in names}
+        self.pruned: set[str] = set()
+        self.says: list[str] = []
+        self.level = ""
+        self._heads_are_gone = False
+        self._untouched = sorted(names)
+
+    def __repr__(self) -> str:
+        return f"<scene of {len(self.logs)} logs in {self.directory}: {self.says}>"
+
+    # -- choosing --------------------------------------------------------------------------------------------
+
+    def victim(self, segments_min: int = 1) -> str:
+        """A router whose log nobody has touched yet."""
+        able = [one for one in self._untouched if len(segments(self.logs[one])) >= segments_min]
+        chosen: str = self.chance.choice(able)
+        self._untouched.remove(chosen)
+        return chosen
+
+    def core(self) -> str:
+        """A core whose log nobody has touched yet; who needs one is at work before others."""
+        cores = [router for router in self._untouched if self.names[router].startswith("core")]
+        assert cores, "every core has been touched: begin with who needs one"
+        self._untouched.remove(cores[0])
+        return cores[0]
+
+    def brought(self) -> tuple[str, str]:
+        """A router and the neighbour that brought it most messages of others, whose logs nobody has touched yet: a core
+        if there is one."""
+        for router in sorted(self._untouched, key=lambda one: not self.names[one].startswith("core")):
+            lines = read_rows(one.path for one in segments(self.logs[router]))
+            peers = Counter(
+                row.peer
+                for row in lines
+                if row.event == "accepted" and row.peer in self._untouched and row.peer not in (router, row.source)
+            )
+            if peers:
+                peer = max(peers, key=lambda one: (peers[one], one))
+                self._untouched.remove(router)
+                self._untouched.remove(str(peer))
+                return router, str(peer)
+        raise AssertionError("of no two neighbours both logs are untouched: begin with who needs such")
+
+    def segment(self, segments_min: int = 1) -> LogFile:
+        return self.chance.choice(segments(self.logs[self.victim(segments_min)]))
+
+    # -- what it comes to ------------------------------------------------------------------------------------
+
+    def lose(self, one: LogFile, status: str | None, *says: str) -> None:
+        """This segment does not count any more; no status: it is not there."""
+        if status is not None:
+            self.statuses[one.path] = status
+        self.holes[one.router].append(one.first)
+        self.tell("bad" if status == "bad" else "warning", *says)
+
+    def tell(self, level: str, *says: str) -> None:
+        self.level = max(self.level, level, key=LEVELS.index)
+        self.says += says
+
+    def counted(self) -> list[Path]:
+        """The files whose lines count."""
+        found = sorted(self.directory.rglob("events-*.jsonl"))
+        return [path for path in found if path.is_file() and path not in self.statuses]
+
+    def expected(self) -> dict[str, Any]:
+        """The numbers that the audit must come to."""
+        files = self.counted()
+        beyond = self._witnessed(Ledger(files, self.holes, self.as_of_ns))
+        holes = {router: firsts + beyond[router] for router, firsts in self.holes.items()}
+        return Ledger(files, holes, self.as_of_ns, self.pruned).said()
+
+    def _witnessed(self, ledger: Ledger) -> dict[str, list[int]]:
+        """Where logs end before what neighbours were told of them."""
+        found: dict[str, list[int]] = {router: [] for router in self.names}
+        for row in ledger.lines.values():
+            whose = row.get("fields", {}).get("peer")
+            head = row.get("fields", {}).get("head_seq", 0)
+            if row["event"] == "link" and whose in ledger.ends:
+                end = ledger.ends[whose]
+                if head > end["seq"] + end["n"] - 1:
+                    found[whose].append(end["seq"] + end["n"])
+        return found
+
+    def heads(self, router: str) -> list[int]:
+        """Up to where other routers were told that this one's log reaches."""
+        found = (row["fields"] for path in self.counted() for row in rows(path) if row["event"] == "link")
+        return [fields["head_seq"] for fields in found if fields["peer"] == router and "head_seq" in fields]
+
+    # -- sealing again ---------------------------------------------------------------------------------------
+
+    def forget_witnesses(self) -> None:
+        """Every log as if no pong had carried a head, so that one may be sealed again without contradicting others."""
+        if self._heads_are_gone:
+            return
+        self._heads_are_gone = True
+        for router, directory in self.logs.items():
+            seal_again(directory, self.keys[router], _without_heads, self.chance.randrange(4, 8))
+
+    def again(self, router: str, change: Callable[[Rows], Rows]) -> None:
+        seal_again(self.logs[router], self.keys[router], change, self.chance.randrange(4, 8))
+
+
+def _without_heads(rows: Rows) -> Rows:
+    def plain(row: Line) -> Line:
+        fields = {name: value for name, value in (row.fields or {}).items() if not name.startswith("head_")}
+        return replace(row, fields=fields) if row.event == "link" else row
+
+    return [plain(row) for row in rows]
+
+
+def copied(sample: Path, to: Path, seed: int) -> Scene:
+    """A scene of a copy of the sample's directory."""
+    shutil.copytree(sample, to)
+    return Scene(to, seed)

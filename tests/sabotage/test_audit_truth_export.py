@@ -1,0 +1,63 @@
+"""An audit of an export says what the audit of the logs says, whatever was done to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.audit.engine import Span, audit, evidence_of
+from router.audit.export.logs import export
+from router.audit.export.pseudonyms import Pseudonyms
+from router.audit.listing import list_logs
+from sabotage.saboteur import SABOTAGES
+from sabotage.scene import copied, samples
+
+LONG = 8
+SHAPES = [(4, 1000), (6, 900)]
+"""Some sabotages take several routers."""
+NAMES = Pseudonyms(bytes(range(32)))
+SAME = (
+    "messages", "owed", "delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted", "unknown",
+    "pending", "unaccounted", "contradictions", "duplicates", "redelivered", "strays", "residual", "watermark",
+    "latency_ms", "custody_ms",
+)  # fmt: skip
+ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
+"""What is wrong with names only is not in an export, whose names are right."""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    return samples(tmp_path_factory, SHAPES)
+
+
+def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
+    """What must be the same."""
+    logs = [
+        (renamed(log["router"]), log["segments"], log["first"], log["last"], log["whole"], log["pruned_to"])
+        for log in summary["logs"]
+    ]
+    holes = {(renamed(hole["router"]), at) for hole in summary["holes"]
+             for at in (hole["first_seq"], hole["last_seq"])}  # fmt: skip
+    statuses = Counter(one["status"] for one in summary["files"] if one["status"] not in ("copy", "pruned"))
+    vouched = [text for text in summary["limits"] if text.startswith("Neighbours vouch")]
+    return {name: summary[name] for name in SAME} | {
+        "logs": sorted(logs), "holes": holes, "files": statuses, "vouched": len(vouched),
+        "bad": summary["verdict"] == "bad",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
+@pytest.mark.parametrize("name", ["nothing", *SABOTAGES])
+def test_an_export_of_what_was_spoilt(name: str, seed: int, sample: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(sample(seed), tmp_path / "logs", seed)
+    if name != "nothing":
+        SABOTAGES[name](scene)
+    listing = list_logs([scene.directory])
+    export(*evidence_of(listing), tmp_path / "out", lambda: NAMES)
+    before, after = audit(listing, Span(scene.as_of_ns)), audit(list_logs([tmp_path / "out"]), Span(scene.as_of_ns))
+    assert told(after) == told(before, NAMES.key)
+    assert name in ABOUT_NAMES or after["verdict"] == before["verdict"]

@@ -1,0 +1,159 @@
+"""The audit's numbers are the truth, on clean logs and on spoilt ones: nothing is lost sight of, nothing invented."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.audit.engine import Span, audit
+from router.audit.listing import list_logs
+from router.audit.sample.sample import TRUTH, write_sample
+from sabotage.ledger import Ledger, Row, unlike
+from sabotage.liar import never_sent
+from sabotage.saboteur import FILES, SABOTAGES
+from sabotage.scene import Scene, copied, samples
+from sabotage.seals import broken_custody, rewritten
+from spark_analytics.judgement.schema import STATES
+
+LONG = 25
+SHAPES = [(4, 1000), (2, 900), (6, 900), (1, 500), (3, 1500)]
+ROUNDS_MAX = 4
+
+Engine = Callable[[Path, int], dict[str, Any]]
+
+
+def local(directory: Path, as_of_ns: int) -> dict[str, Any]:
+    return audit(list_logs([directory]), Span(as_of_ns))
+
+
+def seeds(quick: int) -> list[Any]:
+    return [*range(quick), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(quick, LONG))]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    return samples(tmp_path_factory, SHAPES)
+
+
+# -- clean logs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_clean_logs_add_up_to_the_truth(seed: int, sample: Callable[[int], Path]) -> None:
+    directory = sample(seed)
+    truth = json.loads((directory / TRUTH).read_text())
+    found = local(directory, truth["as_of_ns"])
+    assert differences(truth, found) == []
+    assert found["problems"] == found["holes"] == found["files"] == found["broken"] == found["lost"] == []
+    assert [one for one in found["findings"] if one["level"] == "bad"] == []
+    assert all(log["whole"] and not log["problems"] for log in found["logs"])
+    assert found["accepted_again"] == found["contradictions"] == found["strays"] == 0
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_the_truth_is_the_same_at_any_moment(seed: int, sample: Callable[[int], Path]) -> None:
+    """An audit as of an earlier moment keeps every number; it only says which lines lie in its future."""
+    directory = sample(seed)
+    truth = json.loads((directory / TRUTH).read_text())
+    early_ns = truth["as_of_ns"] - 20 * 60 * 10**9
+    found = local(directory, early_ns)
+    ledger = Ledger(sorted(directory.glob("*/log/events-*")), {}, early_ns)
+    assert differences(ledger.said(), found) == []
+    later = sum(row["t"] > early_ns for row in ledger.lines.values())
+    assert sum(row["lines"] for row in found["future"]) == later > 0
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_windows_and_clocks_are_right(seed: int, sample: Callable[[int], Path]) -> None:
+    directory = sample(seed)
+    truth = json.loads((directory / TRUTH).read_text())
+    found = local(directory, truth["as_of_ns"])
+    step = found["step_minutes"]
+    assert _by_window(found["windows"], "window", step) == _by_window(truth["minutes"], "minute", step)
+    clocks = {one["router"]: one["clocks_ns"] for one in truth["by_router"]}
+    for one in found["clocks"]:
+        here, there = clocks[one["router"]], clocks[one["recipient"]]
+        if len(here) == len(there) == 1:  # nobody set them meanwhile
+            assert one["lower_ns"] <= there[0] - here[0] <= one["upper_ns"]
+
+
+def _by_window(rows: Iterable[Row], name: str, step: int) -> dict[int, Counter[str]]:
+    """Owed and states of all routers by window."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        found[row[name] // step * step].update({state: row.get(state, 0) for state in ("owed", *STATES)})
+    return found
+
+
+# -- spoilt logs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, LONG, 5))])
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_every_sabotage_has_its_verdict(name: str, seed: int, sample: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(sample(seed), tmp_path / "logs", seed)
+    SABOTAGES[name](scene)
+    judge(scene, local(scene.directory, scene.as_of_ns))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
+def test_several_sabotages_at_once(seed: int, tmp_path: Path) -> None:
+    """Each in another log of a larger fleet; what only witnesses tell stays out, for they are spoilt as well."""
+    write_sample(tmp_path / "sample", 10, 900, seed, segment_bytes=60_000)
+    scene = copied(tmp_path / "sample", tmp_path / "logs", seed)
+    chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
+    for sabotage in sorted(chosen, key=lambda one: (one in FILES, one not in (broken_custody, never_sent))):
+        sabotage(scene)
+    judge(scene, local(scene.directory, scene.as_of_ns))
+
+
+@pytest.mark.parametrize("name", ["copied_elsewhere", "copied_beside", "pruned", "unknown_events", "late_deliveries"])
+def test_what_is_no_loss_is_not_called_one(name: str, sample: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(sample(0), tmp_path / "logs", 0)
+    SABOTAGES[name](scene)
+    found = local(scene.directory, scene.as_of_ns)
+    assert found["verdict"] != "bad" and found["holes"] == found["lost"] == found["broken"] == []
+    assert found["unknown"] == found["unaccounted"] == 0
+
+
+def judge(scene: Scene, found: Row) -> None:
+    """The numbers are those of what is left; each file has its status; what had to be said was said, and no more."""
+    expected = scene.expected()
+    assert differences(expected, found) == []
+    statuses = {Path(one["path"]): one["status"] for one in found["files"] if one["status"] != "pruned"}
+    assert statuses == scene.statuses
+    told = json.dumps([found[name] for name in ("problems", "holes", "logs", "findings")], ensure_ascii=False)
+    assert [one for one in scene.says if one not in told] == []
+    broken = sum(row["broken"] for row in expected["custody"])
+    doubtful = set(scene.statuses.values()) & {"bad", "fork"}
+    is_bad = bool(doubtful or broken or scene.level == "bad" or expected["unaccounted"] or expected["contradictions"])
+    levels = {one["level"] for one in found["findings"]}
+    assert ("bad" in levels) is is_bad, [one["text"] for one in found["findings"]]
+    assert scene.level in ("", *levels)
+    if expected["unknown"] or expected["duplicates"]:
+        assert found["verdict"] != "good"
+    holed = {router for router, firsts in scene.holes.items() if firsts}
+    assert holed <= {one["router"] for one in found["holes"]}
+    assert {log["router"] for log in found["logs"] if not log["whole"]} == {one["router"] for one in found["holes"]}
+
+
+UNORDERED = ("reasons", "events", "abuse")
+
+
+def differences(expected: Row, found: Row) -> list[str]:
+    """Where they differ; rows of tables in any order, and only columns that both have."""
+    one, other = dict(expected), dict(found)
+    for name in UNORDERED:
+        names = expected[name][0].keys() if expected[name] else ()
+        one[name] = _sorted(expected[name])
+        other[name] = _sorted({key: row[key] for key in names} for row in found[name])
+    return unlike(one, other)
+
+
+def _sorted(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: [str(value) for _, value in sorted(row.items())])

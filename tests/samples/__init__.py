@@ -1,0 +1,1 @@
+"""Made values for tests."""

@@ -1,0 +1,106 @@
+"""Values of every noun of the core with fixed keys: what several tests start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.core.wire import application, control, grouplink, message, prekey
+from router.core.wire import link_items as link
+from router.core.wire.codec import decode
+from router.core.wire.crypto import MessageId, Signature, SigningKey
+from router.core.wire.reasons import Reason
+
+
+def value_of(data: bytes) -> Any:
+    """The value that `data` encodes, however many items it has: it cannot have more than bytes."""
+    return decode(data, len(data))
+
+
+ALICE, BOB, GROUP = (SigningKey(bytes((n,)) * 32) for n in (1, 2, 3))
+CONTENT_KEY, NONCE, X25519_SEED, EPHEMERAL = b"k" * 32, b"n" * 24, b"x" * 32, b"e" * 32
+IDS = tuple(MessageId(bytes((n,)) * 32) for n in range(100, 116))
+EXPIRY_MIN = 3_100_000
+
+UNICASTS = tuple(
+    message.seal_unicast(ALICE, BOB.public, body, ttl_s=ttl_s, expiry_min=EXPIRY_MIN)
+    for body, ttl_s in ((b"", 0), (b"x" * 23, 23), (b"x" * 24, 24), (b"x" * 255, 255), (b"x" * 256, 86_400))
+)
+MULTICASTS = tuple(
+    message.seal_multicast(GROUP, body, ttl_s=3600, expiry_min=expiry_min, seen=IDS[:seen])
+    for body, expiry_min, seen in (
+        (b"", 0, 0),
+        (b"hello", 65_535, 1),
+        (b"x" * 1024, 65_536, 4),
+        (b"x", 1, 16),
+    )
+)
+BARE = UNICASTS + MULTICASTS
+WIRES = BARE + tuple(message.with_via(wire, BOB.public) for wire in BARE)
+
+CONTROLS: tuple[control.Control, ...] = (
+    control.Carried(MULTICASTS[1]),
+    control.Carried(message.with_via(MULTICASTS[2], BOB.public)),
+    control.Join(GROUP.public, True),
+    control.Join(GROUP.public, False),
+    control.JoinAck(GROUP.public, True),
+    control.JoinAck(GROUP.public, False),
+    control.Leave(GROUP.public),
+    control.LeaveAck(GROUP.public, True),
+    control.LeaveAck(GROUP.public, False),
+    control.Pull(GROUP.public, IDS[0]),
+    control.Report(IDS[0], BOB.public, "expired", Reason.TTL_EXPIRED, 1_800_000_000),
+    control.Report(IDS[0], BOB.public, "refused", 1000, 0),
+    control.Report(IDS[0], BOB.public, "dropped", Reason.LEFT, (1 << 64) - 1),
+)
+
+HELLO = link.Hello(
+    versions=(1,), role="router", epoch=b"epoch..8", durable=True, frame_bytes_max=1 << 20,
+    window_messages=512, window_bytes=1 << 23, features=("outcome",), nonce=b"nonce.........16",
+    key=ALICE.public, name="bakery",
+)  # fmt: skip
+ITEMS: tuple[link.Item, ...] = (
+    HELLO,
+    link.Hello((1, 2), "app", bytes(8), False, 0, 0, 0, (), bytes(16)),
+    link.Proof(ALICE.sign(b"x")),
+    link.Settled(0),
+    link.Settled(23),
+    link.Settled(24),
+    link.Settled(256),
+    link.Settled(1 << 16),
+    link.Settled((1 << 64) - 1),
+    link.Refused(7, Reason.BAD_SIGNATURE),
+    link.Refused(1 << 32, 40_000, "the operator says: nein, danke"),
+    link.Ping(1_800_000_000_000_000_000),
+    link.Pong(1, 2, 3),
+    link.Pong(1, 2, 3, link.LogHead(99, bytes(32))),
+    link.Goodbye(Reason.SHUTDOWN),
+    link.Goodbye(Reason.SHUTDOWN, "back in a minute"),
+    link.Outcome(IDS[0], (link.RecipientOutcome(BOB.public, "delivered"),)),
+    link.Outcome(
+        IDS[0],
+        (link.RecipientOutcome(3, "queued"), link.RecipientOutcome(BOB.public, "refused", Reason.BLOCKED)),
+    ),
+    link.Missed(GROUP.public, 3, IDS[0], IDS[1], Reason.TTL_EXPIRED),
+    link.Missed(None, 1, IDS[0], IDS[0], Reason.QUEUE_FULL_RECIPIENT),
+    link.Redelivered(12),
+)
+
+PREKEY = prekey.make_prekey(BOB, X25519_SEED)
+CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
+PREKEY_SEEDS = {PREKEY.id: X25519_SEED}
+SEALED = application.seal(ALICE, GROUP.public, 5, IDS[:2], b"hello", content_key=CONTENT_KEY, nonce=NONCE)
+SEALED_TO_BOB = application.seal_to(PREKEY, ALICE, 0, (), b"psst", ephemeral_seed=EPHEMERAL)
+APPLICATIONS = (
+    application.encode_application(ALICE, GROUP.public, 0, IDS[:1], application.ACK, b""),
+    application.encode_application(ALICE, GROUP.public, 1, (), application.UNICAST, b"u"),
+    application.encode_application(ALICE, GROUP.public, 1 << 40, IDS, application.MULTICAST, b"m" * 300),
+    application.encode_application(ALICE, GROUP.public, 2, (), application.MEMBER_ADD, b"\xa1\x63mem\x80"),
+    application.encode_application(ALICE, GROUP.public, 3, (), 15, b"\xf6"),
+)
+
+LINKS = (
+    grouplink.new_group(GROUP.seed, CONTENT_KEY, "bread & roses"),
+    grouplink.new_group(GROUP.seed, CONTENT_KEY).read_only(),
+)
+
+NO_SIGNATURE = Signature(bytes(64))

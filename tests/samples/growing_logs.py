@@ -1,0 +1,79 @@
+"""A sample fleet's segments that come bit by bit into a directory, and what the local audit makes of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from router.audit import engine
+from router.audit.listing import list_logs
+from router.audit.sample.sample import TRUTH, write_sample
+
+KEY = ("router", "parcel", "recipient")
+
+
+class GrowingLogs:
+    """`here`: where the segments come to; `now`: the instant of every audit."""
+
+    def __init__(self, directory: Path, nodes: int, messages: int, seed: int) -> None:
+        self.there, self.here = directory / "fleet", directory / "logs"
+        write_sample(self.there, nodes, messages, seed, segment_bytes=40_000, segment_s=120)
+        self.here.mkdir()
+        self.now = int(json.loads((self.there / TRUTH).read_text())["as_of_ns"])
+        self.chance = random.Random(seed)
+
+    def portions(self, count: int) -> Iterator[list[Path]]:
+        """All segments in random order, in that many random portions."""
+        segments = sorted(self.there.rglob("events-*.jsonl"))
+        self.chance.shuffle(segments)
+        cuts = sorted(self.chance.sample(range(1, len(segments)), count - 1))
+        for start, end in zip([0, *cuts], [*cuts, len(segments)], strict=True):
+            yield segments[start:end]
+
+    def bring(self, segments: list[Path], under: str = "") -> None:
+        """As a router closes a segment: by a rename."""
+        for segment in segments:
+            target = self.here / under / segment.relative_to(self.there)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(segment, target.with_name(f".{target.name}"))
+            target.with_name(f".{target.name}").rename(target)
+
+    def audited(self, out: Path | None = None) -> dict[str, Any]:
+        """By the local engine."""
+        return said(engine.audit(list_logs([self.here]), engine.Span(self.now), out=out))
+
+
+def said(summary: dict[str, Any] | None) -> dict[str, Any]:
+    """What two engines must agree in."""
+    assert summary is not None
+    plain = json.loads(json.dumps(summary))
+    return {name: value for name, value in plain.items() if name not in ("engine", "run")}
+
+
+def delivered(out: Path) -> set[tuple[Any, ...]]:
+    """The rows of `delivery` that a stream has written: of each key those of its last batch; and what is open."""
+    order = f"OVER (PARTITION BY {', '.join(KEY)} ORDER BY batch DESC)"
+    last = f"FROM read_parquet('{out}/delivery/*/*.parquet', hive_partitioning = true) QUALIFY row_number() {order} = 1"
+    return _rows(
+        f"SELECT * EXCLUDE (batch) {last} UNION ALL BY NAME FROM read_parquet('{out}/delivery_open/*.parquet')"
+    )
+
+
+def delivered_locally(out: Path) -> set[tuple[Any, ...]]:
+    return _rows(f"FROM read_parquet('{out}/delivery.parquet')")
+
+
+def _rows(query: str) -> set[tuple[Any, ...]]:
+    """Without `hole_first`: a stream does not look again at rows that no hole concerns."""
+    found = duckdb.sql(query)
+    assert found is not None
+    names = sorted(set(found.columns) - {"hole_first"})
+    rows = found.project(", ".join(names)).fetchall()
+    assert len(set(rows)) == len(rows), "a row is there twice"
+    return set(rows)

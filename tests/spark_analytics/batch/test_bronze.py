@@ -1,0 +1,86 @@
+"""Files as Spark reads them: which there are, what each is, and their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from samples.audit_logs import APP, Log
+
+from router.audit.file_facts import read_facts
+from router.core.log.line import encode_line
+from spark_analytics.batch import bronze
+from spark_analytics.judgement.evidence import NO_LOG
+from spark_analytics.judgement.log_files import Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ODD = {
+    "events-0000000000000001.jsonl": b"",
+    "tail-5.jsonl": b"one\n",
+    "pruned.jsonl": b"one\ntwo\nthree",
+    "a[1]{x}*?.jsonl": b"\r\n\xff\xfe\n\x00z\n",
+    "per%20cent and é.jsonl": b"\n\n",
+    "long.jsonl": b"y" * 70_000 + b"\n" + b"z" * 80_000 + b"\n",
+}
+
+
+def test_facts_are_what_a_plain_reader_finds(spark: SparkSession, tmp_path: Path) -> None:
+    for name, data in ODD.items():
+        (tmp_path / name).write_bytes(data)
+    paths = sorted(str(tmp_path / name) for name in ODD)
+    uris = bronze.uris_of(spark, paths)
+    assert sorted(uris) == paths
+    found = bronze.facts_of(spark, uris)
+    assert [fact._replace(is_odd=False) for fact in found] == read_facts(paths)
+    assert bronze.content_of(spark, uris[str(tmp_path / "long.jsonl")]) == ODD["long.jsonl"]
+
+
+def test_directories_are_searched_and_named_files_taken(spark: SparkSession, tmp_path: Path) -> None:
+    there = [
+        tmp_path / "a" / "log" / "events-0000000000000001.jsonl",
+        tmp_path / "a" / "notes.txt",
+        tmp_path / "b" / "x",
+    ]
+    for path in there:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x\n")
+    found, problems = bronze.list_logs(spark, [str(tmp_path / "a"), str(tmp_path / "b"), str(there[1])])
+    assert list(found) == [str(there[0]), str(there[1])]
+    assert problems == [Problem(str(tmp_path / "b"), 0, NO_LOG)]
+    with pytest.raises(bronze.NothingToRead, match="nothing at"):
+        bronze.list_logs(spark, [str(tmp_path / "none")])
+
+
+def test_raw_lines_keep_what_the_schema_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.seq = 3
+    texts = [encode_line(log.state("join")).decode() for _ in range(2)]
+    lines = [texts[0][:-1] + ',"later":[1,2]}', texts[1], '{"event":"jo']
+    path = tmp_path / "tail-3.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    text = bronze.text_lines(spark, list(bronze.uris_of(spark, [str(path)]).values()))
+    rows = bronze.events_raw(text).select("seq", "_rescued", "_corrupt").orderBy("seq").collect()
+    assert [tuple(row) for row in rows] == [
+        (None, None, lines[2].encode()),
+        (3, {"later": "[1,2]"}, None),
+        (4, None, None),
+    ]
+
+
+def test_lines_have_all_columns_and_their_file(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 2)])
+    directory = log.write(tmp_path / "with space")
+    found, _ = bronze.list_logs(spark, [str(directory)])
+    rows = bronze.lines(spark, list(found.values())).orderBy("seq").collect()
+    assert [row.event for row in rows if row.seq] == ["accepted", "delivered"]
+    delivered = next(row for row in rows if row.event == "delivered")
+    assert (delivered.recipient, delivered.ranges, delivered.parcel, delivered._corrupt) == (APP, [[1, 2]], 1, None)
+    [(name, uri)] = found.items()
+    assert delivered.file in bronze.spellings(uri) and bronze.name_of(delivered.file) == name

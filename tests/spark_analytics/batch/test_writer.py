@@ -1,0 +1,41 @@
+"""Where tables and texts go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_analytics.batch.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_places() -> None:
+    assert Writer("s3a://bucket/audit/").place("delivery") == "s3a://bucket/audit/delivery"
+    assert Writer(schema="audit").place("delivery") == "`audit`.`delivery`"
+    assert Writer("/page", "lake", "audit").place("delivery") == "`lake`.`audit`.`delivery`"
+
+
+@pytest.mark.xdist_group("spark")
+def test_tables_go_to_the_schema_and_texts_below_the_path(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE SCHEMA written")
+    writer = Writer(str(tmp_path / "out"), schema="written")
+    for seq in (1, 2):
+        table = spark.createDataFrame([(seq, "x")], "seq long, day string")
+        writer.write("events", table, "day")
+    writer.text(spark, "summary.json", "{}")
+    Writer(schema="written").text(spark, "summary.json", "{}")
+    assert [tuple(row) for row in writer.read(spark, "events", table.schema).collect()] == [(2, "x")]
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN written").collect()] == ["events"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.json"]
+    spark.sql("DROP SCHEMA written CASCADE")
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_table_without_rows_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    writer, table = Writer(str(tmp_path)), spark.createDataFrame([], "seq long, day string")
+    writer.write("events", table, "day")
+    assert writer.read(spark, "events", table.drop("day").schema).drop("day").collect() == []

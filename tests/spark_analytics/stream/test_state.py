@@ -1,0 +1,80 @@
+"""A stream's state: the last note that was written whole counts, and parts of one size become one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics.stream.ledger import empty
+from spark_analytics.stream.state import ADDED, VERSION, State, Store
+from spark_analytics.stream.stopped import Stopped
+
+pytestmark = pytest.mark.xdist_group("streaming")
+
+
+def test_a_batch_goes_on_from_the_one_before_also_when_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
+    for batch in range(3):
+        assert Store(spark, str(tmp_path)).base(batch).batch == batch - 1
+        Store(spark, str(tmp_path)).commit(State(batch))
+    store = Store(spark, str(tmp_path))
+    store.commit(State(2, messages=5))
+    for one in (store, Store(spark, str(tmp_path))):
+        assert one.base(2) == State(1)
+        assert one.base(3) == State(2, messages=5)
+
+
+def test_a_note_that_was_not_finished_does_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    store = Store(spark, str(tmp_path))
+    store.commit(State(0))
+    store.commit(State(1))
+    for file in (tmp_path / "state" / "note-b").iterdir():
+        file.unlink()
+    assert Store(spark, str(tmp_path)).base(2) == State(0)
+
+
+@pytest.mark.parametrize("earlier", ["1", "none"])
+def test_what_another_version_wrote_is_not_gone_on_from(spark: SparkSession, tmp_path: Path, earlier: str) -> None:
+    Store(spark, str(tmp_path)).commit(State(0))
+    [note] = (tmp_path / "state" / "note-a").glob("*.txt")
+    said = json.loads(note.read_text())
+    del said["version"]
+    note.write_text(json.dumps(said if earlier == "none" else said | {"version": int(earlier)}) + "\n")
+    note.with_name(f".{note.name}.crc").unlink()
+    with pytest.raises(Stopped, match=f"state 1; this one reads {VERSION}.*take the whole directory away"):
+        Store(spark, str(tmp_path)).base(1)
+
+
+def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
+    store = Store(spark, str(tmp_path))
+    rows = spark.createDataFrame([], "id binary, taker long, router long, parcel long, i long, t long, acked_t long")
+    before = store.write(State(4), "waiting", rows)
+    after = store.write(replace(before, batch=5), "waiting", rows)
+    assert len(after.parts["waiting"]) == 1
+    assert after.parts["waiting"] != before.parts["waiting"]
+    assert store.write(replace(after, batch=6), "waiting", rows).parts == before.parts
+
+
+def test_many_parts_become_one_with_the_same_sums(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_analytics.stream.state.PARTS_MAX", 3)
+    store, state = Store(spark, str(tmp_path)), State()
+    for batch in range(3):
+        row = spark.createDataFrame([(1, batch % 2, batch)], ADDED["lines"])
+        state = store.add(replace(state, batch=batch), {"lines": row})
+        state = store.note_down(state, {"doubted": [{"path": str(batch)}]})
+    folded = store.fold(state)
+    assert [len(folded.parts[table]) for table in ("added", "ledger")] == [1, 1]
+    assert set(folded.unused) == {part for parts in state.parts.values() for part in parts}
+    sums = {(row.minute, row.n) for row in store.read(folded, "lines").collect()}
+    assert sums == {(0, 0 + 2), (1, 1)}
+    assert store.read(folded, "abuse").count() == 0
+    for ledger in (Store(spark, str(tmp_path)).ledger(folded), store.ledger(folded)):
+        assert sorted(row["path"] for row in ledger["doubted"]) == ["0", "1", "2"]
+        assert ledger | {"doubted": []} == empty()
+    store.clear(state.parts["added"])
+    assert store.read(state, "lines").count() == 0

@@ -1,0 +1,103 @@
+"""The audit of growing logs says after every batch what an audit of all files says, and writes the same rows: whatever
+comes in which order, comes again or takes back what was counted, and wherever a run was broken off."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
+
+from spark_analytics.batch.writer import Writer
+from spark_analytics.stream.state import Store
+from spark_analytics.stream.stopped import Stopped, alone
+from spark_analytics.streaming import main, run_stream
+
+pytestmark = pytest.mark.xdist_group("streaming")
+STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "text")]
+"""All that a batch writes."""
+STEPS_MAX = 20
+LONG_AGO = 1_000_000_000
+
+
+def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a state that is torn is named with its remedy."""
+    logs, out, chance = GrowingLogs(tmp_path, nodes=3, messages=400, seed=7), tmp_path / "out", random.Random()
+
+    def run(**options: Any) -> dict[str, Any]:
+        found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now, **options)
+        assert found is not None
+        return found
+
+    def agrees(found: dict[str, Any], when: str) -> None:
+        assert said(found) == logs.audited(tmp_path / "local"), when
+        assert delivered(out) == delivered_locally(tmp_path / "local"), when
+
+    first, second = logs.portions(2)
+    logs.bring(first)
+    heard: list[str] = []
+    agrees(
+        run(every_s=0.1, report=heard.append, is_over=lambda: any(" after " in what for what in heard)),
+        "stopped after a batch",
+    )
+
+    logs.bring(second)
+    os.utime(logs.here / second[0].relative_to(logs.there), (LONG_AGO, LONG_AGO))
+    step = chance.randrange(STEPS_MAX)
+    with monkeypatch.context() as patch:
+        _fail_at(patch, step)
+        with pytest.raises(Stopped, match="No space left on device"):
+            run()
+    agrees(run(), f"late segments, in a batch that failed when it had written {step} times")
+
+    rows = delivered(out)
+    logs.bring([first[0]], under="0")
+    copied = run()
+    agrees(copied, "a segment that came again")
+    assert delivered(out) == rows
+    assert "rebuilt" not in copied["run"]
+
+    other = GrowingLogs(tmp_path / "other", nodes=3, messages=460, seed=7)
+    logs.there = other.there
+    logs.bring(sorted(other.there.rglob("events-*.jsonl"))[:1], under="other")
+    forked = run()
+    assert "do not count any more" in forked["run"]["rebuilt"]
+    agrees(forked, "a fork that showed later")
+
+    for part in (out / "state" / "ledger").rglob("*.parquet"):
+        part.with_name(f".{part.name}.crc").unlink()
+        part.write_bytes(b"torn")
+    logs.bring(sorted(other.there.rglob("events-*.jsonl"))[1:2], under="other")
+    assert main([str(logs.here), "--out", str(out), "--as-of", str(logs.now)]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"the audit in {out} stopped: what an earlier run wrote there cannot be read: take the whole" in told
+
+
+def _fail_at(patch: pytest.MonkeyPatch, step: int) -> None:
+    """The disk is full after that many writes."""
+    left = [step]
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*given: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(28, "No space left on device")
+            return real(*given)
+
+        return write
+
+    for owner, name in STEPS:
+        patch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+def test_two_runs_do_not_write_to_one_place(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    with alone(str(tmp_path / "out")), pytest.raises(Stopped, match=r"another audit is writing to .*/out"):
+        run_stream(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))

@@ -1,0 +1,1 @@
+"""A world of routers and apps in one process, on simulated time."""

@@ -1,0 +1,97 @@
+"""The audit arithmetic over what nodes logged: every message and recipient ends once, or is still queued."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from router.core.log.events import Accepted, Event, Outward, State, Turned, span
+
+ENDS = ("delivered", "acked", "unconfirmed", "expired", "refused", "dropped")
+
+
+@dataclass
+class Ledger:
+    """One node's log, read. A pair is (arrival number, recipient)."""
+
+    ids: dict[int, bytes] = field(default_factory=dict)  # arrival -> id
+    parcels: dict[int, int] = field(default_factory=dict)  # arrival -> the first of its accepted event
+    destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> of a unicast
+    ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
+    handed: dict[tuple[int, bytes], int] = field(default_factory=lambda: defaultdict(int))
+    turned: list[Turned] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    ranges: int = 0
+
+    def of_id(self, identity: bytes) -> dict[bytes, list[str]]:
+        """Recipient -> how it ended there."""
+        return {whom: ends for (at, whom), ends in self.ends.items() if self.ids[at] == identity}
+
+    def accepted(self) -> set[bytes]:
+        return set(self.ids.values())
+
+    def ended(self, state: str) -> set[tuple[bytes, bytes]]:
+        """(id, recipient) of all that ended so."""
+        return {(self.ids[at], whom) for (at, whom), ends in self.ends.items() if state in ends}
+
+    def refusals(self) -> dict[int, int]:
+        """How many messages were turned away, by reason."""
+        found: dict[int, int] = defaultdict(int)
+        for one in self.turned:
+            if one.event == "refused":
+                found[one.reason] += one.count
+        return dict(found)
+
+
+def read(log: Iterable[tuple[int, bytes, list[Event]]]) -> Ledger:
+    """Sequence numbers are gapless, arrivals and ids are accepted once, nothing ends that was not accepted, and what
+    happens outward names the accepted event that it is about."""
+    ledger = Ledger()
+    following = 1
+    for first_seq, _, events in log:
+        assert first_seq == following, f"sequence numbers: {first_seq} follows {following - 1}"
+        following += sum(map(span, events))
+        for event in events:
+            _enter(ledger, event)
+    assert len(set(ledger.ids.values())) == len(ledger.ids), "an id was accepted twice"
+    return ledger
+
+
+def _enter(ledger: Ledger, event: Event) -> None:
+    match event:
+        case Accepted():
+            for at in range(span(event)):
+                assert event.first + at not in ledger.ids, "an arrival number was given twice"
+                ledger.ids[event.first + at] = event.ids[at * 32 : at * 32 + 32]
+                ledger.parcels[event.first + at] = event.first
+                ledger.destinations[event.ids[at * 32 : at * 32 + 32]] = event.destination
+                for recipient in event.recipients:
+                    ledger.ends[event.first + at, recipient] = []
+        case Outward():
+            arrivals = [at for first, count in event.ranges for at in range(first, first + count)]
+            assert {ledger.parcels[at] for at in arrivals} == {event.parcel}, f"{event.event}: another parcel's"
+            if event.event == "pulled":
+                return  # answers a question, and is owed to nobody
+            ledger.ranges += len(event.ranges)
+            for pair in ((at, event.recipient) for at in arrivals):
+                assert pair in ledger.ends, f"{event.event}: was never owed"
+                if event.event == "forwarded":
+                    ledger.handed[pair] += 1
+                elif event.event in ENDS:
+                    ledger.ends[pair].append(event.event)
+        case Turned():
+            ledger.turned.append(event)
+        case State():
+            ledger.states.append(event)
+
+
+def check(ledger: Ledger, pending: set[tuple[int, bytes]]) -> None:
+    """owed = delivered + acked + unconfirmed + expired + refused + dropped + pending, pair by pair."""
+    wrong: list[Any] = []
+    for pair, ends in ledger.ends.items():
+        if len(ends) + (pair in pending) != 1:
+            wrong.append((pair[0], pair[1].hex()[:8], ends, "pending" if pair in pending else ""))
+    assert not wrong, f"{len(wrong)} of {len(ledger.ends)} pairs do not end once: {wrong[:5]}"
+    assert pending <= set(ledger.ends), "something is queued that was never owed"
