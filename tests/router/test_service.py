@@ -52,7 +52,7 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Failing.seen.clear()
-    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 3}
+    settings = QUICKLY | {"node.services": ["rigs.failing_service:Failing"], "node.service_attempts_max": 3}
     async with serving(tmp_path / "home", settings) as home:
         failing = keyring.load(home, "service-failing_service").public
         async with connect(home=home, outcomes=True) as app:
@@ -75,7 +75,7 @@ async def test_a_service_that_would_end_the_process_fails_on_its_message_only(
     body: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Failing.seen.clear()
-    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 2}
+    settings = QUICKLY | {"node.services": ["rigs.failing_service:Failing"], "node.service_attempts_max": 2}
     async with serving(tmp_path / "home", settings) as home:
         failing = keyring.load(home, "service-failing_service").public
         async with connect(home=home, outcomes=True) as app:
@@ -95,7 +95,7 @@ async def test_a_task_that_would_end_the_process_fails_its_service_only(
 ) -> None:
     """What the task says counts against the message in hand."""
     Failing.seen.clear()
-    settings = QUICKLY | {"node.services": ["failing_service:Failing"], "node.service_attempts_max": 2}
+    settings = QUICKLY | {"node.services": ["rigs.failing_service:Failing"], "node.service_attempts_max": 2}
     async with serving(tmp_path / "home", settings) as home:
         failing = keyring.load(home, "service-failing_service").public
         async with connect(home=home, outcomes=True) as app:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from rigs.plain_store import PlainStore
+from rigs.plain_store import Disk, PlainStore
 
 from router.core.log import events as ev
 from router.core.routing.effects import Changes, Finished
@@ -23,9 +24,29 @@ from router.core.wire.link_items import Missed
 from router.core.wire.message import MULTICAST, UNICAST, message_id
 from router.core.wire.reasons import Reason
 from router.disk.store.store import Store
+from router.disk.store.terms import MapFull, StoreLimits
 
 WALL_S = 1_800_000_000
 KEYS = [bytes((n,)) * 32 for n in range(1, 7)]
+BOOT = b"b" * 16
+LIMITS = StoreLimits(synced=False, map_bytes_initial=1 << 20, keep_s=100, keep_bytes_max=5000, cache_bytes_max=2000)
+
+
+def apply(store: Store, changes: Changes, wall_s: int = WALL_S) -> tuple[Any, ...]:
+    """Until it is on disk, as the message router does."""
+    while True:
+        try:
+            applied = store.apply(changes, wall_s)
+            store.commit()
+        except MapFull:
+            continue
+        return tuple(applied)
+
+
+def opened(path: Path, limits: StoreLimits = LIMITS, owner: bytes = KEYS[0]) -> Store:
+    store = Store(path, limits, BOOT)
+    store.recover(owner)
+    return store
 
 
 class Batch(NamedTuple):
@@ -169,3 +190,15 @@ def check_same(random: Random, store: Store, plain: PlainStore, wall_s: int) -> 
     assert store.log_values(0, 1 << 30) == plain.log_values(0, 1 << 30)
     assert store.next_seq == plain.next_seq
     assert store.take_damaged() == []
+
+
+def batches(count: int) -> list[tuple[Changes, int]]:
+    """The same ones in every process."""
+    random, plain, found = Random(77), PlainStore(Disk(), LIMITS, BOOT), []
+    plain.recover(KEYS[0])
+    for number in range(count):
+        changes, wall_s = batch(random, plain, WALL_S + number)
+        plain.apply(changes, wall_s)
+        plain.commit()
+        found.append((changes, wall_s))
+    return found

@@ -202,8 +202,8 @@ def test_on_the_store_of_the_real_router(seed: int, tmp_path: Path) -> None:
 
 
 SHOW = """
-from world import World
-from test_world import two_tiers, readers_of, disturb
+from world.world import World
+from world.test_world import two_tiers, readers_of, disturb
 with World(5) as world:
     cores, edges, cables = two_tiers(world, uplinks=2)
     readers = readers_of(world, [*cores, *edges])

@@ -179,7 +179,7 @@ def _row(event: Event) -> tuple[Any, ...]:
         case Turned():
             assert event.event in TURNED_EVENTS and _ids_fit(event), event
         case State():
-            assert event.event in STATE_EVENTS and 0 <= stands_for(event) < 1 << 32, event
+            assert event.event in STATE_EVENTS and stands_for(event) >= 0, event
             fields = [(_storable(name), _storable(value)) for name, value in event.fields]
             return 3, event.at_ns, event.mono_ns, event.event, fields
     return _TAGS[type(event)], *msgspec.structs.astuple(event)

@@ -177,7 +177,7 @@ async def test_what_cannot_be_gathered_is_told_and_tried_again(tmp_path: Path, m
 def test_a_killed_process_leaves_a_whole_journal(tmp_path: Path) -> None:
     script = f"""
 import os
-from router.core.crypto import MessageId
+from router.core.wire.crypto import MessageId
 from router.client.journal import Journal
 journal = Journal({str(tmp_path / "journal")!r}, lambda: {NOW_S})
 journal.write([(MessageId(bytes(32)), {NOW_S + 60})], {NOW_S})

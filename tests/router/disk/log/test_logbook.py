@@ -12,7 +12,7 @@ import pytest
 import trio
 from samples.log_facts import read_log
 from samples.logs import KEY, names, outward, problems
-from test_store import apply, opened
+from samples.stores import apply, opened
 
 from router.core.routing.effects import Changes, Now
 from router.disk.log.eventlog import Limits, Segments

@@ -12,11 +12,10 @@ from pathlib import Path
 from random import Random
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parents[2])]
+sys.path[:0] = [str(HERE.parents[2]), str(HERE.parents[3])]
 
 from samples.logs import KEY, outward  # noqa: E402
-from samples.stores import KEYS, WALL_S, parcel  # noqa: E402
-from test_store import apply, opened  # noqa: E402
+from samples.stores import KEYS, WALL_S, apply, opened, parcel  # noqa: E402
 
 from router.core.routing.effects import Changes, Finished, Now  # noqa: E402
 from router.disk.log.eventlog import Limits, Segments  # noqa: E402

@@ -9,20 +9,24 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rigs.plain_store import Disk, PlainStore
 from samples.stores import (
+    BOOT,
     KEYS,
+    LIMITS,
     WALL_S,
     accepted,
+    apply,
     batch,
+    batches,
     check_same,
     defer,
     due_shape,
+    opened,
     owed_shape,
     parcel,
     recovered_shape,
@@ -35,28 +39,9 @@ from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.lifetime import expiry_s
 from router.disk.store.rows import QueueRow, totals
 from router.disk.store.store import Store
-from router.disk.store.terms import Beginning, MapFull, StoreLimits
+from router.disk.store.terms import Beginning, MapFull
 
-BOOT = b"b" * 16
-LIMITS = StoreLimits(synced=False, map_bytes_initial=1 << 20, keep_s=100, keep_bytes_max=5000, cache_bytes_max=2000)
 ROOT = Path(__file__).parents[4]
-
-
-def apply(store: Store, changes: Changes, wall_s: int = WALL_S) -> tuple[Any, ...]:
-    """Until it is on disk, as the message router does."""
-    while True:
-        try:
-            applied = store.apply(changes, wall_s)
-            store.commit()
-        except MapFull:
-            continue
-        return tuple(applied)
-
-
-def opened(path: Path, limits: StoreLimits = LIMITS, owner: bytes = KEYS[0]) -> Store:
-    store = Store(path, limits, BOOT)
-    store.recover(owner)
-    return store
 
 
 # -- the same as the plain store ---------------------------------------------------------------------------------
@@ -100,7 +85,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from random import Random
-from test_store import BOOT, KEYS, WALL_S, batches, opened
+from samples.stores import BOOT, KEYS, WALL_S, batches, opened
 path, kills_at, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 store = opened(path)
 def die():
@@ -117,22 +102,10 @@ for number, (changes, wall_s) in enumerate(batches(6)):
 """
 
 
-def batches(count: int) -> list[tuple[Changes, int]]:
-    """The same ones in every process."""
-    random, plain, found = Random(77), PlainStore(Disk(), LIMITS, BOOT), []
-    plain.recover(KEYS[0])
-    for number in range(count):
-        changes, wall_s = batch(random, plain, WALL_S + number)
-        plain.apply(changes, wall_s)
-        plain.commit()
-        found.append((changes, wall_s))
-    return found
-
-
 @pytest.mark.parametrize(("kills_at", "how"), [(0, "kill"), (5, "kill"), (8, "kill"), (9, "exit")])
 def test_a_killed_process_leaves_whole_transactions(kills_at: int, how: str, tmp_path: Path) -> None:
     """Between apply and commit, and right after it; synced or not, a process that dies tears nothing apart."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests", "tests/router/disk", "."))}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests", "."))}
     command = [sys.executable, "-c", CHILD, str(tmp_path), str(kills_at), how]
     child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert child.stdout == "dying\n", child.stderr
@@ -382,7 +355,7 @@ import resource, sys, time
 from array import array
 from pathlib import Path
 from random import Random
-from test_store import BOOT, KEYS, WALL_S, LIMITS, apply
+from samples.stores import BOOT, KEYS, WALL_S, LIMITS, apply
 from store_samples import parcel
 from router.core.effects import Changes
 from router.disk.store import Store
@@ -418,7 +391,7 @@ print(took, late - early)
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["one by one", "in parcels"])
 def test_a_million_messages_for_one_who_is_away(how: str, tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests", "tests/router/disk", "."))}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests", "."))}
     command = [sys.executable, "-c", MILLION, str(tmp_path), how]
     out = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout.split()
     recover_s, grown_kib = float(out[0]), int(out[1])

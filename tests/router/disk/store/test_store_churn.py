@@ -11,8 +11,7 @@ from random import Random
 from statistics import median
 
 import pytest
-from samples.stores import KEYS, WALL_S, parcel
-from test_store import BOOT
+from samples.stores import BOOT, KEYS, WALL_S, parcel
 
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.parcel import U32, Parcel

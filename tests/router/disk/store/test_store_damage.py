@@ -9,8 +9,7 @@ from random import Random
 
 import lmdb
 import pytest
-from samples.stores import KEYS, WALL_S, parcel
-from test_store import LIMITS, apply, opened
+from samples.stores import KEYS, LIMITS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.owed import Damaged

@@ -13,8 +13,7 @@ from random import Random
 import cbor2
 import lmdb
 import pytest
-from samples.stores import KEYS, WALL_S, parcel
-from test_store import apply, opened
+from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes
 from router.core.wire.text import key_text

@@ -11,8 +11,7 @@ from random import Random
 
 import pytest
 from samples.logs import KEY, outward
-from samples.stores import KEYS, WALL_S, parcel
-from test_store import apply, opened
+from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes, Now
 from router.disk.log.eventlog import Limits, Segments

@@ -14,8 +14,7 @@ import lmdb
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.plain_store import Disk, PlainStore
-from samples.stores import KEYS, WALL_S, batch, parcel, shape
-from test_store import BOOT, LIMITS, apply, opened
+from samples.stores import BOOT, KEYS, LIMITS, WALL_S, apply, batch, opened, parcel, shape
 
 from router.core.routing.acceptance import PARCEL_MESSAGES_MAX
 from router.core.routing.groups import Subscription
