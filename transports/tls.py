@@ -7,8 +7,9 @@ receiving task never waits for the sending direction.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 import trio
 from OpenSSL import SSL
@@ -31,18 +32,9 @@ from router.transport.contract import (
     tcp_address,
     unheard,
 )
+from router.transport.handshakes import HandshakeLimits, Places, is_gone, prefix_of, turn_away
 from router.transport.records import Records
-from router.transport.sockets import (
-    Acceptor,
-    HandshakeLimits,
-    Places,
-    Refused,
-    close_after_last_byte,
-    prefix_of,
-    receive,
-    send_whole,
-    words,
-)
+from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import CUT, DuplexStream
 
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and handed to the kernel at once
@@ -92,20 +84,31 @@ async def listen(
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
     handshakes: HandshakeLimits = HANDSHAKES,
+    is_known: Callable[[PublicKey], bool] = lambda _key: False,
 ) -> None:
-    """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`."""
+    """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`.
+
+    Where a key has proven itself for which `is_known` holds, handshakes wait less from then on.
+    """
     places = Places(handshakes)
 
     async def admit(sock: SocketType, where: str) -> TlsStream:
         try:
-            with trio.fail_after(handshakes.timeout_s):
-                async with places.place(sock.getpeername()[0]):
-                    tcp.tune(sock)
-                    return await _handshake(sock, connection(key, None, server=True), where)
-        except trio.TooSlowError:
-            raise Refused(f"the TLS handshake was not done after {handshakes.timeout_s:g} s") from None
+            address = sock.getpeername()[0]
         except OSError as error:
             raise Refused(f"the connection broke before the TLS handshake: {words(error)}") from None
+        has_begun = False
+        try:
+            async with places.place(address, partial(is_gone, sock)):
+                has_begun = True
+                tcp.tune(sock)
+                stream = await _handshake(sock, connection(key, None, server=True), where)
+                if stream.peer is not None and is_known(stream.peer):
+                    places.proven(address)
+                return stream
+        finally:
+            if not has_begun:
+                turn_away(sock)
 
     try:
         host, port = tcp_address(url)
@@ -115,8 +118,9 @@ async def listen(
     listeners = await tcp.bind(host, port)
     try:
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(places.run)
             for listener in listeners:
-                nursery.start_soon(acceptor.run, listener, _where)
+                nursery.start_soon(acceptor.run, listener, _where, lambda address: prefix_of(address[0]))
             task_status.started(f"tls://{tcp.host_port(host, listeners[0].getsockname()[1])}")
     finally:
         for listener in listeners:

@@ -13,8 +13,8 @@ from router.node.message_router import CycleLimits
 from router.node.wall_clock import ClockLimits
 from router.settings.config import Config
 from router.settings.config_limits import Limits
+from router.transport.handshakes import HandshakeLimits
 from router.transport.pace import PaceLimits
-from router.transport.sockets import HandshakeLimits
 
 UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those of strangers
 

@@ -306,20 +306,20 @@ class Node:
         serve = transport.load(transport.scheme_of(url)).listen
         return str(
             await nursery.start(_listening, serve, url, self._key, self._serve_accepted,
-                                self._config.limits)
+                                self._config.limits, self._is_known)
         )  # fmt: skip
 
     async def _serve_accepted(self, stream: Stream) -> None:
         """Of the keys that this node does not know only a number may be connected, let in or not."""
-        is_known = stream.peer is None or self._standing(stream) not in (None, Standing.STRANGER)
+        is_known = stream.peer is None or self._is_known(stream.peer, stream.owner)
         self._unknown += not is_known
         try:
             await self._serve(stream, None, is_known=is_known)
         finally:
             self._unknown -= not is_known
 
-    def _standing(self, stream: Stream) -> Standing | None:
-        return self._directory.standing(bytes(stream.peer or b""), stream.owner)
+    def _is_known(self, key: PublicKey, owner: bool = False) -> bool:
+        return self._directory.standing(bytes(key), owner) not in (None, Standing.STRANGER)
 
     async def _serve_dialled(self, stream: Stream, expect: PublicKey) -> str:
         try:
@@ -366,14 +366,14 @@ class Node:
 
 async def _listening(
     serve: Callable[..., Awaitable[None]], url: str, key: SigningKey, handler: Callable[[Stream], Awaitable[None]],
-    limits: Limits, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+    limits: Limits, is_known: Callable[[PublicKey], bool], task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     def refused(where: str, text: str) -> None:
         log.info("%s: %s", where, text)
 
     more: dict[str, Any] = {}
     if url.startswith("tls:"):
-        more["handshakes"] = handshake_limits(limits)
+        more = {"handshakes": handshake_limits(limits), "is_known": is_known}
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )

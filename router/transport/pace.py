@@ -18,7 +18,7 @@ BEAT_S = 0.05  # all strangers are heard together, so often: what they bring sha
 
 
 class Pace:
-    """So many a second (0: any number). `wait_s` is pure: times are those of the caller's clock."""
+    """So many a second (0: any number). Times are those of the caller's clock."""
 
     def __init__(self, per_s: float, burst_s: float = BURST_S) -> None:
         self._per_s = per_s
@@ -27,10 +27,21 @@ class Pace:
 
     def wait_s(self, count: int, now: float) -> float:
         """Take `count`, and wait this long before acting on them."""
-        if not self._per_s:
-            return 0.0
-        self._at = max(self._at, now - self._burst_s) + count / self._per_s
-        return max(0.0, self._at - now)
+        self.take(count, now)
+        return max(0.0, self._at - now) if self._per_s else 0.0
+
+    def free_at(self, count: int) -> float:
+        """When `count` may be taken, if none is taken before."""
+        return self._at + count / self._per_s if self._per_s else -math.inf
+
+    def take(self, count: int, now: float) -> None:
+        if self._per_s:
+            self._at = max(self._at, now - self._burst_s) + count / self._per_s
+
+    def give_back(self, count: int) -> None:
+        """They were taken and are not used."""
+        if self._per_s:
+            self._at -= count / self._per_s
 
 
 @dataclass(frozen=True, slots=True)
