@@ -53,7 +53,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.grouplink import SCHEME, GroupLink, parse_link
-from router.core.wire.reasons import reason_from
+from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
 from router.settings import keyring
 from router.settings.keyring import KeyringError
@@ -384,8 +384,7 @@ class Node:
                 self._publishing.followed.hear(news)
             case link_items.Missed():
                 self.missed.tell(news)
-                why = reason_from(news.reason).sentence
-                self._problem(f"{news.count} messages for this app were not delivered: {why}")
+                self._problem(missed_text(news.count, news.reason, "this app"))
             case Report():
                 self.reports.tell(news)
             case Answer():

@@ -16,6 +16,7 @@ from router.core.wire.admin import Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
+from router.core.wire.reasons import Reason
 from router.disk.store.store import Store
 from router.node.connection import LinkWriter, Measured
 from router.node.wall_clock import State, WallClock
@@ -134,7 +135,7 @@ class Inquiries:
                     "standing": "client" if known.grants & OF_CLIENTS else "peer",
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
-                    "problem": problems.get(key) or None,
+                    "problem": "; ".join(filter(None, (self._not_kept(key), problems.get(key)))) or None,
                 }  # fmt: skip
         return list(found.values())
 
@@ -144,6 +145,14 @@ class Inquiries:
         if joined == wanted:
             return None
         return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
+
+    def _not_kept(self, key: bytes) -> str:
+        """Say that nothing is kept for a subscriber while it is away; "" if something is."""
+        router = self._actor.router
+        if router.directory.is_blocked(key) or router.directory.may_store(key) or not router.groups.joined_by(key):
+            return ""
+        count = router.missed_by(key, Reason.NOT_KEPT)
+        return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
 
     def _apart(self, measured: Measured | None) -> str | None:
         """That a neighbour's clock is not ours."""

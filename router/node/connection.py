@@ -33,7 +33,7 @@ from router.core.wire import link_items
 from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import Reason, missed_text
 from router.node.in_flight import InFlight
 from router.transport.contract import Buffer, Stream, StreamBroken
 from router.transport.pace import Paces, StrangerPace
@@ -381,6 +381,10 @@ class Connection:
             rtt_ns = mono_ns - item.t0
             offset_ns = (item.t1 + item.t2) // 2 - (wall_ns - rtt_ns // 2)
             self._tell(Measured(self.link_writer.number, rtt_ns, offset_ns, item.head))
+        elif isinstance(item, link_items.Missed):
+            said = missed_text(item.count, item.reason, "this node")
+            log.warning("%s: %s", self.link_writer.where, said)
+            self.link_writer.problem = self.link_writer.problem or said
 
     # -- writing -------------------------------------------------------------------------------------------
 

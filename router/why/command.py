@@ -14,6 +14,7 @@ from router.cli.output import address_text, facts, group_text, note, say, say_js
 from router.client.errors import NodeUnavailable
 from router.core.why.fate import HOPS_MAX, short_key
 from router.core.why.id_prefix import parse_prefix
+from router.core.wire.reasons import Reason
 from router.core.wire.text import clean
 from router.settings.home import Home
 from router.settings.names import Names
@@ -22,6 +23,7 @@ from router.why.offline import why as why_stopped
 TIMEOUT_S = 30.0
 RECIPIENTS_SHOWN = 50
 SHORT = 16
+NOT_KEPT = Reason.NOT_KEPT.word
 
 
 @click.command(cls=Command)
@@ -112,6 +114,9 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
     reason = f" ({one['reason']})" if one["reason"] else ""
     attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
     say(click.style(f"{_who(one['recipient'], names)}", bold=True))
+    if one["reason"] == NOT_KEPT:
+        say(f"  not owed: it was away and has no right `store` here, so nothing is kept for it{_remedy(one, names)}")
+        return
     say(f"  {one['state']}{reason}{attempts}")
     if omitted := one.get("hops_omitted"):
         half = HOPS_MAX // 2
@@ -124,6 +129,11 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
         for hop in hops:
             say(f"  {'' if is_alone else '  '}{_hop(hop)}")
     say(f"  next: {_next(one, names)}")
+
+
+def _remedy(one: dict[str, Any], names: Names) -> str:
+    name = names.of_address(one["recipient"]) or address_text(one["recipient"])
+    return f"; `router peer add {name} --grant join,store` changes that"
 
 
 def _attempts(count: int, is_all: bool) -> str:

@@ -39,6 +39,9 @@ from .seen import Seen
 PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
+LeftOut = tuple[tuple[bytes, Reason], ...]
+"""Subscribers that a message is not owed to, each with the reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceLimits:
@@ -55,7 +58,7 @@ class Room(NamedTuple):
     recipients: tuple[bytes, ...]
     messages: int
     size: int
-    full: tuple[tuple[bytes, Reason], ...]
+    full: LeftOut
 
 
 class Acceptance:
@@ -201,12 +204,14 @@ class Acceptance:
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
         elif row.ttl_s == 0:
+            plan += self._plans.not_kept(which, link)  # away, as others may be
             for data, rows in run.pieces:
                 for row in rows:
                     self._pass_on(batch, ParcelDraft.of(data, row), plan, now)
         else:
             self._learn(link, row, now)
-            self._store(batch, run, plan, now)
+            left_out = tuple((one, Reason.NOT_KEPT) for one in self._plans.not_kept(which, link))
+            self._store(batch, run, plan, left_out, now)
 
     def _pass_on(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
         """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
@@ -224,7 +229,7 @@ class Acceptance:
         self._note_accepted(batch.link, parcel, now, away)
         self._delivery.offer_now_or_never(parcel, now)
 
-    def _store(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
+    def _store(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], left_out: LeftOut, now: Now) -> None:
         while run.count:
             room, reason = self._room(batch.link, run.first, plan)
             if reason is not None:
@@ -240,7 +245,7 @@ class Acceptance:
             for recipient in parcel.recipients:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._pending.changes.parcels.append(parcel)
-            self._note_accepted(batch.link, parcel, now, room.full)
+            self._note_accepted(batch.link, parcel, now, room.full + left_out)
             self._delivery.offer(parcel, now)
 
     def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
@@ -278,7 +283,7 @@ class Acceptance:
         self.next_arrival += parcel.count
         return parcel
 
-    def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
+    def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: LeftOut) -> None:
         """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
         pending = self._pending
         link.active_s = now.mono_s

@@ -101,6 +101,10 @@ class Outcomes:
         missed[group, reason] = one = Missed(group, count + stop - start, first, last, reason)
         self._pending.changes.missed[recipient, group, reason] = one
 
+    def missed_by(self, recipient: bytes, reason: Reason) -> int:
+        """Return how many messages the recipient has missed for that reason since it was here last."""
+        return sum(one.count for (_, why), one in self._missed.get(recipient, {}).items() if why == reason)
+
     def link_up(self, recipient: bytes) -> None:
         """It is here, and hears at the end of the cycle what it has missed."""
         self._to_tell[recipient] = None

@@ -136,6 +136,15 @@ class Routing:
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
 
+    def not_kept(self, group: bytes, neighbour: bytes) -> tuple[bytes, ...]:
+        """Return the subscribers that get nothing of a multicast because they are away and have no right `store`."""
+        directory = self._directory
+        return tuple(
+            one for one in self._groups.members(group)
+            if one != neighbour and one not in directory.uplinks
+            and directory.may_join(one, None) and not self._waits_for(one)
+        )  # fmt: skip
+
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
         """Local subscriptions of this node's own apps keep a group here; a neighbour's keeps what itself publishes."""
         return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
@@ -155,11 +164,12 @@ class Plans:
         self._revision = revision
         self._made_at = revision()
         self._plans: dict[PlanKey, Plan] = {}
+        self._not_kept: dict[tuple[bytes, bytes], tuple[bytes, ...]] = {}
 
     def current(self) -> Mapping[PlanKey, Plan]:
         """Those that still hold. To be asked before each read and each decision."""
         if (revision := self._revision()) != self._made_at:
-            self._plans, self._made_at = {}, revision
+            self._plans, self._not_kept, self._made_at = {}, {}, revision
         return self._plans
 
     def stays_here(self, plan: Plan) -> bool:
@@ -175,3 +185,15 @@ class Plans:
                 self._plans.clear()
             self._plans[which] = plan
         return plan
+
+    def not_kept(self, which: PlanKey, link: Link) -> tuple[bytes, ...]:
+        """Return the subscribers that get nothing of a message because nothing is kept for them while away."""
+        kind, group, _, via, _ = which
+        if kind != MULTICAST or (via is not None and link.standing is Standing.LOCAL):
+            return ()
+        found = self._not_kept.get((group, link.key))
+        if found is None:
+            if len(self._not_kept) >= PLANS_MAX:
+                self._not_kept.clear()
+            found = self._not_kept[group, link.key] = self._routing.not_kept(group, link.key)
+        return found

@@ -308,6 +308,10 @@ class Router:
         """How many groups that uplink has let us join, of how many we want."""
         return self._membership.joined_at(uplink)
 
+    def missed_by(self, key: bytes, reason: Reason) -> int:
+        """Return how many messages the recipient has missed for that reason since it was here last."""
+        return self._outcomes.missed_by(key, reason)
+
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Answer an `Inquire`."""
         link = self.links.get(number)

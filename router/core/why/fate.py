@@ -271,10 +271,7 @@ def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now
 def sentence(word: str | None) -> str:
     """What the word of a reason means, as half a sentence."""
     known = REASONS.get(word or "")
-    if known is None:
-        return word or "no reason was given"
-    said = known.sentence.rstrip(".")
-    return said[0].lower() + said[1:]
+    return (word or "no reason was given") if known is None else known.clause
 
 
 def short_key(key: str) -> str:

@@ -23,6 +23,11 @@ class Reason(IntEnum):
         self.later = later
         return self
 
+    @property
+    def clause(self) -> str:
+        """Return the sentence as the second half of another one."""
+        return self.sentence[0].lower() + self.sentence[1:].rstrip(".")
+
     MALFORMED = 1, "malformed", "The bytes are not a message of this protocol."
     UNSUPPORTED = 2, "unsupported", "This router does not know that kind of message."
     TOO_LARGE = 3, "too-large", "The message is larger than this router allows."
@@ -53,6 +58,7 @@ class Reason(IntEnum):
     INTERNAL = 28, "internal", "Something is wrong inside this node.", True
     STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
     CLOCK_DOUBTED = 30, "clock-doubted", "Clocks disagree about whether the message is valid now.", True
+    NOT_KEPT = 31, "not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it."
 
 
 def reason_from(number: int) -> Reason:
@@ -61,3 +67,11 @@ def reason_from(number: int) -> Reason:
         return Reason(number)
     except ValueError:
         return Reason.PEER_REFUSED
+
+
+def missed_text(count: int, number: int, whom: str) -> str:
+    """Say to a recipient (`whom`: this app, this node) that a router did not deliver something to it, and why."""
+    reason = reason_from(number)
+    remedy = "; the operator of that router can grant `store`" if reason is Reason.NOT_KEPT else ""
+    are = "message" if count == 1 else "messages"
+    return f"{count} {are} for {whom} {'was' if count == 1 else 'were'} not delivered: {reason.clause}{remedy}"

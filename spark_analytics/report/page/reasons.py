@@ -33,4 +33,5 @@ SENTENCES = {
     "internal": "Something is wrong inside this node.",
     "store-damaged": "The message's bytes were damaged on the disk of this node.",
     "clock-doubted": "Clocks disagree about whether the message is valid now.",
+    "not-kept": "The recipient was away and has no right `store` here, so nothing is kept for it.",
 }

@@ -272,3 +272,11 @@ def test_a_client_that_joins_locally_says_so_for_itself_alone() -> None:
     house.join(READER, OTHER_APP, local=True)
     assert house.multicast(LOCAL, APP) == (CLIENT, OTHER_APP)
     assert house.multicast(AS_CLIENT, CLIENT) == (OTHER_APP,)
+
+
+def test_who_is_away_without_store_is_left_out_by_name() -> None:
+    house = House(uplinks=1).join(READER, CLIENT, STRANGER, UP, APP)
+    assert house.routing.not_kept(NEWS, APP) == (READER,)
+    assert house.routing.not_kept(NEWS, READER) == ()  # who brings it is not owed it
+    house.connected[READER] = AS_CLIENT
+    assert house.routing.not_kept(NEWS, APP) == ()
