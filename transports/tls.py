@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 
 import trio
 from OpenSSL import SSL
@@ -41,7 +42,9 @@ PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and handed to the kernel at
 RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once
 CONTROL_BYTES_MAX = 1 << 14  # answers that TLS itself owes the peer (key updates) and that it does not take
 HANDSHAKE_READ_BYTES = 1 << 12
-HANDSHAKE_BYTES_MAX = 1 << 16  # of the peer, until the handshake is done
+HANDSHAKE_BYTES_MAX = 1 << 14  # of the peer, until the handshake is done
+HANDSHAKE_READS = 8  # of these bytes; a peer that needs more is read now and then only
+HANDSHAKE_PAUSE_S = 0.05
 HANDSHAKES = HandshakeLimits()
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
 QUIET_S = 0.1  # a connection silent for so long gives its buffers back
@@ -153,11 +156,13 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
 
 async def _exchange(sock: SocketType, tls: SSL.Connection, records: Records) -> None:
     left = HANDSHAKE_BYTES_MAX
-    while True:
+    for reads in count():
         try:
             return tls.do_handshake()
         except SSL.WantReadError:
             await send_whole(sock, [records.outgoing()])
+        if reads >= HANDSHAKE_READS:
+            await trio.sleep(HANDSHAKE_PAUSE_S)
         data = await receive(sock, HANDSHAKE_READ_BYTES)
         left -= len(data)
         if not data:
@@ -177,6 +182,10 @@ class TlsStream(DuplexStream):
         self._socket = sock
         self._records = records
         self._outbox = bytearray()  # what TLS itself owes the peer, at most CONTROL_BYTES_MAX
+
+    @property
+    def received_bytes(self) -> int:
+        return self._records.ciphertext_bytes
 
     async def _receive(self, max_bytes: int) -> bytes:
         records = self._records

@@ -252,6 +252,7 @@ class Connection:
         self._paces = paces
         self._pace: StrangerPace | None = None
         self.is_up = False
+        self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read brought next to nothing
         self.turned_away = ""  # a sentence, where the other end does not let us in
         self.link_writer = LinkWriter(number, self._session, stream.where, limits.goodbye_s, stream.place)
@@ -318,8 +319,9 @@ class Connection:
         number, settled, ended = self.link_writer.number, 0, None
         while self._is_busy():
             await trio.sleep(BUSY_S)
+        received_bytes, self._received_bytes = self._received_bytes, self._stream.received_bytes
         if self._pace is not None:
-            await self._pace.take_bytes(len(data))
+            await self._pace.take_bytes(max(len(data), self._received_bytes - received_bytes))
         events, fault = self._receive(data, mono_ns)
         for event in events:
             match event:

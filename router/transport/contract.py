@@ -74,6 +74,10 @@ class Stream(Protocol):
     def place(self) -> str:
         """The prefix of the other end's address, as far as neighbours share one; empty where there is none."""
 
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes it took to bring what was received; 0 where these are the bytes themselves."""
+
     async def receive_some(self, max_bytes: int) -> bytes:
         """1 to `max_bytes` bytes, waiting for the first; `b""` when the peer has closed cleanly.
 

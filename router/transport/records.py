@@ -14,18 +14,37 @@ RECORD_BYTES = 1 << 14  # plaintext in one full record
 RECORD_ROOM = RECORD_BYTES + 512  # a record with its head and tag, and a key update before it
 FEED_BYTES = 1 << 14  # ciphertext given to OpenSSL at once: its buffer grows no larger
 OUTGOING_BYTES = 1 << 16  # more than a handshake or what one read can make OpenSSL answer
+RECORD_HEAD = 22  # head, kind and tag of a record
+SPARE_BYTES = 1 << 12  # that carry nothing: some 150 key updates in a connection's life, and more
+SPARE_SHARE = 256  # with so many bytes of plaintext one byte more
+RECORD_BYTES_LEAST = 64  # one read takes no more records than would fill it with so many bytes each
+EMPTY = (
+    "TLS: the peer sends too much that carries no data (key updates, empty or padded records); its program is at fault"
+)
 SMALL_BYTES = 1 << 12  # less than this at once does not make the buffers grow worth mentioning
 
 
 class Records:
     """OpenSSL between two memory buffers: bytes in, bytes out, no socket. Raises `StreamBroken`."""
 
-    __slots__ = ("_cipher", "_failure", "_tls", "ended", "grown", "waiting")
+    __slots__ = (
+        "_cipher",
+        "_failure",
+        "_tls",
+        "ciphertext_bytes",
+        "ended",
+        "grown",
+        "plaintext_bytes",
+        "records",
+        "waiting",
+    )
 
     def __init__(self, tls: SSL.Connection) -> None:
         self._tls = tls
         self._cipher: Buffer = b""  # received, not yet given to OpenSSL
         self._failure: str | None = None
+        self.ciphertext_bytes = 0  # given to OpenSSL
+        self.plaintext_bytes = self.records = 0  # read from it
         self.waiting = True  # there may be more to read without new ciphertext
         self.ended = False  # the peer has said goodbye
         self.grown = False  # the buffers may have grown beyond what a silent connection needs
@@ -39,15 +58,21 @@ class Records:
         self._feed_more()
 
     def read(self, max_bytes: int) -> bytes:
-        """Everything decrypted, at most `max_bytes`; `b""` when more ciphertext is needed, or at the end."""
+        """Everything decrypted, at most `max_bytes`; `b""` when more ciphertext is needed, or at the end.
+
+        Of small records it gives less, and the next call gives more.
+        """
         if self._failure:
             raise StreamBroken(self._failure)
         chunks: list[bytes] = []
         room = max_bytes
-        while room > 0 and self.waiting:
+        while room > 0 and self.waiting and len(chunks) <= max_bytes // RECORD_BYTES_LEAST:
             try:
                 chunk = self._tls.recv(min(room, RECORD_BYTES))
             except SSL.WantReadError:
+                if self._is_empty():
+                    self._failure = EMPTY
+                    raise StreamBroken(EMPTY) from None
                 self._feed_more()
             except SSL.ZeroReturnError:
                 self.ended, self.waiting = True, False
@@ -59,11 +84,18 @@ class Records:
             else:
                 chunks.append(chunk)
                 room -= len(chunk)
+                self.records += 1
+                self.plaintext_bytes += len(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _is_empty(self) -> bool:
+        """Whether more came that carries nothing than an honest peer sends; part of a record may wait in OpenSSL."""
+        nothing = self.ciphertext_bytes - self.plaintext_bytes - RECORD_HEAD * self.records
+        return nothing > RECORD_ROOM + SPARE_BYTES + self.plaintext_bytes // SPARE_SHARE
 
     def _feed_more(self) -> None:
         if self._cipher:
-            self._tls.bio_write(self._cipher[:FEED_BYTES])
+            self.ciphertext_bytes += self._tls.bio_write(self._cipher[:FEED_BYTES])
             self._cipher = self._cipher[FEED_BYTES:] or b""  # an empty view would still hold the whole
         else:
             self.waiting = False

@@ -35,6 +35,10 @@ class DuplexStream(ABC):
         whom = "" if self.peer is None else f" with {self.peer.hex()[:12]}…"
         return f"<{type(self).__name__} {self.where}{whom}, {self._broken or self._unsendable or 'open'}>"
 
+    @property
+    def received_bytes(self) -> int:
+        return 0
+
     async def receive_some(self, max_bytes: int) -> bytes:
         if self._broken is not None:
             raise StreamBroken(self._broken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 
 import pytest
 import trio
@@ -24,7 +25,7 @@ from router.node.connection import Connection, ConnectionLimits, LinkEvent, Open
 from router.node.in_flight import InFlight
 from router.transport.contract import Stream
 from router.transport.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
-from transports.memory import stream_pair
+from transports.memory import MemoryStream, stream_pair
 
 NODE = SigningKey(b"n" * 32)
 UNLIMITED = 1 << 40
@@ -212,6 +213,19 @@ async def test_a_stranger_is_read_at_its_pace_and_nothing_of_it_is_refused(
             await ends.say(letter(1000))
         assert await until_heard(60, ends) == pytest.approx(5, abs=0.2), "ten at once, and ten a second"
         assert ends.connection.link_writer.closing is None
+
+
+async def test_what_carries_a_stranger_s_bytes_counts_with_them(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In TLS a byte may come in a record of 23."""
+    one, brought = letter(1000), count(20 * len(letter(1000)), 20 * len(letter(1000)))
+    async with connected(paces=Paces(PaceLimits(0, 0, 10 * len(one)))) as ends:
+        monkeypatch.setattr(MemoryStream, "received_bytes", property(lambda _: next(brought)))
+        for _ in range(5):
+            await ends.say(one)
+            await trio.sleep(0.01)
+        assert await until_heard(5, ends) > 3, "with a second's worth at once"
 
 
 async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_clock: MockClock) -> None:
