@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import trio
 
 BURST_S = 1.0  # what would have been read in so long may come at once
+TURNS_PER_S = 512  # of those who share a pace: less is too coarse to be fair, more is work
 BEAT_S = 0.05  # all strangers are heard together, so often: what they bring shares a commit
 
 
@@ -44,6 +45,45 @@ class Pace:
             self._at -= count / self._per_s
 
 
+class SharedPace:
+    """A pace of several, who take a little each and then let the others: nobody waits for all that others want.
+
+    It is charged for what is taken, when it is taken; who is cancelled gives that back.
+    """
+
+    def __init__(self, per_s: float) -> None:
+        self._pace = Pace(per_s)
+        self._little = max(1, int(per_s / TURNS_PER_S))
+        self._turn = trio.StrictFIFOLock()
+
+    def __repr__(self) -> str:
+        return f"<pace for which {self._turn.statistics().tasks_waiting} wait>"
+
+    async def take(self, count: int, own: Pace) -> None:
+        """Take them as the taker's own pace allows it: what that holds back is no burden to the others."""
+        taken = 0
+        try:
+            while taken < count:
+                taken += await self._take_some(count - taken, own)
+        except trio.Cancelled:
+            self._pace.give_back(taken)
+            raise
+
+    async def _take_some(self, most: int, own: Pace) -> int:
+        now = trio.current_time()
+        some = min(most, self._little)
+        if not self._turn.locked() and max(self._pace.free_at(most), own.free_at(most)) <= now:
+            some = most
+            self._pace.take(some, now)
+        else:
+            await trio.sleep_until(own.free_at(some))
+            async with self._turn:
+                await trio.sleep_until(self._pace.free_at(some))
+                self._pace.take(some, trio.current_time())
+        own.take(some, trio.current_time())
+        return some
+
+
 @dataclass(frozen=True, slots=True)
 class PaceLimits:
     """Messages a second of one stranger, messages and bytes a second of all strangers together."""
@@ -58,8 +98,8 @@ class Paces:
 
     def __init__(self, limits: PaceLimits) -> None:
         self._limits = limits
-        self.messages = Pace(limits.all_messages_per_s)
-        self.bytes = Pace(limits.all_bytes_per_s)
+        self.messages = SharedPace(limits.all_messages_per_s)
+        self.bytes = SharedPace(limits.all_bytes_per_s)
 
     def one(self) -> StrangerPace:
         return StrangerPace(self, Pace(self._limits.messages_per_s))
@@ -74,13 +114,14 @@ class StrangerPace:
 
     async def take_bytes(self, count: int) -> None:
         """Wait until it is heard: at a beat, whatever it is."""
-        now = trio.current_time()
-        await trio.sleep_until(next_beat(now + self._all.bytes.wait_s(count, now)))
+        await self._all.bytes.take(count, Pace(0))
+        await trio.sleep_until(next_beat(trio.current_time()))
 
     async def take_messages(self, count: int) -> None:
-        now = trio.current_time()
-        if wait_s := max(self._own.wait_s(count, now), self._all.messages.wait_s(count, now)):
-            await trio.sleep_until(next_beat(now + wait_s))
+        began_s = trio.current_time()
+        await self._all.messages.take(count, self._own)
+        if (now := trio.current_time()) > began_s:
+            await trio.sleep_until(next_beat(now))
 
 
 def next_beat(at: float) -> float:
