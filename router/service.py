@@ -32,10 +32,12 @@ from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 from router.settings import keyring
+from router.settings.config import Config
 from router.settings.home import Home
 
 KEY_PREFIX = "service-"
-ATTEMPTS_MAX = 5
+DEFAULTS = Config().node
+ATTEMPTS_MAX = DEFAULTS.service_attempts_max
 FAILED_MESSAGES_MAX = 1000
 """So many messages on which a service failed are remembered with their attempts; the oldest give way."""
 
@@ -208,5 +210,9 @@ async def run(
 ) -> None:  # fmt: skip
     """Run the service in this process, signed on to the node of `home`, until cancelled."""
     async with actor_system():
-        supervise(service, f"unix://{home.socket_path}", key_of(home, name), options or {}, BackOff(), attempts_max)
+        url, back_off = (
+            f"unix://{home.socket_path}",
+            BackOff(DEFAULTS.service_restart_s_min, DEFAULTS.service_restart_s_max),
+        )
+        supervise(service, url, key_of(home, name), options or {}, back_off, attempts_max)
         await trio.sleep_forever()

@@ -29,8 +29,9 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may
 FLOORS = [  # rooms from the ground up: each may know those that stand below it, and its own
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/", "router/core/routing/",
-    "router/disk/store/", "router/disk/log/", "router/settings/", "router/actors/ router/transport/", "router/client/",
-    "router/service.py", "router/cli/", "router/why/", "router/node/", "router/audit/", "router/bench/ router/demo/",
+    "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
+    "router/client/", "router/service.py", "router/cli/", "router/why/", "router/node/", "router/audit/",
+    "router/bench/ router/demo/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(

@@ -76,7 +76,7 @@ def _read_in(tree: ast.Module, sections: set[str]) -> Iterator[tuple[str, str]]:
                         names[name] = section
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
-            yield node.value.attr, node.attr
+            yield node.value.attr.lstrip("_"), node.attr
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
             yield names[node.value.id], node.attr
 

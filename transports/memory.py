@@ -13,7 +13,6 @@ import trio
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport.contract import (
-    CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
     Handler,
@@ -25,6 +24,7 @@ from router.transport.contract import (
     memory_name,
     unheard,
 )
+from router.transport.limits import CONNECTIONS_MAX
 from router.transport.stream import CUT, DuplexStream
 
 BUFFER_BYTES_MAX = 1 << 20  # sent and not yet received, per direction; then the sender waits

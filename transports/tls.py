@@ -21,7 +21,6 @@ from router.core.wire.reasons import Reason
 from router.transport import tcp
 from router.transport.certificate import connection, proven_peer, why_failed
 from router.transport.contract import (
-    CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
     Handler,
@@ -33,7 +32,8 @@ from router.transport.contract import (
     tcp_address,
     unheard,
 )
-from router.transport.handshakes import HandshakeLimits, Places, is_gone, prefix_of, turn_away
+from router.transport.handshakes import Places, is_gone, prefix_of, turn_away
+from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
 from router.transport.records import Records
 from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import CUT, DuplexStream

@@ -24,7 +24,6 @@ from trio.socket import SocketType
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport.contract import (
-    CONNECTIONS_MAX,
     Buffer,
     ConnectFailed,
     Handler,
@@ -35,6 +34,7 @@ from router.transport.contract import (
     unheard,
     unix_path,
 )
+from router.transport.limits import CONNECTIONS_MAX
 from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
 

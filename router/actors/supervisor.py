@@ -21,8 +21,8 @@ _DOUBLINGS_MAX = 64  # keeps the power within a float
 class BackOff:
     """How long to wait before starting again: doubled at each failure in a row, with a limit and jitter."""
 
-    pause_s_min: float = 0.1
-    pause_s_max: float = 30.0
+    pause_s_min: float
+    pause_s_max: float
     calm_s: float = 60.0
     """What has lived that long begins again at `pause_s_min`."""
 
@@ -44,7 +44,7 @@ class Supervisor(TrioActor):
         self,
         start: Callable[[], pykka.ActorRef[Any]],
         draw: Callable[[], float],
-        back_off: BackOff | None = None,
+        back_off: BackOff,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Supervisor(TrioActor):
         self.failures_in_a_row = 0
         self._start = start
         self._draw = draw
-        self._back_off = back_off or BackOff()
+        self._back_off = back_off
         self._begun_s = 0.0
         self._progress = progress
         self._progress_at_start = 0

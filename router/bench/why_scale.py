@@ -19,7 +19,8 @@ from struct import pack
 from router.core.log.events import ID_BYTES, Accepted, Event, Outward, encode_events, span
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.wire.crypto import SigningKey
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.index import INDEX, Growing
 from router.disk.log.sealer import Sealer
 from router.disk.log.search import Found, Log, Search
@@ -63,7 +64,7 @@ def cost_of_index(batch: int, recipients: int) -> tuple[float, float]:
 
     def seal() -> float:
         with tempfile.TemporaryDirectory() as directory:
-            sealer = Sealer(Segments(Path(directory) / "log", KEY, Limits(segment_bytes=1 << 40)))
+            sealer = Sealer(Segments(Path(directory) / "log", KEY, LogLimits(segment_bytes=1 << 40)))
             found = timed(lambda: [sealer.add(value, 0) for value in ready])
             sealer.close()
         return found
@@ -85,7 +86,7 @@ def cost_of_index(batch: int, recipients: int) -> tuple[float, float]:
 
 
 def written(directory: Path, events: int, batch: int, recipients: int) -> tuple[Log, list[bytes], Sealer]:
-    segments = Segments(directory, KEY, Limits())
+    segments = Segments(directory, KEY, LogLimits())
     sealer, ids = Sealer(segments), []
     for value, first in values(events, batch, recipients):
         sealer.add(value, 0)

@@ -19,13 +19,11 @@ from router.core.wire.application import NONCE_BYTES
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
 from router.core.wire.grouplink import GroupLink
-from router.core.wire.lifetime import UINT32_MAX, expiry_min
+from router.core.wire.lifetime import EXPIRY_MIN, TTL_S, UINT32_MAX, expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-TTL_S = 86_400
-EXPIRY_MIN = 1440
 CAUSES = 4  # of the newest messages seen, how many a message names (R-A9, R-E2)
 CAUSES_MAX = 16
 ALIKE_MAX = 4096  # raw bodies remembered, so that an equal one gets another id

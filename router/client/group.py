@@ -9,13 +9,14 @@ from typing import Literal, TypedDict, overload
 
 import trio
 
-from router.client.composer import EXPIRY_MIN, TTL_S, Composed, Composer, GroupSender, Lifetime, octets
+from router.client.composer import Composed, Composer, GroupSender, Lifetime, octets
 from router.client.errors import ClientError
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
 from router.client.readers import GroupKeys, Messages, Reader
 from router.client.received import Received
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.text import key_text, short
 
 IN_FLIGHT = 1000

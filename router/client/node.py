@@ -33,7 +33,7 @@ from typing import Literal, overload
 import trio
 
 from router.client.asking import Asking
-from router.client.composer import CAUSES, EXPIRY_MIN, TTL_S, Composer, GroupSender, Lifetime, RecentIds, octets
+from router.client.composer import CAUSES, Composer, GroupSender, Lifetime, RecentIds, octets
 from router.client.custody.arrivals import UNICASTS
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
@@ -53,6 +53,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.grouplink import SCHEME, GroupLink, parse_link
+from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
 from router.settings import keyring

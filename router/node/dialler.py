@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 
 import trio
 
 from router.core.routing.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.text import key_text, short
+from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class DialLimits:
-    """Seconds, and how many dials may be under way at once; further ones wait."""
-
-    dial_timeout_s: float = 10.0
-    backoff_s_min: float = 0.5
-    backoff_s_max: float = 60.0
-    dials_max: int = 64
 
 
 class Dialler:
@@ -36,12 +26,12 @@ class Dialler:
     """
 
     def __init__(
-        self, key: SigningKey, neighbours: Iterable[Neighbour], limits: DialLimits, nursery: trio.Nursery,
+        self, key: SigningKey, neighbours: Iterable[Neighbour], link: Link, nursery: trio.Nursery,
         run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float],
     ) -> None:  # fmt: skip
         self._key = key
-        self._limits = limits
+        self._link = link
         self._nursery = nursery
         self._run = run
         self._waiting = waiting
@@ -49,7 +39,7 @@ class Dialler:
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # of each task: around its present dial or pause
         self._asked: set[bytes] = set()  # wanted while a task was at it, which may just have heard that nothing waits
-        self._room = trio.Semaphore(limits.dials_max)
+        self._room = trio.Semaphore(self._link.dials_max)
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
     def __repr__(self) -> str:
@@ -121,13 +111,13 @@ class Dialler:
         if stream is not None:
             began = trio.current_time()
             self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
-            if trio.current_time() - began > self._limits.backoff_s_max:
+            if trio.current_time() - began > self._link.dial_backoff_s_max:
                 failures = 0
         return min(failures + 1, 32)
 
     def _pause_s(self, failures: int) -> float:
         """Twice as long each time, and somewhere in the upper half of that, so that a crowd does not return at once."""
-        longest: float = min(self._limits.backoff_s_max, self._limits.backoff_s_min * 2 ** (failures - 1))
+        longest: float = min(self._link.dial_backoff_s_max, self._link.dial_backoff_s_min * 2 ** (failures - 1))
         return longest * (0.5 + self._draw() / 2)
 
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
@@ -135,7 +125,7 @@ class Dialler:
             try:
                 async with self._room:
                     key = PublicKey(neighbour.key)
-                    return await transport.dial(url, self._key, key, timeout_s=self._limits.dial_timeout_s)
+                    return await transport.dial(url, self._key, key, timeout_s=self._link.dial_timeout_s)
             except ConnectFailed as error:
                 self._note(neighbour, error.text)
         return None

@@ -21,6 +21,7 @@ from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
 from router.node.connection import LinkWriter, Measured
 from router.node.wall_clock import State, Vote, WallClock
+from router.settings.config import Config
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +32,17 @@ DISK_FREE_PART_MIN = 8
 """Pages that are free again within the store count as free disk, while an eighth of what must be free is so outside it:
 large messages need pages side by side, and the log has none of these."""
 
+DEFAULTS = Config()
+
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingLimits:
     """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a quiet
     link is pinged so often."""
 
-    disk_free_bytes_min: int = 256 << 20
-    idle_close_s: float = 300.0
-    ping_s: float = 30.0
+    disk_free_bytes_min: int = DEFAULTS.store.disk_free_bytes_min
+    idle_close_s: float = DEFAULTS.link.idle_close_s
+    ping_s: float = DEFAULTS.link.ping_s
 
 
 class Housekeeping:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 
-from router.disk.log.eventlog import Limits as LogLimits
-from router.disk.store.terms import StoreLimits
+from router.core.routing.limits import (
+    AcceptanceLimits,
+    AdmissionLimits,
+    DeliveryLimits,
+    DoorLimits,
+    IndexLimits,
+    MembershipLimits,
+    OutcomeLimits,
+    QueueLimits,
+    RouteLimits,
+)
+from router.core.routing.limits import Limits as CoreLimits
+from router.disk.limits import LogLimits, StoreLimits
 from router.node.connection import ConnectionLimits
-from router.node.dialler import DialLimits
 from router.node.housekeeping import HousekeepingLimits
 from router.node.message_router import CycleLimits
 from router.node.wall_clock import ClockLimits
 from router.settings.config import Config
 from router.settings.config_limits import Limits
-from router.transport.handshakes import HandshakeLimits
+from router.transport.limits import HandshakeLimits
 from router.transport.pace import PaceLimits
 
 UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those of strangers
@@ -36,14 +46,15 @@ def in_flight_bytes(limits: Limits) -> tuple[int, int]:
 
 def handshake_limits(limits: Limits) -> HandshakeLimits:
     return HandshakeLimits(
-        limits.handshakes_max_per_prefix, limits.handshakes_per_s_per_prefix, limits.handshakes_per_s, limits.hello_s,
-        limits.handshake_spared_s,
+        max_per_prefix=limits.handshakes_max_per_prefix, per_s_per_prefix=limits.handshakes_per_s_per_prefix,
+        per_s=limits.handshakes_per_s, timeout_s=limits.hello_s, spared_s=limits.handshake_spared_s,
     )  # fmt: skip
 
 
 def pace_limits(limits: Limits) -> PaceLimits:
     return PaceLimits(
-        limits.messages_per_s_stranger, limits.messages_per_s_strangers, limits.strangers_bytes_per_s
+        messages_per_s=limits.messages_per_s_stranger, all_messages_per_s=limits.messages_per_s_strangers,
+        all_bytes_per_s=limits.strangers_bytes_per_s,
     )  # fmt: skip
 
 
@@ -52,6 +63,52 @@ def store_limits(config: Config) -> StoreLimits:
     return StoreLimits(
         synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
         map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
+    )  # fmt: skip
+
+
+def core_limits(config: Config) -> CoreLimits:
+    """The deciding core's limits by the names of the configuration."""
+    limits, queues, link, log = config.limits, config.queues, config.link, config.log
+    return CoreLimits(
+        acceptance=AcceptanceLimits(
+            ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
+        ),
+        admission=AdmissionLimits(
+            messages_per_s_neighbour=limits.messages_per_s_neighbour,
+            messages_per_s_stranger=limits.messages_per_s_stranger,
+            messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
+            strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
+            bad_signatures_barred_s=limits.bad_signatures_barred_s,
+            strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
+            strangers_spared_s=limits.strangers_spared_s,
+        ),
+        delivery=DeliveryLimits(
+            retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
+        ),
+        door=DoorLimits.shares(
+            log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
+        ),
+        index=IndexLimits(
+            entries_max=limits.seen_index_max, lifetime_s_max=limits.lifetime_s_max,
+            strangers_lifetime_s_max=limits.strangers_lifetime_s_max, strangers_percent=limits.strangers_index_percent,
+            apps_percent=limits.apps_index_percent, neighbour_percent=limits.neighbour_index_percent,
+        ),
+        outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
+        membership=MembershipLimits(groups_per_client_max=limits.groups_per_client_max, groups_max=limits.groups_max),
+        queues=QueueLimits(
+            recipient_messages_max=queues.recipient_messages_max, recipient_bytes_max=queues.recipient_bytes_max,
+            group_messages_max=queues.group_messages_max, group_bytes_max=queues.group_bytes_max,
+            neighbour_messages_max=queues.neighbour_messages_max, neighbour_bytes_max=queues.neighbour_bytes_max,
+            node_messages_max=queues.node_messages_max, node_bytes_max=queues.node_bytes_max,
+            share_percent=queues.share_percent, strangers_percent=queues.strangers_percent,
+            neighbour_node_percent=queues.neighbour_node_percent,
+        ),
+        routes=RouteLimits(
+            routes_max=limits.routes_max, per_neighbour_max=limits.routes_per_neighbour_max,
+            neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
+        ),
+        seen_recent_max=limits.seen_recent_max, locals_max=limits.local_services_max, away_s_max=queues.away_s_max,
+        pulls_per_s=limits.pulls_per_s,
     )  # fmt: skip
 
 
@@ -68,26 +125,28 @@ def connection_limits(config: Config, *, is_known: bool) -> ConnectionLimits:
 
 
 def cycle_limits(config: Config) -> CycleLimits:
-    return CycleLimits(config.store.commit_messages_max, commit_bytes_max(config), config.link.goodbye_s)
+    return CycleLimits(
+        messages_max=config.store.commit_messages_max, bytes_max=commit_bytes_max(config), drain_s=config.link.goodbye_s
+    )
 
 
 def housekeeping_limits(config: Config) -> HousekeepingLimits:
-    return HousekeepingLimits(config.store.disk_free_bytes_min, config.link.idle_close_s, config.link.ping_s)
+    return HousekeepingLimits(
+        disk_free_bytes_min=config.store.disk_free_bytes_min, idle_close_s=config.link.idle_close_s,
+        ping_s=config.link.ping_s,
+    )  # fmt: skip
 
 
 def clock_limits(config: Config) -> ClockLimits:
     limits = config.limits
     ahead_s_max = max(limits.clock_step_s_max, limits.lifetime_s_max)
-    return ClockLimits(limits.clock_step_s_max, ahead_s_max, limits.clock_offset_s_max)
+    return ClockLimits(
+        step_s_max=limits.clock_step_s_max, ahead_s_max=ahead_s_max, offset_s_max=limits.clock_offset_s_max
+    )
 
 
 def log_limits(config: Config) -> LogLimits:
-    return LogLimits(config.log.segment_bytes, config.log.segment_s)
-
-
-def dial_limits(config: Config) -> DialLimits:
-    link = config.link
-    return DialLimits(link.dial_timeout_s, link.dial_backoff_s_min, link.dial_backoff_s_max, link.dials_max)
+    return LogLimits(segment_bytes=config.log.segment_bytes, segment_s=config.log.segment_s)
 
 
 def verifiers(config: Config) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from router.actors.actor import TrioActor
+from router.core.link.table import GOODBYE_S
 from router.core.log import events as ev
 from router.core.routing.directory import WHY, Neighbour
 from router.core.routing.effects import (
@@ -46,10 +47,12 @@ from router.node.housekeeping import Housekeeping, HousekeepingLimits
 from router.node.in_flight import InFlight
 from router.node.verifiers import Verifiers
 from router.node.wall_clock import WallClock
+from router.settings.config import Config
 from router.why.questions import Fates
 
 log = logging.getLogger(__name__)
 
+DEFAULTS = Config()
 TICK_S = 1.0
 SETTLINGS_WAIT_S = 0.005
 REFUSES_US = "it refuses our messages and grants us no right to send; ask its operator"
@@ -94,9 +97,9 @@ class Waiting:
 class CycleLimits:
     """A transaction takes so much of what is waiting; neighbours have so long to settle when the node stops."""
 
-    messages_max: int = 4096
-    bytes_max: int = 16 << 20
-    drain_s: float = 5.0
+    messages_max: int = DEFAULTS.store.commit_messages_max
+    bytes_max: int = DEFAULTS.store.commit_bytes_max
+    drain_s: float = GOODBYE_S
 
 
 class MessageRouter(TrioActor):

@@ -21,20 +21,10 @@ from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
 from router.core.link.session import Offer
-from router.core.routing.acceptance import AcceptanceLimits
-from router.core.routing.admission import AdmissionLimits
-from router.core.routing.delivery import DeliveryLimits
 from router.core.routing.directory import Directory, Neighbour, Standing
-from router.core.routing.door_log import DoorLimits
-from router.core.routing.duplicate_index import IndexLimits
 from router.core.routing.effects import Now
-from router.core.routing.limits import Limits as CoreLimits
-from router.core.routing.membership import MembershipLimits
-from router.core.routing.outcomes import OutcomeLimits
-from router.core.routing.queues import QueueLimits
 from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
-from router.core.routing.routes import RouteLimits
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason
@@ -50,15 +40,14 @@ from router.node.in_flight import InFlight
 from router.node.limits import (
     clock_limits,
     connection_limits,
+    core_limits,
     cycle_limits,
-    dial_limits,
     handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
     log_limits,
     pace_limits,
     store_limits,
-    strangers_max,
     unknown_max,
     verifiers,
 )
@@ -131,48 +120,6 @@ def directory(config: Config, me: PublicKey) -> Directory:
     return found
 
 
-def core_limits(config: Config) -> CoreLimits:
-    """The deciding core's limits by the names of the configuration."""
-    limits, queues, link, log = config.limits, config.queues, config.link, config.log
-    return CoreLimits(
-        acceptance=AcceptanceLimits(
-            ttl_s_max=limits.ttl_s_max, source_messages_per_s=limits.messages_per_s_source,
-        ),
-        admission=AdmissionLimits(
-            messages_per_s_neighbour=limits.messages_per_s_neighbour,
-            messages_per_s_stranger=limits.messages_per_s_stranger,
-            messages_per_s_strangers=limits.messages_per_s_strangers, bad_signatures_max=limits.bad_signatures_max,
-            strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
-            bad_signatures_barred_s=limits.bad_signatures_barred_s,
-            strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
-            strangers_spared_s=limits.strangers_spared_s,
-        ),
-        delivery=DeliveryLimits(
-            retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
-        ),
-        door=DoorLimits.shares(
-            log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
-        ),
-        index=IndexLimits(
-            limits.seen_index_max, limits.lifetime_s_max, limits.strangers_lifetime_s_max,
-            limits.strangers_index_percent, limits.apps_index_percent, limits.neighbour_index_percent,
-        ),
-        outcomes=OutcomeLimits(named=config.log.outcomes == "names"),
-        membership=MembershipLimits(limits.groups_per_client_max, limits.groups_max),
-        queues=QueueLimits(
-            queues.recipient_messages_max, queues.recipient_bytes_max, queues.group_messages_max,
-            queues.group_bytes_max, queues.neighbour_messages_max, queues.neighbour_bytes_max,
-            queues.node_messages_max, queues.node_bytes_max, queues.share_percent, queues.strangers_percent,
-            queues.neighbour_node_percent,
-        ),
-        routes=RouteLimits(
-            limits.routes_max, limits.routes_per_neighbour_max, limits.routes_neighbour_percent, limits.route_hold_s
-        ),
-        seen_recent_max=limits.seen_recent_max, locals_max=limits.local_services_max, away_s_max=queues.away_s_max,
-        pulls_per_s=limits.pulls_per_s,
-    )  # fmt: skip
-
-
 class Node:
     """One running node on one home. `run` returns when it is stopped or fails."""
 
@@ -243,7 +190,7 @@ class Node:
         config = self._config
         async with trio.open_nursery() as connections:
             dialler = Dialler(
-                self._key, neighbours(config), dial_limits(config), connections,
+                self._key, neighbours(config), config.link, connections,
                 self._serve_dialled, self._waiting, random.random,
             )  # fmt: skip
             self._dialler = dialler

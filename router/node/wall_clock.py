@@ -34,6 +34,7 @@ from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS, UINT32_MAX, apart_words
 from router.disk.store.terms import StoreError
+from router.settings.config_limits import Limits
 
 WALL_S_MAX = UINT32_MAX - 366 * 86_400  # what ends up to a year from now has a Unix second of 32 bits
 OR_CONFIRM = "set it, or, if it is right, run `router clock confirm`"
@@ -65,14 +66,17 @@ class Vote(NamedTuple):
     is_uplink: bool = False
 
 
+LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class ClockLimits:
     """In seconds: what counts as a step; how far ahead of the last known time a start may be; how far two clocks that
     agree may be apart."""
 
-    step_s_max: float = 3600.0
-    ahead_s_max: float = 604_800.0
-    offset_s_max: float = 600.0
+    step_s_max: float = LIMITS.clock_step_s_max
+    ahead_s_max: float = LIMITS.lifetime_s_max
+    offset_s_max: float = LIMITS.clock_offset_s_max
 
 
 class WallClock:

@@ -15,10 +15,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from router.core.link.table import GOODBYE_S
+from router.core.routing.limits import LOG_KEEP_BYTES, LOG_KEEP_S, REFUSED_PERCENT, REFUSED_STRANGERS_PERCENT
 from router.core.wire.crypto import PublicKey
+from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.disk import private_file
+from router.disk.limits import LogLimits, StoreLimits
 from router.settings import config_peers, config_sample, config_services
-from router.settings.config_limits import Limits
+from router.settings.config_limits import CORE, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import ServiceSpec
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
@@ -26,6 +30,7 @@ from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_
 
 FILE_NAME = "router.toml"
 OWNER_URL = "unix:router.sock"
+STORE, LOG = StoreLimits(), LogLimits()
 
 Role = Literal["edge", "core"]
 Accept = Literal["known", "anyone"]
@@ -61,31 +66,35 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What waits for recipients that are away or slow. Beyond it a message is refused `queue-full-…`."""
 
     recipient_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting for one recipient.")] = 1_000_000
-    recipient_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting for one recipient.")] = GIB
+        "Messages waiting for one recipient.")] = CORE.queues.recipient_messages_max
+    recipient_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
+        "Bytes waiting for one recipient.")] = CORE.queues.recipient_bytes_max
     group_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting of one group or source, counted for each recipient.")] = 5_000_000
+        "Messages waiting of one group or source, counted for each recipient.")] = CORE.queues.group_messages_max
     group_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
-        "Bytes waiting of one group or source, counted for each recipient.")] = 8 * GIB
+        "Bytes waiting of one group or source, counted for each recipient.")] = CORE.queues.group_bytes_max
     neighbour_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting that one neighbour brought, counted for each recipient.")] = 5_000_000
+        "Messages waiting that one neighbour brought, counted for each recipient.",
+        )] = CORE.queues.neighbour_messages_max
     neighbour_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
-        "Bytes waiting that one neighbour brought, counted for each recipient.")] = 8 * GIB
-    node_messages_max: Annotated[int, span(1, COUNT_MAX, "Messages waiting on this node.")] = 10_000_000
-    node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting on this node.")] = 16 * GIB
+        "Bytes waiting that one neighbour brought, counted for each recipient.")] = CORE.queues.neighbour_bytes_max
+    node_messages_max: Annotated[int, span(1, COUNT_MAX,
+        "Messages waiting on this node.")] = CORE.queues.node_messages_max
+    node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting on this node.")] = CORE.queues.node_bytes_max
     share_percent: Annotated[int, span(1, 100,
         "Share of a recipient's queue that one source, group or neighbour may fill; one message alone may be more.",
-        )] = 25
+        )] = CORE.queues.share_percent
     strangers_percent: Annotated[int, span(0, 100,
-        "Share of what this node may hold that all strangers together may fill.")] = 1
+        "Share of what this node may hold that all strangers together may fill.")] = CORE.queues.strangers_percent
     neighbour_node_percent: Annotated[int, span(1, 100,
-        "Share of it that one client or peer may fill; several divide what is free. Beyond it: queue-full-node.")] = 50
+        "Share of it that one client or peer may fill; several divide what is free. Beyond it: queue-full-node.",
+        )] = CORE.queues.neighbour_node_percent
     keep_s: Annotated[int, span(0, 366 * DAY_S,
-        "Settled messages are kept so long for PULL and --since; 0: not at all.")] = 600
+        "Settled messages are kept so long for PULL and --since; 0: not at all.")] = STORE.keep_s
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
-        "And so many bytes of them; the oldest go first.")] = 256 * MIB
+        "And so many bytes of them; the oldest go first.")] = STORE.keep_bytes_max
     away_s_max: Annotated[int, span(60, 3660 * DAY_S,
-        "A subscriber away for longer loses its subscriptions and its queue, reason left.")] = 30 * DAY_S
+        "A subscriber away for longer loses its subscriptions and its queue, reason left.")] = CORE.away_s_max
 
 
 class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,12 +102,12 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     durability: Annotated[Durability, about(
         'Whether a message is settled only once it is safe on disk. "unsynced" survives a killed process but '
-        "not a power cut.")] = "synced"
+        "not a power cut.")] = "synced" if STORE.synced else "unsynced"
     map_bytes_initial: Annotated[int, span(MIB, BYTES_MAX,
-        "Size of the database at first; it grows.")] = 64 * MIB
+        "Size of the database at first; it grows.")] = STORE.map_bytes_initial
     map_bytes_max: Annotated[int, span(0, BYTES_MAX,
         "Messages fill three quarters of it, or all but 256 MiB; then they are refused disk-full. The rest is for "
-        "settling and events. 0: as far as the disk allows.")] = 0
+        "settling and events. 0: as far as the disk allows.")] = STORE.map_bytes_max
     disk_free_bytes_min: Annotated[int, span(0, BYTES_MAX,
         "With less free disk, messages are refused disk-full; what is left is for settling.")] = 256 * MIB
     commit_messages_max: Annotated[int, span(1, 1_000_000,
@@ -110,8 +119,8 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The event log under `log/` in the home: what became of every message."""
 
-    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = 8 * MIB
-    segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = HOUR_S
+    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = LOG.segment_bytes
+    segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = LOG.segment_s
     keep_s: Annotated[int, span(0, 3660 * DAY_S,
         "Older segments are pruned, their signed footers stay. 0: 7 days on an edge node, 30 on a core node.",
         )] = 0
@@ -120,14 +129,15 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "core node.")] = 0
     refused_percent: Annotated[int, span(1, 50,
         "Share of keep_bytes that messages turned away from apps and known neighbours take within keep_s; beyond it "
-        "they are counted by the minute, without ids.")] = 25
+        "they are counted by the minute, without ids.")] = REFUSED_PERCENT
     strangers_percent: Annotated[int, span(1, 50, "The same for strangers, with what they connect, join and leave.",
-        )] = 5
+        )] = REFUSED_STRANGERS_PERCENT
     refused_ids_per_s: Annotated[int, span(0, 100_000,
         "Ids of messages turned away that are named, for one neighbour; an eighth for all strangers together.",
-        )] = 256
+        )] = CORE.door.ids_max
     outcomes: Annotated[Outcomes, about(
-        "Whether a local publisher that asks for outcomes hears the recipients' names or counts only.")] = "names"
+        "Whether a local publisher that asks for outcomes hears the recipients' names or counts only.",
+        )] = "names" if CORE.outcomes.named else "counts"
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -150,16 +160,17 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "The first wait before dialling again; each further one doubles.")] = 0.5
     dial_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest wait before dialling again.")] = 60.0
     retry_backoff_s_min: Annotated[float, span(0.01, DAY_S,
-        "The first wait before a message refused for now is sent again; each further one doubles.")] = 1.0
-    retry_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest such wait.")] = 300.0
-    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = 5.0
+        "The first wait before a message refused for now is sent again; each further one doubles.",
+        )] = CORE.delivery.retry_s_min
+    retry_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest such wait.")] = CORE.delivery.retry_s_max
+    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = GOODBYE_S
 
 
 class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What commands and apps use where they are told nothing else."""
 
-    ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = DAY_S
-    expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = 1440
+    ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = TTL_S
+    expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = EXPIRY_MIN
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -185,8 +196,8 @@ Rule = Callable[[Config], Iterator[Problem]]
 
 _LISTEN: Mapping[Role, tuple[str, ...]] = {"edge": (), "core": ("tls://127.0.0.1:4100",)}
 _ACCEPT: Mapping[Role, Accept] = {"edge": "known", "core": "anyone"}
-_LOG_KEEP_S: Mapping[Role, int] = {"edge": 7 * DAY_S, "core": 30 * DAY_S}
-_LOG_KEEP_BYTES: Mapping[Role, int] = {"edge": 64 * MIB, "core": 10 * GIB}
+_LOG_KEEP_S: Mapping[Role, int] = {"edge": LOG_KEEP_S, "core": 30 * DAY_S}
+_LOG_KEEP_BYTES: Mapping[Role, int] = {"edge": LOG_KEEP_BYTES, "core": 10 * GIB}
 
 _DOORS: Mapping[type, Door] = {PublicKey: Door("an address", read_address, write_address)}
 _SCHEMA = Schema(Config, _DOORS)

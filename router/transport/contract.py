@@ -23,8 +23,8 @@ import trio
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
+from router.transport.limits import CONNECTIONS_MAX
 
-CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
 PORT_MAX = 65535
 
 Buffer = bytes | memoryview  # a memoryview must be of single bytes, so that len() counts bytes

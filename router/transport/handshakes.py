@@ -15,13 +15,13 @@ import select
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from weakref import WeakValueDictionary
 
 import trio
 from trio.socket import SocketType
 
+from router.transport.limits import HandshakeLimits
 from router.transport.pace import Pace
 from router.transport.sockets import Refused, close_after_last_byte
 
@@ -69,18 +69,6 @@ def turn_away(sock: SocketType) -> None:
     with suppress(OSError):
         os.write(sock.fileno(), BUSY_ALERT)
     close_after_last_byte(sock)
-
-
-@dataclass(frozen=True, slots=True)
-class HandshakeLimits:
-    """Handshakes under way at once from one address prefix; how many a second from one, and from all (0: any number);
-    how long each may take or wait, and how long it may take while others of its prefix wait."""
-
-    max_per_prefix: int = 64
-    per_s_per_prefix: float = 20.0
-    per_s: float = 100.0
-    timeout_s: float = 10.0
-    spared_s: float = 2.0
 
 
 def _pace(per_s: float, burst: float) -> Pace:

@@ -22,14 +22,15 @@ from router.core.routing.effects import Now
 from router.core.why.fate import Prospect, fate, time_text
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.wire.text import key_text
-from router.disk.log.eventlog import ForeignLog, Limits, Segments
+from router.disk.limits import LogLimits, StoreLimits
+from router.disk.log.eventlog import ForeignLog, Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.logbook import Logbook
 from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
 from router.disk.store.file import DATA, owner
 from router.disk.store.records import Records
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreError, StoreLimits
+from router.disk.store.terms import StoreError
 from router.settings import config, keyring
 from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
@@ -113,7 +114,7 @@ def _segments(home: Home) -> Iterator[Segments]:
         for path in home.log_path.iterdir() if home.log_path.exists() else ():
             (Path(view) / path.name).symlink_to(path)
         try:
-            segments = Segments(Path(view), keyring.load(home, keyring.NODE), Limits())
+            segments = Segments(Path(view), keyring.load(home, keyring.NODE), LogLimits())
         except ForeignLog as error:
             raise Failure(Exit.FAILED, str(error).replace(view, str(home.log_path))) from None
         except LogNotWritten as error:

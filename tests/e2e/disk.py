@@ -18,8 +18,8 @@ from router.core.routing.parcel import Parcel
 from router.core.routing.queues import TAG_BYTES
 from router.core.routing.recovered import Recovered
 from router.core.wire.crypto import PublicKey
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from router.settings.home import Home
 
 ALL = 1 << 40

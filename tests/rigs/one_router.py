@@ -16,7 +16,7 @@ from router.core.routing.router import Router
 from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
-from router.disk.store.terms import StoreLimits
+from router.disk.limits import StoreLimits
 from router.node.verifier_process import verdicts
 
 WALL_S = 1_800_000_000

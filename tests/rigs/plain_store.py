@@ -24,7 +24,8 @@ from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.lifetime import EPOCH_S
 from router.core.wire.link_items import Missed
 from router.core.wire.message import MULTICAST
-from router.disk.store.terms import Applied, Beginning, StoreLimits
+from router.disk.limits import StoreLimits
+from router.disk.store.terms import Applied, Beginning
 
 
 @dataclass

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from sabotage.logs import Rows, in_parts, read_rows, renumbered, seal, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.schema import ENDS
@@ -53,7 +54,7 @@ def pruned_without_ends(scene: Scene) -> None:
 
     scene.again(victim, change)
     count = len(segments(scene.logs[victim]))
-    assert Segments(scene.logs[victim], scene.keys[victim], Limits()).prune(0.0, 0.0, 0) == count
+    assert Segments(scene.logs[victim], scene.keys[victim], LogLimits()).prune(0.0, 0.0, 0) == count
     scene.pruned.add(victim)
     scene.tell("warning", f"The footers of the pruned segments of the router {victim}", "no message could wait for so")
 

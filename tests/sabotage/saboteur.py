@@ -9,7 +9,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from sabotage.liar import LIES
 from sabotage.logs import LogFile, segments
 from sabotage.scene import Scene
@@ -139,7 +140,7 @@ def pruned(scene: Scene) -> None:
         one.path.stat().st_size for one in oldest
     )
     scene.pruned.add(victim)
-    assert Segments(directory, scene.keys[victim], Limits()).prune(0.0, 0.0, keep_bytes) == len(oldest)
+    assert Segments(directory, scene.keys[victim], LogLimits()).prune(0.0, 0.0, keep_bytes) == len(oldest)
 
 
 def edited_footer(scene: Scene) -> None:

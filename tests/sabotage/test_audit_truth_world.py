@@ -19,14 +19,15 @@ from router.core.log.events import encode_events
 from router.core.wire.control import Carried, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 from spark_analytics.judgement.schema import STATES
 
 
 def audited(world: World, directory: Path) -> dict[str, Any]:
     for node in world.nodes:
-        sealer = Sealer(Segments(directory / node.name, node.key, Limits(segment_bytes=8192)))
+        sealer = Sealer(Segments(directory / node.name, node.key, LogLimits(segment_bytes=8192)))
         for first_seq, boot, events in node.log:
             sealer.add(encode_events(events, first_seq, boot), 0.0)
             if sealer.due(0.0):

@@ -5,7 +5,8 @@ from pathlib import Path
 from router.core.log.events import Event, Outward, encode_events, span
 from router.core.log.line import Line, decode_line
 from router.core.wire.crypto import SigningKey
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.index import INDEX
 from router.disk.log.sealer import Sealer
 from samples.log_facts import read_log
@@ -37,7 +38,7 @@ class Store:
 
 
 def open_log(directory: Path, **limits: float) -> tuple[Segments, Sealer]:
-    segments = Segments(directory, KEY, Limits(**limits))  # type: ignore[arg-type]
+    segments = Segments(directory, KEY, LogLimits(**limits))  # type: ignore[arg-type]
     return segments, Sealer(segments)
 
 

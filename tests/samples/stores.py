@@ -23,8 +23,9 @@ from router.core.wire.lifetime import EPOCH_S, expiry_min, expiry_s
 from router.core.wire.link_items import Missed
 from router.core.wire.message import MULTICAST, UNICAST, message_id
 from router.core.wire.reasons import Reason
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import MapFull, StoreLimits
+from router.disk.store.terms import MapFull
 
 WALL_S = 1_800_000_000
 KEYS = [bytes((n,)) * 32 for n in range(1, 7)]

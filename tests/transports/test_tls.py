@@ -24,7 +24,8 @@ from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 from router.transport.certificate import _Judge
 from router.transport.contract import ConnectFailed, Stream, StreamBroken, dial, tcp_address
-from router.transport.handshakes import HandshakeLimits, Places
+from router.transport.handshakes import Places
+from router.transport.limits import HandshakeLimits
 from router.transport.sockets import Refused
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey

@@ -35,7 +35,8 @@ from router.core.routing.recovered import Recovered
 from router.core.routing.router import Router
 from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.disk.store.terms import Applied, StoreLimits
+from router.disk.limits import StoreLimits
+from router.disk.store.terms import Applied
 from router.node.verifier_process import verdicts
 from world.time import End, Time
 

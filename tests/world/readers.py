@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from router.core.log.events import Outward
-from router.core.routing.limits import Limits
-from router.core.routing.queues import QueueLimits
+from router.core.routing.limits import Limits, QueueLimits
 from router.core.routing.routes import Route
 from router.core.wire.crypto import SigningKey
 from world.app import App, Habits

@@ -13,8 +13,8 @@ from rigs.plain_store import Disk
 
 from router.core.routing.limits import Limits
 from router.core.wire.crypto import SigningKey
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from world.app import App, Habits
 from world.node import Node, Settings
 from world.world import Cable, World

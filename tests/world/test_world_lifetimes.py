@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from router.core.routing.duplicate_index import IndexLimits
-from router.core.routing.limits import Limits
+from router.core.routing.limits import IndexLimits, Limits
 from router.core.wire.reasons import Reason
-from router.disk.store.terms import StoreLimits
+from router.disk.limits import StoreLimits
 from world.app import Habits
 from world.node import Settings
 from world.readers import STALLS, away, back, ends, outward, reader_at

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.core.routing.delivery import DeliveryLimits
-from router.core.routing.limits import Limits
-from router.core.routing.queues import QueueLimits
+from router.core.routing.limits import DeliveryLimits, Limits, QueueLimits
 from router.core.wire.reasons import Reason
 from world.app import Habits
 from world.node import Settings

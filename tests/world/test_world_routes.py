@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from router.core.routing.directory import Neighbour
-from router.core.routing.limits import Limits
-from router.core.routing.routes import Route, RouteLimits
+from router.core.routing.limits import Limits, RouteLimits
+from router.core.routing.routes import Route
 from router.core.wire.control import Carried, Leave, Pull, encode_control
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import expiry_min

@@ -23,7 +23,7 @@ from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Session
 from router.core.routing.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.disk.store.terms import StoreLimits
+from router.disk.limits import StoreLimits
 from world import ledger
 from world.app import App, Habits
 from world.node import AnyStore, Node, Settings

@@ -8,6 +8,9 @@ from router.core.wire import link_items
 
 from .machine import Agency, Row, Table
 
+HELLO_S = 10.0
+GOODBYE_S = 5.0
+
 
 class Message:
     """The table's word for every routed message, unicast or multicast."""
@@ -31,15 +34,15 @@ _TALK = {
 _LAST_WORDS = {link_items.Settled: St.CLOSING, link_items.Refused: St.CLOSING}
 
 
-def _table(after_hello: St, hello_s: float) -> Table:
+def _table(after_hello: St) -> Table:
     return {
-        St.HELLO: Row(Agency.RESPONDER, {link_items.Hello: after_hello, link_items.Goodbye: St.CLOSING}, hello_s),
-        St.PROOF: Row(Agency.RESPONDER, {link_items.Proof: St.OPEN, link_items.Goodbye: St.CLOSING}, hello_s),
+        St.HELLO: Row(Agency.RESPONDER, {link_items.Hello: after_hello, link_items.Goodbye: St.CLOSING}, HELLO_S),
+        St.PROOF: Row(Agency.RESPONDER, {link_items.Proof: St.OPEN, link_items.Goodbye: St.CLOSING}, HELLO_S),
         St.OPEN: Row(Agency.RESPONDER, _TALK),
-        St.CLOSING: Row(Agency.RESPONDER, _LAST_WORDS, 5.0),
+        St.CLOSING: Row(Agency.RESPONDER, _LAST_WORDS, GOODBYE_S),
     }
 
 
 # What the peer may say to us; what we may say to it is the same table at the other end.
-PROVEN = _table(St.OPEN, 10.0)  # the transport has proven the peer's key (TLS)
-PROVING = _table(St.PROOF, 10.0)  # the link proves it (Unix socket, WebSocket, memory)
+PROVEN = _table(St.OPEN)  # the transport has proven the peer's key (TLS)
+PROVING = _table(St.PROOF)  # the link proves it (Unix socket, WebSocket, memory)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from router.core.link.session import Allowance
@@ -26,30 +25,23 @@ from .effects import Now, Pending, Settle
 from .examination import is_source_routed, may_be_overtaken
 from .intake import Refusal, Row
 from .job import Batch, Job
+from .limits import AcceptanceLimits
 from .links import Link, Links
 from .outcomes import Outcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
 from .plans import ForUs, Plans
-from .queues import UNLIMITED, Queues
+from .queues import Queues
 from .revocation import end_route
 from .routes import Route, Routes
 from .seen import Seen
 
+UNLIMITED = 1 << 62
 PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
 LeftOut = tuple[tuple[bytes, Reason], ...]
 """Subscribers that a message is not owed to, each with the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptanceLimits:
-    """The longest ttl that counts, in seconds; a source's rate in messages a second, 0 for none."""
-
-    ttl_s_max: int = 7 * 86_400
-    source_messages_per_s: float = 0.0
-    sources_metered_max: int = 10_000
 
 
 class Room(NamedTuple):

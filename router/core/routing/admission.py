@@ -7,7 +7,6 @@ and its key stays shut out for a while; of a stranger the whole address prefix d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from router.core.link.session import Allowance
 from router.core.wire.reasons import Reason
@@ -15,30 +14,13 @@ from router.core.wire.reasons import Reason
 from .directory import Standing
 from .effects import Close, Now, Pending
 from .groups import Groups
+from .limits import AdmissionLimits
 from .links import Link, Links
 
 MINUTE_S = 60.0
 FULL = "the places of strangers are taken, and another one waits"
 IDLE = "nothing to say for a while"
 FORGED = "too many messages with a false signature"
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionLimits:
-    """Messages a second of one neighbour, one stranger, all strangers (0: no limit); false signatures a minute on one
-    link, and how long its key is shut out then; strangers' links, how long one may be silent, and how long it must have
-    been before another takes its place."""
-
-    messages_per_s_neighbour: float = 0.0
-    messages_per_s_stranger: float = 50.0
-    messages_per_s_strangers: float = 250.0
-    bad_signatures_max: int = 64
-    strangers_bad_signatures_max: int = 8
-    bad_signatures_barred_s: float = 60.0
-    barred_max: int = 10_000
-    strangers_connections_max: int = 64
-    strangers_idle_s: float = 60.0
-    strangers_spared_s: float = 10.0
 
 
 class _Both:

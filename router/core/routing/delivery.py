@@ -7,7 +7,6 @@ fit its window stays on disk, and it is `behind`: as the window opens, its queue
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from router.core.log import events as ev
 from router.core.wire import link_items
@@ -19,23 +18,13 @@ from .backoff import OF_THE_NODE, longer
 from .directory import Standing
 from .door_log import DoorLog
 from .effects import Dial, Fetch, Finished, Now, Pending, SendItem, SendParcel
+from .limits import DeliveryLimits
 from .links import Flight, Link, Links
 from .outcomes import Outcomes
 from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .purges import Purges
 from .queues import Queue, Queues
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryLimits:
-    """Back-off after a refusal that says *later*, and how many streams of one queue may each have their own, beyond
-    which the whole queue backs off."""
-
-    retry_s_min: float = 1.0
-    retry_s_max: float = 300.0
-    streams_held_max: int = 1024
-    in_flight_recheck_s: int = 30
 
 
 class Delivery:

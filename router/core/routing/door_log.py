@@ -23,6 +23,7 @@ from router.core.wire.reasons import Reason
 from .directory import Standing
 from .effects import Now, Pending
 from .intake import Row
+from .limits import DoorLimits
 from .links import Link
 
 LINE_BYTES = 480
@@ -34,25 +35,6 @@ PATIENCE_S = 60.0
 APART_MAX = 256
 STRANGERS_APART_MAX = 8
 """So many neighbours of one standing have sums of their own at a time; further ones share one."""
-
-
-@dataclass(frozen=True, slots=True)
-class DoorLimits:
-    """Bytes of log in any `keep_s` seconds for what is turned away from apps, from known neighbours and from strangers,
-    for the links of the latter two, and for what any of them joins and leaves. `ids_max`: ids that one sum names; of
-    all strangers together an eighth."""
-
-    ids_max: int = 256
-    apps_bytes_max: int = 8 << 20
-    known_bytes_max: int = 8 << 20
-    strangers_bytes_max: int = 3 << 20
-    keep_s: float = 604_800.0
-
-    @classmethod
-    def shares(cls, ids_max: int, keep_bytes: int, keep_s: float, percent: int, strangers_percent: int) -> DoorLimits:
-        """`percent` of a log of `keep_bytes` for apps and known neighbours, half for each."""
-        half = keep_bytes * percent // 200
-        return cls(ids_max, half, half, keep_bytes * strangers_percent // 100, keep_s)
 
 
 class Purse:

@@ -14,26 +14,11 @@ from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason
 
 from .directory import STRANGERS
+from .limits import IndexLimits
 
 HOLDER_BYTES = 8
 APPS = b""  # the holder of what this node's own apps bring
 STRANGERS_HOLDER = STRANGERS[:HOLDER_BYTES]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexLimits:
-    """Ids, and the longest life of a message in seconds; shares of the ids in percent.
-
-    `neighbour_percent` is the most that one client or peer gets of what strangers and apps leave to all of them, and it
-    gets that while no other has anything there; see `fair_room`.
-    """
-
-    entries_max: int = 10_000_000
-    lifetime_s_max: int = 7 * 86_400
-    strangers_lifetime_s_max: int = 2 * 86_400
-    strangers_percent: int = 5
-    apps_percent: int = 20
-    neighbour_percent: int = 50
 
 
 @dataclass(slots=True)

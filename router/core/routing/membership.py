@@ -6,7 +6,6 @@ Specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from router.core.log import events as ev
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
@@ -34,18 +33,11 @@ from .door_log import DoorLog
 from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
 from .groups import Groups, Subscription
 from .intake import Row
+from .limits import MembershipLimits
 from .links import Flight, Link, Links
 
 CONTROL_LIFE_S = 3600
 JOIN_AGAIN_S = 5
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipLimits:
-    """Groups of one subscriber, and of all together; a JOIN of a further one fails."""
-
-    groups_per_client_max: int = 1000
-    groups_max: int = 100_000
 
 
 class Membership:

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Missed, Outcome, RecipientOutcome
@@ -13,19 +12,9 @@ from router.core.wire.reasons import Reason
 
 from .directory import Standing
 from .effects import Pending, SendItem
+from .limits import OutcomeLimits
 from .links import Link, Links
 from .parcel import Parcel
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeLimits:
-    """How many parcels are followed to their end for their publishers, and whether local ones hear names or numbers;
-    how many recipients, with how many groups and reasons each, are remembered as having missed something."""
-
-    watched_max: int = 10_000
-    named: bool = True
-    missed_max: int = 10_000
-    missed_kinds_max: int = 64
 
 
 class Outcomes:

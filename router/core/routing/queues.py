@@ -13,37 +13,9 @@ from router.core.wire.reasons import Reason
 from .backoff import StreamBackoff
 from .directory import STRANGERS
 from .duplicate_index import fair_room
+from .limits import QueueLimits
 
-UNLIMITED = 1 << 62
 TAG_BYTES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
-    """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
-    neighbour holds, but for a message that alone is more: it fits an empty share. `strangers_percent` of what the node
-    holds is the most for all strangers together. `neighbour_node_percent` is the most that one client or peer gets of
-    it, and it gets that while nobody else has anything there (`core/routing/duplicate_index.py`, `fair_room`)."""
-
-    recipient_messages_max: int = 1_000_000
-    recipient_bytes_max: int = 1 << 30
-    group_messages_max: int = UNLIMITED
-    group_bytes_max: int = UNLIMITED
-    neighbour_messages_max: int = UNLIMITED
-    neighbour_bytes_max: int = UNLIMITED
-    node_messages_max: int = 10_000_000
-    node_bytes_max: int = 16 << 30
-    share_percent: int = 25
-    strangers_percent: int = 1
-    neighbour_node_percent: int = 50
-
-    def told(self) -> tuple[tuple[str, int], ...]:
-        """As the log tells them: a recipient's queue, of which one group, source or neighbour may fill a share."""
-        return (
-            ("queue_messages_max", self.recipient_messages_max), ("queue_bytes_max", self.recipient_bytes_max),
-            ("group_percent", self.share_percent), ("node_messages_max", self.node_messages_max),
-            ("node_bytes_max", self.node_bytes_max),
-        )  # fmt: skip
 
 
 @dataclass(slots=True)

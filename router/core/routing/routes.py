@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .duplicate_index import fair_room
+from .limits import RouteLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +16,6 @@ class Route:
     destination: bytes
     neighbour: bytes
     until_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class RouteLimits:
-    """Learned routes in all and of one neighbour; `neighbour_percent` is the most that one neighbour gets, and it gets
-    that while no other has any (`duplicate_index.fair_room`). A neighbour that has been down for `hold_s` seconds
-    yields."""
-
-    routes_max: int = 100_000
-    per_neighbour_max: int = 10_000
-    neighbour_percent: int = 50
-    hold_s: int = 60
 
 
 class Routes:

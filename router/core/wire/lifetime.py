@@ -4,6 +4,8 @@ from __future__ import annotations
 
 EPOCH_S = 1_577_836_800  # 2020-01-01T00:00Z
 UINT32_MAX = (1 << 32) - 1
+TTL_S = 86_400  # of a message of which nothing else is said
+EXPIRY_MIN = 1440
 SECOND_NS = 1_000_000_000
 _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 

@@ -28,6 +28,7 @@ from router.core.log.line_form import read_line
 from router.core.log.segment import file_name, fold, is_authentic
 from router.core.wire.crypto import SigningKey
 from router.disk import private_file
+from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
 from router.disk.log.file import finish, last_line, not_written, open_private, sync
 
@@ -39,15 +40,6 @@ NAME = re.compile(r"events-(\d{16})\.jsonl")
 
 class ForeignLog(Exception):
     """The directory holds the log of another router."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When a segment is closed; and at which size the older half of the pruned footers is folded into one."""
-
-    segment_bytes: int = 8 << 20
-    segment_s: float = 3600
-    pruned_bytes: int = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +58,7 @@ class Segments:
     A file without a good footer is neither counted nor pruned: it stays, and reading the log reports it.
     """
 
-    def __init__(self, directory: Path, router_key: SigningKey, limits: Limits) -> None:
+    def __init__(self, directory: Path, router_key: SigningKey, limits: LogLimits) -> None:
         self.directory = directory
         self.key = router_key
         self.limits = limits

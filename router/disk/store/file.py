@@ -16,8 +16,9 @@ import cbor2
 import lmdb
 
 from router.core.wire.text import key_text
+from router.disk.limits import StoreLimits
 from router.disk.store.rows import READABLE, VERSION
-from router.disk.store.terms import StoreError, StoreLimits
+from router.disk.store.terms import StoreError
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
 UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a row that is none of ours; of a page, by the binding

@@ -41,6 +41,7 @@ from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
 from router.core.routing.recovered import Belief, Holding, Recovered
 from router.core.wire.message import MULTICAST
+from router.disk.limits import StoreLimits
 from router.disk.store import tables
 from router.disk.store.damage import Damage
 from router.disk.store.file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
@@ -49,7 +50,7 @@ from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
 from router.disk.store.retained import Retained
 from router.disk.store.rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
-from router.disk.store.terms import Applied, Beginning, MapFull, StoreLimits
+from router.disk.store.terms import Applied, Beginning, MapFull
 
 LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
 _NAMES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from router.core.routing.recovered import Holding
@@ -15,19 +14,6 @@ class StoreError(Exception):
 
 class MapFull(Exception):
     """The memory map was too small for the transaction; it has been rolled back and the map has grown."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
-    """Sizes in bytes, times in seconds; 0 in `map_bytes_max` means no limit but the disk's."""
-
-    synced: bool = True
-    map_bytes_initial: int = 64 << 20
-    map_bytes_max: int = 0
-    keep_s: int = 600
-    keep_bytes_max: int = 64 << 20
-    cache_bytes_max: int = 32 << 20
-    sweep_rows_max: int = 2_000
 
 
 class Beginning(NamedTuple):

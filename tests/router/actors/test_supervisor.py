@@ -81,7 +81,7 @@ async def test_one_that_cannot_even_be_made_is_tried_again(autojump_clock: MockC
 async def test_one_that_was_stopped_stays_stopped(autojump_clock: MockClock) -> None:
     starts: list[float] = []
     async with actor_system():
-        supervisor = Supervisor.start(lambda: Service.start(starts), lambda: 1.0)
+        supervisor = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, BackOff(1, 10))
         (await child_of(supervisor)).tell(pykka.messages._ActorStop())
         await trio.sleep(1000)
         assert not supervisor.is_alive()
@@ -91,9 +91,9 @@ async def test_one_that_was_stopped_stays_stopped(autojump_clock: MockClock) -> 
 async def test_stopping_the_supervisor_stops_its_actor_and_a_waiting_start(autojump_clock: MockClock) -> None:
     starts: list[float] = []
     async with actor_system():
-        running = Supervisor.start(lambda: Service.start(starts), lambda: 1.0)
+        running = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, BackOff(1, 10))
         child = await child_of(running)
-        waiting = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, BackOff(pause_s_min=50))
+        waiting = Supervisor.start(lambda: Service.start(starts), lambda: 1.0, BackOff(pause_s_min=50, pause_s_max=50))
         (await child_of(waiting)).tell("broken")
         await wait_all_tasks_blocked()
     assert trio.current_time() == 0

@@ -12,7 +12,8 @@ from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, audited, 
 
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 
 DAY_S = 86_400
 
@@ -71,7 +72,7 @@ def pruned(log: Log, directory: Path, cuts: list[int], keep: int) -> Path:
     log.write(directory, cuts)
     sizes = [path.stat().st_size for path in sorted(directory.glob("events-*"))]
     left = sum(sizes[len(sizes) - keep :]) if keep else 0
-    assert Segments(directory, log.key, Limits()).prune(0.0, 0.0, left) == len(sizes) - keep
+    assert Segments(directory, log.key, LogLimits()).prune(0.0, 0.0, left) == len(sizes) - keep
     return directory
 
 

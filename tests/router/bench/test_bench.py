@@ -20,8 +20,8 @@ from router.bench.scenarios import Bench, Shape
 from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
 from router.core.log.events import Accepted, decode_events
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 
 pytestmark = pytest.mark.xdist_group("bench")  # their cores listen on one port
 

@@ -22,10 +22,10 @@ from router.core.log.events import Outward
 from router.core.routing.effects import Changes, Finished
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits, StoreLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -201,7 +201,7 @@ def seal(copy: Kept, *, settles: bool = False) -> Path:
     """All that the store still has for the log, and then, if it `settles`, the message's delivery, go into segments
     after the one of its acceptance, whose path is returned."""
     key = keyring.load(Home(copy.home), keyring.NODE)
-    segments = Segments(copy.home / "log", key, Limits())
+    segments = Segments(copy.home / "log", key, LogLimits())
     sealer = Sealer(segments)
     with closing(Store(copy.home / "store", StoreLimits(), bytes(16))) as store:
         store.recover(key.public)

@@ -19,8 +19,8 @@ from router.core.log.events import encode_events
 from router.core.log.line import lines
 from router.core.routing.effects import Changes
 from router.core.wire.admin import Inquiry
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from router.node.admin import ANSWER_BYTES_MAX, LOG_BYTES_MAX, LOG_VALUES, Inquiries
 
 

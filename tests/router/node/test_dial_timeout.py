@@ -10,7 +10,8 @@ from samples.core import ALICE, BOB
 
 from router.core.routing.directory import Neighbour
 from router.core.wire.crypto import PublicKey
-from router.node.dialler import Dialler, DialLimits
+from router.node.dialler import Dialler
+from router.settings.config import Link
 from router.transport.contract import Stream
 
 
@@ -29,7 +30,7 @@ async def test_a_dial_is_given_up_after_its_time(timeout_s: float) -> None:
         silent.listen()  # the system takes the connection, and nobody shakes hands
         url = f"tls://127.0.0.1:{silent.getsockname()[1]}"
         neighbours = [Neighbour(BOB.public, uplink=True, urls=(url,))]
-        limits = DialLimits(timeout_s, 600, 600)
+        limits = Link(dial_timeout_s=timeout_s, dial_backoff_s_min=600, dial_backoff_s_max=600)
         async with trio.open_nursery() as nursery:
             dialler = Dialler(ALICE, neighbours, limits, nursery, never, nothing, lambda: 0.0)
             dialler.reconcile(neighbours)

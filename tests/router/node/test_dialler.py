@@ -14,7 +14,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.routing.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.node.dialler import Dialler, DialLimits
+from router.node.dialler import Dialler
+from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import Stream
 
@@ -41,7 +42,7 @@ class House:
     while_asked: Callable[[], None] = lambda: None
 
     def dialler(self, *neighbours: Neighbour, dials_max: int = 64, jitter: float = 0.999_999) -> Dialler:
-        limits = DialLimits(10.0, SHORTEST_S, LONGEST_S, dials_max)
+        limits = Link(dial_backoff_s_min=SHORTEST_S, dial_backoff_s_max=LONGEST_S, dials_max=dials_max)
         return Dialler(ME, neighbours, limits, self.nursery, self._run, self._waiting, lambda: jitter)
 
     async def _run(self, stream: Stream, expect: PublicKey) -> str:

@@ -23,10 +23,10 @@ from router.core.routing.router import Router
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.link_items import Hello
 from router.core.wire.reasons import Reason
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits, StoreLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from router.node.connection import LinkWriter, Measured
 from router.node.housekeeping import Housekeeping, HousekeepingLimits
 from router.node.wall_clock import ClockLimits, WallClock
@@ -46,7 +46,7 @@ class House:
         directory = Directory(KEY.public)
         directory.replace_neighbours([Neighbour(FAR, "far", uplink=True)])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
-        self.logbook = Logbook(Segments(path / "log", KEY, Limits()), self.store, 1e9, 1 << 40)
+        self.logbook = Logbook(Segments(path / "log", KEY, LogLimits()), self.store, 1e9, 1 << 40)
         self.measured: dict[int, Measured] = {}
         self.link_writers: dict[int, Any] = {}
         self.limits = HousekeepingLimits(disk_free_bytes_min=64 * MIB)

@@ -15,8 +15,8 @@ from router.core.routing.directory import Directory
 from router.node.limits import (
     clock_limits,
     connection_limits,
+    core_limits,
     cycle_limits,
-    dial_limits,
     handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
@@ -27,14 +27,16 @@ from router.node.limits import (
     unknown_max,
     verifiers,
 )
-from router.node.node import core_limits
 from router.node.welcome import offer_to, welcome
 from router.settings.config import Config, by_role
 from router.settings.config_limits import Limits
 from transports.memory import stream_pair
 
-ELSEWHERE = {"limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes"}
-"""What a node says in its hello."""
+ELSEWHERE = {
+    "limits.frame_bytes_max", "limits.window_messages", "limits.window_bytes",  # what a node says in its hello
+    "link.dial_timeout_s", "link.dial_backoff_s_min", "link.dial_backoff_s_max", "link.dials_max",  # dialling
+}  # fmt: skip
+"""What reaches its part without a copy."""
 SECTIONS = ("limits", "queues", "store", "log", "verify", "link")
 
 
@@ -64,11 +66,22 @@ def told_to_a_stranger(config: Config) -> list[Any]:
 def in_force(config: Config) -> list[Any]:
     return [
         *told_to_a_stranger(config),
-        core_limits(config), store_limits(config), dial_limits(config), cycle_limits(config), log_limits(config),
+        core_limits(config), store_limits(config), cycle_limits(config), log_limits(config),
         housekeeping_limits(config), clock_limits(config), connection_limits(config, is_known=True),
         connection_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
         unknown_max(config.limits), handshake_limits(config.limits), verifiers(config),
     ]  # fmt: skip
+
+
+def test_a_setting_s_default_is_that_of_the_part_which_it_limits() -> None:
+    """`by_role`: a log is kept as an edge node keeps it."""
+    config = by_role(Config())
+    parts: list[object] = [
+        core_limits(config), store_limits(config), cycle_limits(config), log_limits(config),
+        housekeeping_limits(config), clock_limits(config), handshake_limits(config.limits),
+        connection_limits(config, is_known=True),
+    ]  # fmt: skip
+    assert parts == [type(part)() for part in parts]
 
 
 def changed(name: str) -> Config:

@@ -12,7 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from router.transport.handshakes import PREFIXES_MAX, HandshakeLimits, Places, is_gone, prefix_of
+from router.transport.handshakes import PREFIXES_MAX, Places, is_gone, prefix_of
+from router.transport.limits import HandshakeLimits
 from router.transport.sockets import Refused
 
 FREE = HandshakeLimits(per_s_per_prefix=0, per_s=0, timeout_s=1000)

@@ -27,10 +27,10 @@ from router.core.why.report import Outcome, Report, encode_report
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry
 from router.core.wire.link_items import Hello
 from router.core.wire.message import Unicast, open_message
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits, StoreLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 from router.why.questions import (
     ASKED_MAX,
     BUSY,
@@ -68,7 +68,7 @@ class Here:
         directory = Directory(KEY.public, accept_strangers=True)
         directory.replace_neighbours([Neighbour(ASKER, "asker", frozenset({"why"}))])
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
-        self.segments = Segments(path / "log", KEY, Limits(segment_bytes=1))
+        self.segments = Segments(path / "log", KEY, LogLimits(segment_bytes=1))
         self.book = Logbook(self.segments, self.store, 1e9, 1 << 40)
         self.fates = Fates(self.book, dict, 86_400)
         self.fates.attach(self)

@@ -10,10 +10,9 @@ from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
 from router.core.log.events import State
-from router.core.routing.admission import AdmissionLimits
 from router.core.routing.directory import Neighbour
 from router.core.routing.effects import Close
-from router.core.routing.limits import Limits
+from router.core.routing.limits import AdmissionLimits, Limits
 from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast

@@ -9,8 +9,7 @@ from rigs.one_router import OneRouter
 from test_acceptance import forged, news, two_bringers
 
 from router.core.routing.job import Job
-from router.core.routing.limits import Limits
-from router.core.routing.queues import QueueLimits
+from router.core.routing.limits import Limits, QueueLimits
 from router.core.wire.reasons import Reason
 
 FULL = Limits(queues=QueueLimits(node_messages_max=0))

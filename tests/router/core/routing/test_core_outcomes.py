@@ -7,8 +7,7 @@ from samples.core import ALICE, BOB, GROUP
 from test_delivery import house, news, publish, settle, some
 
 from router.core.routing.directory import JOIN, RELAY, STORE, WHY, Neighbour
-from router.core.routing.limits import Limits
-from router.core.routing.outcomes import OutcomeLimits
+from router.core.routing.limits import Limits, OutcomeLimits
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min

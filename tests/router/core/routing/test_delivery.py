@@ -7,10 +7,9 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import Outward
-from router.core.routing.delivery import DeliveryLimits
 from router.core.routing.directory import Neighbour
 from router.core.routing.effects import SendItem
-from router.core.routing.limits import Limits
+from router.core.routing.limits import DeliveryLimits, Limits
 from router.core.routing.owed import Damaged
 from router.core.routing.purges import Purge
 from router.core.wire.control import Join, Report, decode_control, encode_control

@@ -12,14 +12,14 @@ from samples.core import ALICE, BOB, GROUP
 from router.core.log.events import INT64_MAX, Event, State, Turned, encode_events, stands_for
 from router.core.log.line import lines
 from router.core.routing.directory import Neighbour, Standing
-from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX, DoorLimits
-from router.core.routing.limits import Limits
+from router.core.routing.door_log import BURST_PART, LINE_BYTES, STRANGERS_APART_MAX
+from router.core.routing.limits import DoorLimits, Limits
 from router.core.wire.control import Join, Leave, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
-from router.disk.log.eventlog import Limits as LogLimits
+from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 

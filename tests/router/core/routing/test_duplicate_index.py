@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.duplicate_index import APPS, HOLDER_BYTES, STRANGERS_HOLDER, Index, IndexLimits
+from router.core.routing.duplicate_index import APPS, HOLDER_BYTES, STRANGERS_HOLDER, Index
+from router.core.routing.limits import IndexLimits
 from router.core.wire.lifetime import EPOCH_S
 from router.core.wire.reasons import Reason
 

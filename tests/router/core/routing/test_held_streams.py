@@ -8,8 +8,7 @@ import pytest
 from samples.core import ALICE, BOB, GROUP
 from test_delivery import EXPIRY, OTHER, news, other_news, publish, settle, some, two_groups
 
-from router.core.routing.delivery import DeliveryLimits
-from router.core.routing.limits import Limits
+from router.core.routing.limits import DeliveryLimits, Limits
 from router.core.wire.message import Multicast, open_message, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 

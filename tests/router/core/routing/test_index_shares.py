@@ -9,8 +9,8 @@ from rigs.one_router import WALL_S, OneRouter
 from samples.core import ALICE, BOB
 
 from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
-from router.core.routing.duplicate_index import APPS, STRANGERS_HOLDER, IndexLimits
-from router.core.routing.limits import Limits
+from router.core.routing.duplicate_index import APPS, STRANGERS_HOLDER
+from router.core.routing.limits import IndexLimits, Limits
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast

@@ -10,8 +10,8 @@ from router.core.log.events import State
 from router.core.routing.directory import JOIN, Neighbour
 from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import Limits
-from router.core.routing.membership import JOIN_AGAIN_S, MembershipLimits
+from router.core.routing.limits import Limits, MembershipLimits
+from router.core.routing.membership import JOIN_AGAIN_S
 from router.core.routing.purges import Purge
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.control import (

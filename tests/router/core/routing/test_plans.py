@@ -6,8 +6,9 @@ import pytest
 
 from router.core.routing.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from router.core.routing.groups import Groups, Subscription
+from router.core.routing.limits import RouteLimits
 from router.core.routing.plans import FOR_US, Plan, Routing
-from router.core.routing.routes import Route, RouteLimits, Routes
+from router.core.routing.routes import Route, Routes
 from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
 

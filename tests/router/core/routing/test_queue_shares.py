@@ -9,8 +9,7 @@ from rigs.plain_store import Disk
 from samples.core import ALICE, BOB
 
 from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour
-from router.core.routing.limits import Limits
-from router.core.routing.queues import QueueLimits
+from router.core.routing.limits import Limits, QueueLimits
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast

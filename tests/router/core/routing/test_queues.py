@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.queues import TAG_BYTES, QueueLimits, Queues
+from router.core.routing.limits import QueueLimits
+from router.core.routing.queues import TAG_BYTES, Queues
 from router.core.wire.reasons import Reason
 
 ANN, BOB, NEWS, CATS, EAST, WEST = (bytes((n,)) * 32 for n in range(6))

@@ -10,8 +10,8 @@ from samples.core import BOB
 
 from router.core.log.events import State
 from router.core.routing.directory import RELAY, STORE, Neighbour
-from router.core.routing.limits import Limits
-from router.core.routing.routes import Route, RouteLimits
+from router.core.routing.limits import Limits, RouteLimits
+from router.core.routing.routes import Route
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast

@@ -8,14 +8,12 @@ from rigs.plain_store import Disk
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import State
-from router.core.routing.admission import AdmissionLimits
 from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.effects import Close
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import Limits
-from router.core.routing.queues import QueueLimits
+from router.core.routing.limits import AdmissionLimits, Limits, QueueLimits, RouteLimits
 from router.core.routing.router import TOGETHER_S
-from router.core.routing.routes import Route, RouteLimits
+from router.core.routing.routes import Route
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.routing.routes import Route, RouteLimits, Routes
+from router.core.routing.limits import RouteLimits
+from router.core.routing.routes import Route, Routes
 
 ANN, BOB, CEM, DAN, EVE = (bytes((n,)) * 32 for n in range(1, 6))
 EAST, WEST, SOUTH = b"e" * 32, b"w" * 32, b"s" * 32

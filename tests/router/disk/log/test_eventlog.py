@@ -8,7 +8,8 @@ from samples.logs import BOOT, KEY, OTHER, Store, file_lines, names, open_log, o
 
 from router.core.log.events import State, encode_events
 from router.core.wire.codec import Malformed
-from router.disk.log.eventlog import ForeignLog, Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import ForeignLog, Segments
 from router.disk.log.file import LogNotWritten
 from spark_analytics.judgement.log_files import ASIDE
 
@@ -159,7 +160,7 @@ def test_half_written_files_of_a_crash_are_thrown_away(tmp_path: Path) -> None:
 def test_the_log_of_another_router_is_not_continued(tmp_path: Path) -> None:
     seal_each(tmp_path, 1)
     with pytest.raises(ForeignLog, match=f"belongs to the log of the router {KEY.public.hex()}, not of"):
-        Segments(tmp_path, OTHER, Limits())
+        Segments(tmp_path, OTHER, LogLimits())
 
 
 def test_a_damaged_segment_is_set_aside_never_overwritten(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from router.core.log.line_form import LINE_BYTES_MAX, NotALine, read_line
 from router.core.log.segment import Tally, file_name, header, sign
 from router.core.why.fate import Prospect, fate
 from router.core.why.id_prefix import parse_prefix
+from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.log.eventlog import Segments
 from router.disk.log.index import Growing, Span
 from router.disk.log.search import Found, Search
 from router.disk.log.search import Log as Sought
@@ -65,7 +66,7 @@ def logs(directory: Path, kind: str, before: Sequence[Line], rows: Sequence[Line
     """Of two segments. The second with those bytes, as its index says that the lines are, or as lines say."""
     first = write(directory, before, encode_lines([before[0]])[:-1], 0)
     path = write(directory, rows, odd, at, read_line(first.read_bytes().splitlines()[-1]).sha256)
-    segments = Segments(directory, Log().key, Limits())
+    segments = Segments(directory, Log().key, LogLimits())
     sealed = segments.kept()
     columns, last = grown(rows).columns(), sealed[-1]
     if kind == "with its index":

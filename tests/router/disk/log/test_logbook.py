@@ -15,7 +15,8 @@ from samples.logs import KEY, names, outward, problems
 from samples.stores import apply, opened
 
 from router.core.routing.effects import Changes, Now
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 
 BIG = 40  # events that fill a segment
@@ -31,7 +32,7 @@ class Pair:
         self.mono_s = mono_s
 
     def _open(self) -> Logbook:
-        return Logbook(Segments(self.path / "log", KEY, Limits(segment_bytes=4000)), self.store, 1e9, 1 << 40)
+        return Logbook(Segments(self.path / "log", KEY, LogLimits(segment_bytes=4000)), self.store, 1e9, 1 << 40)
 
     def now(self) -> Now:
         return Now(10**18, int(self.mono_s * 1e9))

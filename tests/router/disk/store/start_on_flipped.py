@@ -18,7 +18,8 @@ from samples.logs import KEY, outward  # noqa: E402
 from samples.stores import KEYS, WALL_S, apply, opened, parcel  # noqa: E402
 
 from router.core.routing.effects import Changes, Finished, Now  # noqa: E402
-from router.disk.log.eventlog import Limits, Segments  # noqa: E402
+from router.disk.limits import LogLimits  # noqa: E402
+from router.disk.log.eventlog import Segments  # noqa: E402
 from router.disk.log.logbook import Logbook  # noqa: E402
 from router.disk.store.terms import StoreError  # noqa: E402
 
@@ -44,7 +45,7 @@ def start(path: Path) -> int:
     """What a start and the first seconds of a run do with a store."""
     try:
         store = opened(path)
-        logbook = Logbook(Segments(path / "log", KEY, Limits()), store, 1e9, 1 << 40)
+        logbook = Logbook(Segments(path / "log", KEY, LogLimits()), store, 1e9, 1 << 40)
         logbook.catch_up(Now(WALL_S * 10**9, 1))
         store.due(WALL_S + 10**6)
         for key in KEYS:

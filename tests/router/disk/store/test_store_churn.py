@@ -16,8 +16,9 @@ from samples.stores import BOOT, KEYS, WALL_S, parcel
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.parcel import U32, Parcel
 from router.core.wire.lifetime import expiry_min
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import MapFull, StoreLimits
+from router.disk.store.terms import MapFull
 
 QUEUE_BYTES = 48 << 20
 CYCLES = 120_000  # of a second each

@@ -14,7 +14,8 @@ from samples.logs import KEY, outward
 from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes, Now
-from router.disk.log.eventlog import Limits, Segments
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.rows import NUMBER
 from router.disk.store.store import Store
@@ -54,7 +55,7 @@ def test_events_out_of_order_end_the_replay(at: int, bit: int, tmp_path: Path, m
     flip(tmp_path / "store", NUMBER.pack(12) + values[11], at, bit)  # the last of four that are read at once
     store = opened(tmp_path / "store")
     bounded(store, monkeypatch)
-    logbook = Logbook(Segments(tmp_path / "log", KEY, Limits()), store, 1e9, ALL)
+    logbook = Logbook(Segments(tmp_path / "log", KEY, LogLimits()), store, 1e9, ALL)
     try:
         logbook.catch_up(Now(WALL_S * 10**9, 1))
     except StoreError as error:

@@ -15,8 +15,8 @@ from router.core.routing.effects import Changes, Finished
 from router.core.routing.parcel import Parcel
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.wire.message import MULTICAST, UNICAST
+from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.disk.store.terms import StoreLimits
 
 ROUTER = KEYS[0]
 LIMITS = StoreLimits(synced=False, keep_s=0)

@@ -1,0 +1,29 @@
+"""The limits of what lies on disk: the store and the event log take them, the configuration takes their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """Sizes in bytes, times in seconds; 0 in `map_bytes_max` means no limit but the disk's."""
+
+    synced: bool = True
+    map_bytes_initial: int = 64 * MIB
+    map_bytes_max: int = 0
+    keep_s: int = 600
+    keep_bytes_max: int = 256 * MIB
+    cache_bytes_max: int = 32 * MIB
+    sweep_rows_max: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """When a segment is closed; and at which size the older half of the pruned footers is folded into one."""
+
+    segment_bytes: int = 8 * MIB
+    segment_s: int = 3600
+    pruned_bytes: int = 4 * MIB

@@ -1,0 +1,21 @@
+"""The limits of listening; the configuration takes their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.core.link.table import HELLO_S
+
+CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeLimits:
+    """Handshakes under way at once from one address prefix; how many a second from one, and from all (0: any number);
+    how long each may take or wait, and how long it may take while others of its prefix wait."""
+
+    max_per_prefix: int = 64
+    per_s_per_prefix: float = 20.0
+    per_s: float = 100.0
+    timeout_s: float = HELLO_S
+    spared_s: float = 2.0
