@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import settings
 from rigs.hidden_java import hide_java
 
@@ -31,6 +32,18 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(SHADOWS)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of an xdist group on one worker.
+
+    xdist 3.8 appends the group to `_nodeid`, which pytest 9.2 no longer reads: without this no group holds.
+    """
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            mark = item.get_closest_marker("xdist_group")
+            if mark is not None:
+                item._id = NodeId.parse(f"{item.nodeid}@{mark.args[0]}")
+
+
 @pytest.fixture
 def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """JAVA_HOME for a child process that starts Spark without the router."""
@@ -47,6 +60,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from spark_analytics.batch.session import local_session
 
     scratch = tmp_path_factory.mktemp("spark")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        (tmp_path_factory.getbasetemp().parent / "spark-session").touch(exist_ok=False)  # A second one: no group holds.
     os.environ["JAVA_HOME"] = str(java_home(scratch / "java"))
     try:
         session = local_session(2, "2g", str(scratch), log_bytes=0)

@@ -58,7 +58,7 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_all_of_it(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
         assert process.stdout is not None

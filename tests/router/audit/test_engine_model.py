@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, START, A, Log, audited, name
@@ -74,11 +75,13 @@ class Model:
         return sum(max(0, found[event] - 1) for found in self.events.values())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(parcels, outward)
-def test_bits_count_as_sets_do(
-    sizes: list[tuple[int, list[str]]], events: list[tuple[str, int, str, list[tuple[int, int]]]]
-) -> None:
+@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
+def test_bits_count_as_sets_do(examples: int) -> None:
+    limited = settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    limited(given(parcels, outward)(judge))()
+
+
+def judge(sizes: list[tuple[int, list[str]]], events: list[tuple[str, int, str, list[tuple[int, int]]]]) -> None:
     log = written(sizes, events)
     with TemporaryDirectory() as directory:
         found = audited(log.write(Path(directory)))

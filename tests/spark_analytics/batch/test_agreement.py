@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -19,6 +18,7 @@ from router.audit import engine, spark
 from router.audit.engine import Span
 from router.audit.listing import list_logs
 from router.audit.sample.sample import write_sample
+from router.core.wire.crypto import SigningKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,39 +75,62 @@ def of_a_day(log: Log) -> None:
     log.state("stop", 100_000)
 
 
-@pytest.mark.parametrize("since", [(), pytest.param((START + 20_000 * SECOND,), marks=pytest.mark.long)])
+ODD = (in_flight, doubted, summed_at_the_door, without_parcels)
+
+
+def odd_logs(directory: Path) -> None:
+    for key, write in zip((A, B, C, SigningKey(b"d" * 32)), ODD, strict=True):
+        log = Log(key)
+        write(log)
+        log.write(directory / write.__name__)
+
+
+def spoilt(directory: Path) -> Scene:
+    """A fleet that is sound yet."""
+    write_sample(directory / "fleet", 6, 500, 11, segment_bytes=60_000)
+    return copied(directory / "fleet", directory / "logs" / "spoilt", 1)
+
+
+def spoil(scene: Scene) -> None:
+    for name in sorted(SABOTAGES)[::8]:
+        SABOTAGES[name](scene)
+
+
+def liars(directory: Path) -> Scene:
+    write_sample(directory / "other", 10, 700, 5, segment_bytes=60_000)
+    scene = copied(directory / "other", directory / "logs" / "liars", 1)
+    for lie in LIES:
+        lie(scene)
+    return scene
+
+
+@pytest.mark.parametrize("since", [(START + 20_000 * SECOND,), pytest.param((), marks=pytest.mark.long)])
 def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path, since: tuple[int, ...]) -> None:
     log = Log()
     of_a_day(log)
     agree(spark, log.write(tmp_path), START + 200_000 * SECOND, *since)
 
 
-@pytest.mark.parametrize("writers", [(in_flight, doubted, summed_at_the_door), (without_parcels,)])
-def test_odd_logs(spark: SparkSession, tmp_path: Path, writers: Sequence[Callable[[Log], None]]) -> None:
-    for key, write in zip((A, B, C), writers, strict=False):
-        log = Log(key)
-        write(log)
-        log.write(tmp_path / write.__name__)
-    agree(spark, tmp_path, START + LATE * 10**9)
-
-
-def test_a_fleet_spoilt_in_many_ways(spark: SparkSession, tmp_path: Path) -> None:
-    write_sample(tmp_path / "fleet", 6, 500, 11, segment_bytes=60_000)
-    scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
-    agree(spark, scene.directory, scene.as_of_ns, *middle(scene))
-    for name in sorted(SABOTAGES)[::8]:
-        SABOTAGES[name](scene)
-    agree(spark, scene.directory, scene.as_of_ns)
-
-
-def test_a_fleet_of_liars(spark: SparkSession, tmp_path: Path) -> None:
-    write_sample(tmp_path / "fleet", 10, 700, 5, segment_bytes=60_000)
-    scene: Scene = copied(tmp_path / "fleet", tmp_path / "logs", 1)
-    for lie in LIES:
-        lie(scene)
-    local = agree(spark, scene.directory, scene.as_of_ns)
-    told = "\n".join([*(row["text"] for row in local["findings"]), *local["problems"]])
+def test_liars_and_a_spoilt_fleet_and_odd_logs_in_one_audit(spark: SparkSession, tmp_path: Path) -> None:
+    scene = liars(tmp_path)
+    alone = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))
+    told = "\n".join([*(row["text"] for row in alone["findings"]), *alone["problems"]])
     assert [text for text in scene.says if text not in told] == []
+    fleet = spoilt(tmp_path)
+    spoil(fleet)
+    odd_logs(tmp_path / "logs" / "odd")
+    agree(spark, tmp_path / "logs", max(scene.as_of_ns, fleet.as_of_ns))
+
+
+@pytest.mark.long
+def test_each_alone(spark: SparkSession, tmp_path: Path) -> None:
+    odd_logs(tmp_path / "odd")
+    agree(spark, tmp_path / "odd", START + LATE * 10**9)
+    fleet = spoilt(tmp_path)
+    agree(spark, fleet.directory, fleet.as_of_ns, *middle(fleet))
+    spoil(fleet)
+    for scene in (fleet, liars(tmp_path)):
+        agree(spark, scene.directory, scene.as_of_ns)
 
 
 def middle(scene: Scene) -> tuple[int, int]:
@@ -117,9 +140,8 @@ def middle(scene: Scene) -> tuple[int, int]:
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
-def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
+def agree(session: SparkSession, logs: Path, *asked: int) -> None:
     local = said(engine.audit(list_logs([logs]), Span(*asked)))
     fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike
-    return local

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.stream.ledger import empty, from_frame, joined, merged_words, to_frame
 
-pytestmark = pytest.mark.xdist_group("streaming")
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 ROW = {"router": "a", "event": "acked", "reason": None, "at_door": False, "lines": 1, "count": 2, "within": 2,

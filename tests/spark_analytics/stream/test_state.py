@@ -13,7 +13,7 @@ from spark_analytics.stream.ledger import empty
 from spark_analytics.stream.state import ADDED, VERSION, State, Store
 from spark_analytics.stream.stopped import Stopped
 
-pytestmark = pytest.mark.xdist_group("streaming")
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_batch_goes_on_from_the_one_before_also_when_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
 
-pytestmark = pytest.mark.xdist_group("streaming")
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.mark.long
