@@ -33,6 +33,8 @@ COMMANDS: dict[str, Entry] = {
     "pub": Entry("router.cli.publish:pub", "Publish to a group."),
     "send": Entry("router.cli.publish:send", "Send to one address."),
     "recv": Entry("router.cli.receive:recv", "Print what is sent to you."),
+    "leave": Entry("router.cli.kept_keys:leave", "Leave a group that a kept key has joined."),
+    "keys": Entry("router.cli.kept_keys:keys", "The kept keys, and what each has joined."),
     "peer": Entry("router.cli.neighbours:peer", "Wire nodes by hand; shut one out."),
     "status": Entry("router.cli.views:status", "The running node at a glance."),
     "peers": Entry("router.cli.views:peers", "Who is connected."),

@@ -32,15 +32,20 @@ def peer() -> None:
 @click.argument("address")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--name", help="What to call it here.")
-@click.option("--grant", metavar="RIGHTS", help='All that it may do here: any of join,store,relay,why; "" for nothing.')
-@click.option("--revoke", metavar="RIGHTS", help="Rights to take away; the others stay.")
+@click.option(
+    "--grant",
+    metavar="RIGHTS",
+    multiple=True,
+    help='All that it may do here: any of join,store,relay,why; "" for nothing.',
+)
+@click.option("--revoke", metavar="RIGHTS", multiple=True, help="Rights to take away; the others stay.")
 @click.option(
     "--uplink/--no-uplink", default=None, help="Join our groups there and publish through it; or do so no more."
 )
 @json_option
 def add(
-    address: str, urls: tuple[str, ...], name: str | None, grant: str | None, revoke: str | None, uplink: bool | None,
-    as_json: bool,
+    address: str, urls: tuple[str, ...], name: str | None, grant: tuple[str, ...], revoke: tuple[str, ...],
+    uplink: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a node a neighbour, or change what is said of one.
 
@@ -54,14 +59,14 @@ def add(
     config = configuration.load(home.config_path)[0]
     key = _neighbour(home, Names(home, config), address)
     known = next((one for one in config.peers if one.address == key), None)
-    only_takes = (revoke is not None or uplink is False) and not (urls or name is not None or grant is not None)
+    only_takes = (revoke or uplink is False) and not (urls or name is not None or grant)
     if only_takes and known is None:
         raise click.UsageError(
             f"{address} is no neighbour, there is nothing to take away; `router peer list` shows them."
         )
     wanted = known or Peer(address=key)
-    granted = wanted.grant if grant is None else _grants(grant, "--grant")
-    taken = () if revoke is None else _grants(revoke, "--revoke")
+    granted = _grants(grant, "--grant") if grant else wanted.grant
+    taken = _grants(revoke, "--revoke")
     wanted = replace(
         wanted,
         name=wanted.name if name is None else name,
@@ -73,7 +78,7 @@ def add(
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
     running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
-    shown = wanted.name or key_text("addr", key)
+    shown = _shown(wanted)
     _tell(f"{shown} is changed" if known else f"{shown} is a neighbour now", wanted, running, as_json)
 
 
@@ -88,7 +93,8 @@ def block(address: str, as_json: bool) -> None:
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
     running = _change(BlockPeer(key))
-    _tell(f"{key_text('addr', key)} is blocked", _peer(home, key), running, as_json)
+    known = _peer(home, key)
+    _tell(f"{_shown(known)} is blocked", known, running, as_json)
 
 
 @peer.command("remove", cls=Command)
@@ -100,7 +106,7 @@ def remove(address: str, as_json: bool) -> None:
     key = Names.of(home).address(address)
     known = _peer(home, key)
     running = _change(RemovePeer(key))
-    _tell(f"{key_text('addr', key)} is no neighbour any more", known, running, as_json)
+    _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
 
 
 @peer.command("list", cls=Command)
@@ -164,6 +170,10 @@ def _peer(home: Home, key: PublicKey) -> Peer:
     return next((one for one in peers if one.address == key), Peer(address=key))
 
 
+def _shown(peer: Peer) -> str:
+    return peer.name or key_text("addr", peer.address)
+
+
 def _change(change: PeerChange) -> bool:
     """Edit the file; then the running node reads it again. Whether there is one."""
     home = invocation().home_to_write
@@ -186,8 +196,9 @@ def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
         say(sentence)
 
 
-def _grants(text: str, option: str) -> tuple[Grant, ...]:
-    found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+def _grants(texts: tuple[str, ...], option: str) -> tuple[Grant, ...]:
+    """Return the rights of all options of that name, each of which may list several."""
+    found = tuple(dict.fromkeys(one.strip() for text in texts for one in text.split(",") if one.strip()))
     for one in found:
         if one not in GRANTS:
             raise click.BadParameter(f'"{one}" is no right; rights are {", ".join(GRANTS)}', param_hint=option)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from router.core.wire.text import clean, key_text
+from router.core.wire.text import Kind, clean, key_text, short
 
 
 def say(text: str = "") -> None:
@@ -19,6 +19,12 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """One line for the person at the terminal, beside what is being printed."""
     click.echo(text, err=True)
+
+
+def one_line(body: bytes) -> str:
+    """Return a body as one line for a terminal, without control characters of somebody else's."""
+    text = body.decode(errors="backslashreplace").replace("\n", " ⏎ ").replace("\t", "    ")
+    return clean(text, len(text.encode()))
 
 
 def say_json(value: Any) -> None:
@@ -38,6 +44,11 @@ def address_text(hex_key: str) -> str:
 
 def group_text(hex_key: str) -> str:
     return key_text("group", bytes.fromhex(hex_key))
+
+
+def short_text(kind: Kind, key: bytes) -> str:
+    """Return the beginning of a key's text, for tables: enough to look it up by, never to send to."""
+    return short(key_text(kind, key))
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> None:

@@ -14,8 +14,9 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
-from router.cli.output import note
-from router.cli.publish_report import Tally
+from router.cli.kept_keys import check_name
+from router.cli.output import note, one_line
+from router.cli.publish_report import Tally, hear_uplinks
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
@@ -25,8 +26,11 @@ from router.settings import config, keyring
 from router.settings.names import Names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+HandIn = Callable[..., Awaitable[Any]]
 IN_FLIGHT = 1000
 WAIT_S = 30.0
+ANSWER_S = 1.0
+SERVICE = "service-"
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,14 @@ class Posting:
     wait_s: float | None
     as_json: bool
     files: tuple[str, ...]
+    names: Names
+    uplinks: frozenset[PublicKey]
     raw: bool = False
+
+    @property
+    def asks_outcomes(self) -> bool:
+        """Whether outcomes are waited for, or tell whether anybody listens behind an uplink."""
+        return self.wait_s is not None or bool(self.uplinks)
 
     def each(self) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
         return aclosing(bodies(self.bodies, self.files, whole=self.raw))
@@ -49,7 +60,7 @@ class Posting:
     def connect(self) -> Node:
         return connect(
             home=invocation().home, as_name=self.as_name, when_down="queue" if self.queue else "raise",
-            outcomes=self.wait_s is not None, on_away=note if self.queue else None,
+            outcomes=self.asks_outcomes, on_away=note if self.queue else None,
         )  # fmt: skip
 
 
@@ -86,11 +97,14 @@ def _posting(
         raise click.UsageError("--file PATH takes the place of BODY; give one of them.")
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is how long --wait waits; give --wait too.")
-    usual = config.load(invocation().home.config_path)[0].defaults
+    home = invocation().home
+    settings = config.load(home.config_path)[0]
+    usual = settings.defaults
+    uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     return Posting(
         bodies, usual.ttl_s if ttl is None else ttl, usual.expiry_min if expiry is None else expiry, as_name, queue,
-        wait_s, as_json, files, raw,
+        wait_s, as_json, files, Names(home, settings), uplinks, raw,
     )  # fmt: skip
 
 
@@ -106,6 +120,7 @@ def pub(group: str, **given: Any) -> None:
     Prints the id of each when the router has it in custody. Exit code 4: some were refused.
     """
     posting = _posting(**given)
+    check_name(invocation().home, posting.as_name)
     trio.run(_publish, group, posting)
 
 
@@ -122,37 +137,58 @@ def send(address: str, **given: Any) -> None:
     posting = _posting(**given)
     home = invocation().home
     settings = config.load(home.config_path)[0]
-    to = Names(home, settings).address(address)
+    to = posting.names.address(address)
     if to == keyring.load(home, keyring.NODE).public:
         raise Failure(Exit.USAGE, "this is the node's own address; messages go to apps, services and other nodes' apps")
     if any(one.address == to and one.is_router for one in settings.peers):
         said = "this neighbour is a router, which takes no messages itself; send to an app or service of that node"
         raise Failure(Exit.USAGE, said)
+    check_name(home, posting.as_name)
     trio.run(_send, to, posting)
 
 
 async def _publish(name: str, posting: Posting) -> None:
-    tally = Tally(posting.as_json)
+    tally = Tally(posting.as_json, posting.names)
     async with posting.connect() as node, tally.counting():
         group = node.group(name, raw=posting.raw)
+        publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
         if posting.wait_s is None:
-            await _stream(group, posting, tally)
+            first = await _stream(group, publish, posting, tally)
+            if first is not None:
+                await hear_uplinks(first, posting.uplinks, tally)
         else:
-            publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
             await _one_by_one(publish, posting, tally)
     tally.finish()
 
 
 async def _send(to: PublicKey, posting: Posting) -> None:
-    tally = Tally(posting.as_json)
+    tally = Tally(posting.as_json, posting.names)
+    name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
         send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
-        await _one_by_one(send, posting, tally)
+        last = await _one_by_one(send, posting, tally)
+        if last is not None:
+            await hear_uplinks(last, posting.uplinks, tally)
+        if posting.as_name is None and name.startswith(SERVICE):
+            await _show_answers(node, to, name, tally.messages)
     tally.finish()
 
 
-async def _stream(group: Group, posting: Posting, tally: Tally) -> None:
-    """Many on their way at once; ids are printed as custody is taken."""
+async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -> None:
+    """Show what a service of this node answers within `ANSWER_S` to a key that is thrown away when this ends."""
+    with trio.move_on_after(ANSWER_S):
+        async for message in node.unicasts():
+            if message.source == service and count > 0:
+                note(f"{name} answers: {one_line(message.body)}")
+                count -= 1
+            if count <= 0:
+                await message.settle()
+                break
+
+
+async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
+    """Publish many at once and print ids as custody is taken. Return the outcomes of the first message."""
+    first: Outcomes | None = None
     publisher = group.publisher(
         IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
         on_custody=tally.taken, on_refused=tally.failed,
@@ -161,17 +197,31 @@ async def _stream(group: Group, posting: Posting, tally: Tally) -> None:
         async for body in bodies:
             if tally.is_unheard():
                 break
-            await publisher.publish(body)
+            if first is not None or not posting.uplinks:
+                await publisher.publish(body)
+                continue
+            with tally.hearing():
+                first = await publish(body, wait=True)
+                tally.taken(first.id)
+    return first
 
 
-async def _one_by_one(hand_in: Callable[..., Awaitable[Any]], posting: Posting, tally: Tally) -> None:
+async def _one_by_one(hand_in: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
+    """Hand in one after the other. Return the outcomes of the last one, unless they were waited for."""
+    last: Outcomes | None = None
     async with posting.each() as bodies:
         async for body in bodies:
             if tally.is_unheard():
                 break
             with tally.hearing():
-                if posting.wait_s is None:
+                if not posting.asks_outcomes:
                     tally.taken(await hand_in(body))
+                    continue
+                outcomes: Outcomes = await hand_in(body, wait=True)
+                if posting.wait_s is None:
+                    tally.taken(outcomes.id)
+                    last = outcomes
                 else:
-                    outcomes: Outcomes = await hand_in(body, wait=True)
+                    tally.waiting(outcomes, posting.wait_s)
                     tally.followed(outcomes.id, await outcomes.final(posting.wait_s), outcomes.complete)
+    return last

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from router.cli.exits import Exit, Failure, leave_output, unwritten
-from router.cli.output import note, say, say_json
+from router.cli.output import note, say, say_json, short_text
 from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.client.outcomes import TERMINAL, Outcomes
 from router.core.log.events import reason_word
-from router.core.wire.crypto import MessageId
+from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import RecipientOutcome
-from router.core.wire.reasons import Reason
-from router.core.wire.text import key_text
+from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.text import key_text, short
+from router.settings.names import Names
+
+HEARD_S = 1.0
+SHOWN_MAX = 5
 
 
 class Tally:
     """Ids and outcomes go to standard output, refusals to standard error too."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, names: Names | None = None) -> None:
         self._as_json = as_json
+        self._names = names
+        self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
         self._is_malformed = False
         self._failure: ClientError | None = None
@@ -47,7 +55,9 @@ class Tally:
         self._turned_down += any(one.state == "refused" for one in recipients)
         self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
-        self._say({"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(_followed, recipients))
+        self._say(
+            {"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(self._followed, recipients)
+        )
 
     def failed(self, error: ClientError) -> None:
         """It was refused, or the node went away for good before it took it."""
@@ -58,6 +68,41 @@ class Tally:
         self._refused += 1
         note(str(error))
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
+
+    @property
+    def messages(self) -> int:
+        """Return how many messages were handed in so far."""
+        return self._messages
+
+    def waiting(self, outcomes: Outcomes, wait_s: float) -> None:
+        """Say at a terminal for whom a message that was just taken is waited."""
+        open_ones = [one for one in outcomes.recipients if one.state not in TERMINAL]
+        if open_ones and sys.stderr.isatty():
+            whom = ", ".join(map(self._whom, open_ones[:SHOWN_MAX]))
+            more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
+            note(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
+
+    def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome]) -> None:
+        """Remember that all uplinks refused the message; say so if it is not known yet whether anybody listens."""
+        if any(one.state == "acked" for one in uplinks):
+            return
+        whom, text = ", ".join(map(self._whom, uplinks)), key_text("msg", id)
+        if all(one.state == "refused" for one in uplinks):
+            why = reason_from(uplinks[0].reason or 0)
+            rest = "; expect the same of what followed it" if self._messages > 1 else ""
+            self._nobody = f"{short(text)} was refused by {whom}, {why.word}: {why.clause}{rest}"
+            return
+        said = f"it is not known yet whether anybody gets it: nobody on this node does, and it waits for {whom}"
+        note(f"{said}; `router why {text}` tells later")
+
+    def _whom(self, one: RecipientOutcome) -> str:
+        if isinstance(one.recipient, int):
+            return f"{one.recipient} recipients"
+        name = self._names.of_address(one.recipient.hex()) if self._names else ""
+        return f"{name} ({short_text('addr', one.recipient)})" if name else key_text("addr", one.recipient)
+
+    def _followed(self, one: RecipientOutcome) -> str:
+        return f"  {self._whom(one)}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
 
     def _say(self, record: dict[str, Any], *lines: str) -> None:
         """The record, or the lines for people. Whoever read them may have gone, or their disk be full."""
@@ -101,6 +146,8 @@ class Tally:
         if self._refused:
             many = self._messages > 1
             raise Failure(Exit.REFUSED, f"{self._refused} of {self._messages} messages were refused" if many else "")
+        if self._nobody:
+            raise Failure(Exit.REFUSED, self._nobody)
         if self._turned_down:
             said = f"{self._turned_down} of {self._messages} messages were refused by a recipient or on their way"
             said += "; a router itself takes no text, its apps and services do" if self._is_malformed else ""
@@ -110,9 +157,11 @@ class Tally:
             raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")
 
 
-def _followed(one: RecipientOutcome) -> str:
-    whom = f"{one.recipient} recipients" if isinstance(one.recipient, int) else key_text("addr", one.recipient)
-    return f"  {whom}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
+async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:
+    """Wait `HEARD_S` at most for what uplinks make of a message that nobody on this node is to get."""
+    recipients = outcomes.recipients
+    if recipients and all(one.recipient in uplinks for one in recipients):
+        tally.heard_of_uplinks(outcomes.id, await outcomes.final(HEARD_S))
 
 
 def _word(reason: int | None) -> str | None:

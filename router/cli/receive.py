@@ -15,11 +15,12 @@ import trio
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import note, say_json
+from router.cli.kept_keys import check_name
+from router.cli.output import note, one_line, say, say_json, short_text
 from router.client.node import Node, connect
 from router.client.readers import Messages
 from router.client.received import Received
-from router.core.wire.text import clean, key_text
+from router.core.wire.text import key_text
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ def _options(command: Function) -> Function:
 def _listening(
     count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool
 ) -> Listening:
+    check_name(invocation().home, as_name)
     return Listening(count, timeout, as_name, journal, as_json)
 
 
@@ -100,6 +102,9 @@ async def _subscribe(name: str, raw: bool, listening: Listening) -> None:
     async with listening.connect() as node:
         group = await node.join(name, raw=raw)
         log.info("joined %s", key_text("group", group.key))
+        if sys.stderr.isatty():
+            whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
+            note(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
         await _print_all(group.messages(), listening)
 
 
@@ -147,7 +152,10 @@ def _print(message: Received, as_json: bool) -> None:
         say_json(_record(message))
         return
     stdout = sys.stdout.buffer
-    stdout.write((_for_terminal(message.body) if stdout.isatty() else message.body) + b"\n")
+    if stdout.isatty():
+        say(one_line(message.body))
+        return
+    stdout.write(message.body.replace(b"\n", b"\\n") + b"\n")
     stdout.flush()
 
 
@@ -162,9 +170,3 @@ def _record(message: Received) -> dict[str, Any]:
         "id": message.id, **where, "size": len(message.body), **body, "sender": message.sender, "seq": message.seq,
         "received_at": message.received_at, "redelivered": message.redelivered,
     }  # fmt: skip
-
-
-def _for_terminal(body: bytes) -> bytes:
-    """No control characters of somebody else's reach the terminal; one message stays one line."""
-    text = body.decode(errors="backslashreplace").replace("\n", " ⏎ ").replace("\t", "    ")
-    return clean(text, len(text.encode())).encode()

@@ -392,3 +392,11 @@ def test_a_body_has_a_limit() -> None:
     _check(bytes(BODY_BYTES_MAX))
     with pytest.raises(Failure, match="more than 64 MiB"):
         _check(bytes(BODY_BYTES_MAX + 1))
+
+
+def test_in_a_pipe_a_message_is_one_line_whatever_its_body(at_node: Run, party: Party, tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b"two\nlines\xff")
+    assert at_node("pub", party.group, "--file", str(path)).exit_code == 0
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9")
+    assert printed.stdout_bytes == b"two\\nlines\xff\n"

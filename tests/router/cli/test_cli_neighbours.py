@@ -50,6 +50,8 @@ def test_rights_and_the_uplink_are_taken_away_one_by_one(router: Run, home: Path
     assert after("add", "bob", "--revoke", "why,join", "--no-uplink") == (("store",), False, True)
     assert after("add", "bob", "--grant", "join,relay", "--revoke", "relay") == (("join",), False, False)
     assert after("add", "bob", "--grant", "") == ((), False, False)
+    assert after("add", "bob", "--grant", "join", "--grant", "store,why") == (("join", "store", "why"), False, False)
+    assert after("add", "bob", "--revoke", "join", "--revoke", "why") == (("store",), False, False)
     nobody = router("peer", "add", SigningKey(b"n" * 32).public.hex(), "--revoke", "join")
     assert nobody.exit_code == 2 and "there is nothing to take away" in nobody.stderr
     assert '"rule" is no right' in router("peer", "add", "bob", "--revoke", "rule").stderr

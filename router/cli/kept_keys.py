@@ -1,0 +1,108 @@
+"""`router keys` and `router leave`: the keys that apps sign on with by name, and what they have joined."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import Any
+
+import click
+import trio
+
+from router.cli.ask import ask
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import columns, note, say, say_json, short_text
+from router.client.errors import NodeUnavailable
+from router.client.node import connect
+from router.core.wire.text import key_text
+from router.settings import keyring
+from router.settings.home import Home
+from router.settings.names import Names
+
+
+@click.command(cls=Command)
+@json_option
+def keys(as_json: bool) -> None:
+    """List the keys kept here, and the groups that each has joined if the node runs.
+
+    `--as NAME` signs on with one. What comes for a key that has joined a group waits for it while it is away.
+    """
+    home = invocation().home
+    joined = _joined(home)
+    rows = [_row(home, name, joined) for name in keyring.names(home)]
+    if as_json:
+        say_json(rows)
+        return
+    names = Names.of(home)
+    table = [
+        (
+            one["name"], short_text("addr", one["address"]), one["kind"],
+            "?" if one["groups"] is None else " ".join(_group(names, key) for key in one["groups"]),
+        )
+        for one in rows
+    ]  # fmt: skip
+    columns(("NAME", "ADDRESS", "KIND", "HAS JOINED"), table, "no keys yet; `router init` makes the node's")
+    if joined is None:
+        note("no node is running: which groups they have joined is not known")
+
+
+@click.command(cls=Command)
+@click.argument("group")
+@click.option("--as", "as_name", metavar="NAME", required=True, help="The kept key that is to leave; `router keys`.")
+@json_option
+def leave(group: str, as_name: str, as_json: bool) -> None:
+    """Leave a GROUP that a kept key has joined.
+
+    What waits for it there ends `dropped`, reason `left`, and nothing more is kept for it.
+    """
+    home = invocation().home
+    key = keyring.load(home, as_name).public
+    found = trio.run(_leave, home, group, as_name)
+    if as_json:
+        say_json({"name": as_name, "address": key, "group": found})
+    else:
+        say(f"{as_name} has left {_group(Names.of(home), found.hex())}")
+
+
+def check_name(home: Home, name: str | None) -> None:
+    """Say that signing on with this name will make a key; at a terminal ask first if the name looks mistyped."""
+    known = keyring.names(home)
+    if name is None or name in known or name == keyring.NODE:
+        return
+    near = get_close_matches(keyring.checked(name), [one for one in known if one != keyring.NODE], n=1)
+    if near and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        asked = f'there is no key "{name}", but one "{near[0]}"; make a new one'
+        if not click.confirm(asked, err=True):
+            raise Failure(Exit.USAGE, f"nothing was made or sent; give --as {near[0]}")
+    address = key_text("addr", keyring.load_or_create(home, name).public)
+    like = f' (did you mean "{near[0]}"?)' if near else ""
+    kept = f"what it joins is kept for it until `router leave GROUP --as {name}`"
+    note(f'made a new key "{name}", {address}{like}; {kept}')
+
+
+async def _leave(home: Home, group: str, as_name: str) -> bytes:
+    async with connect(home=home, as_name=as_name) as node:
+        found = node.group(group)
+        await node.leave(found)
+        return found.key
+
+
+def _joined(home: Home) -> list[dict[str, Any]] | None:
+    """Who has joined what on the running node; None if none runs."""
+    try:
+        found: list[dict[str, Any]] = ask(home, "groups")
+    except NodeUnavailable:
+        return None
+    return found
+
+
+def _row(home: Home, name: str, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
+    address = keyring.load(home, name).public
+    groups = None if joined is None else [one["group"] for one in joined if one["subscriber"] == address.hex()]
+    kind = "node" if name == keyring.NODE else "service" if name.startswith("service-") else "app"
+    return {"name": name, "address": address, "kind": kind, "groups": groups}
+
+
+def _group(names: Names, hex_key: str) -> str:
+    return names.of_group(hex_key) or short_text("group", bytes.fromhex(hex_key))

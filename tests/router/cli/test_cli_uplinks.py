@@ -1,0 +1,81 @@
+"""`pub` and `send` through an uplink: whether anybody gets it is said within a second, or that it is not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import Run, run_in, start_node, stop_node
+
+from router.cli.ask import ask
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import key_text
+from router.settings import keyring
+from router.settings.home import Home
+
+
+class Pair(NamedTuple):
+    """An edge whose uplink is a core, both running; what stops the core."""
+
+    edge: Run
+    core: Run
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    homes = [Home(tmp_path_factory.mktemp(name) / "home") for name in ("core", "edge")]
+    core, edge = (run_in(home.path) for home in homes)
+    core("init", "--role", "core"), edge("init")
+    addresses = [key_text("addr", keyring.load(home, keyring.NODE).public) for home in homes]
+    core("peer", "add", addresses[1], "--name", "edge", "--grant", "join,store,relay")
+    at_core, ready = start_node(homes[0].path, "--listen", "tls://127.0.0.1:0", "--verifiers", "0")
+    url = next(one for one in ready["listeners"] if one.startswith("tls:"))
+    edge("peer", "add", addresses[0], url, "--name", "hub", "--uplink")
+    at_edge, _ = start_node(homes[1].path, "--verifiers", "0")
+    edge("group", "new", "friends")
+    core("group", "add", edge("group", "share", "friends").stdout.strip())
+    until_connected(homes[1])
+    yield Pair(edge, core)
+    codes = [stop_node(at_edge), stop_node(at_core)]
+    assert codes == [0, 0]
+
+
+def until_connected(home: Home) -> None:
+    while not any(one["name"] == "hub" and one["state"] == "connected" for one in ask(home, "peers")):
+        pass
+
+
+def test_a_group_that_nobody_has_joined_behind_the_uplink_ends_with_4(pair: Pair) -> None:
+    one = pair.edge("pub", "friends", "anybody?")
+    assert one.exit_code == 4 and one.stdout.startswith("msg1")
+    assert "was refused by hub (addr1" in one.stderr and "no-subscribers: nobody has joined" in one.stderr
+    several = pair.edge("pub", "friends", "a", "b")
+    assert several.exit_code == 4 and len(several.stdout.splitlines()) == 2
+    assert "expect the same of what followed" in several.stderr
+
+
+def test_a_group_that_somebody_has_joined_ends_with_0(pair: Pair) -> None:
+    assert pair.core("sub", "friends", "--as", "listener", "--timeout", "0.2").exit_code == 5
+    one = pair.edge("pub", "friends", "hello", "again")
+    assert (one.exit_code, one.stderr) == (0, "")
+    assert len(one.stdout.splitlines()) == 2
+
+
+def test_an_address_that_nobody_knows_ends_with_4(pair: Pair) -> None:
+    result = pair.edge("send", key_text("addr", SigningKey(b"n" * 32).public), "hello")
+    assert result.exit_code == 4 and "was refused by hub" in result.stderr
+
+
+def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    edge = run_in(home.path)
+    edge("init"), edge("group", "new", "friends")
+    edge("peer", "add", SigningKey(b"h" * 32).public.hex(), "tls://127.0.0.1:1", "--name", "hub", "--uplink")
+    process, _ = start_node(home.path, "--verifiers", "0")
+    result = edge("pub", "friends", "hello")
+    assert stop_node(process) == 0
+    assert result.exit_code == 0
+    assert "it is not known yet whether anybody gets it" in result.stderr and "waits for hub" in result.stderr
+    assert f"`router why {result.stdout.strip()}` tells later" in result.stderr
