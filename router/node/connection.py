@@ -50,6 +50,7 @@ SILENCES_MAX = 3
 PING_NS = 60_000_000_000
 MALFORMED_MANY = "too many malformed messages a second"
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
+NOT_NOW = "it does not take this node now, and is dialled again: "
 DISPLACED = (
     "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
 )
@@ -352,7 +353,7 @@ class Connection:
                     self._hear(item, mono_ns)
                 case Ended(reason, text):
                     ended = f"the other end said goodbye: {text or reason.sentence}"
-                    self.turned_away = self._why_turned_away(reason)
+                    self.turned_away = self._why_turned_away(reason, text)
         if settled:
             self._tell(Settled(number, settled))
         self.link_writer.flush_session()
@@ -369,10 +370,12 @@ class Connection:
         except RemoteProtocolError as error:
             return error.before, error
 
-    def _why_turned_away(self, reason: Reason) -> str:
+    def _why_turned_away(self, reason: Reason, text: str) -> str:
         both_dialled = self.link_writer.closing is not None  # then this end gives one of the two connections up as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
             return DISPLACED
+        if reason is Reason.RATE_LIMITED:
+            return NOT_NOW + (text or reason.sentence)
         return TURNED_AWAY if reason is Reason.NOT_AUTHORISED else ""
 
     def _hear(self, item: link_items.Item, mono_ns: int) -> None:

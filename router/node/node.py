@@ -21,13 +21,13 @@ from router.actors.actor import actor_system
 from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
 from router.core.link.session import Offer
+from router.core.routing.admission import no_place
 from router.core.routing.directory import Directory, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
-from router.core.wire.reasons import Reason
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
@@ -288,7 +288,8 @@ class Node:
             log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):
-            connection.link_writer.close(Reason.NOT_AUTHORISED, "")
+            is_stranger = stream.peer is not None and judge(stream.peer) is not None
+            connection.link_writer.close(*no_place(strangers_max(config.limits) if is_stranger else 0))
         try:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # what one neighbour brings must not end the node

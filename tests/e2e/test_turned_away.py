@@ -9,7 +9,8 @@ from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
-from router.node.connection import DISPLACED, TURNED_AWAY
+from router.core.routing.admission import TAKEN
+from router.node.connection import DISPLACED, NOT_NOW, TURNED_AWAY
 from router.node.message_router import REFUSES_US
 
 JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
@@ -56,6 +57,19 @@ async def test_an_uplink_that_grants_nothing_and_one_that_blocks_us(tmp_path: Pa
         assert TURNED_AWAY in (await edge.run("peer", "list")).stdout
         said = edge.stderr.read_text()
         assert said.count(f"core: {TURNED_AWAY}") == 1, said
+
+
+async def test_one_for_whom_strangers_leave_no_place_now_gets_in_later(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        core = found.node("core", "core", settings={"node.accept": "anyone", "limits.strangers_connections_max": 1})
+        edge = found.node("edge", settings={"link.dial_backoff_s_max": 1})
+        edge.knows(core.address, core.name, url=core.url, uplink=True)
+        await core.start()
+        async with linked(core, new_key(), tls=True):
+            await edge.start()
+            await until_seen(edge, core, "away", NOT_NOW + TAKEN)
+            assert edge.stderr.read_text().count(TAKEN) == 1
+        await until_seen(edge, core, "connected", None)
 
 
 async def test_a_new_address_and_a_block_are_heard_by_the_dialler(tmp_path: Path) -> None:

@@ -19,8 +19,14 @@ from .links import Link, Links
 
 MINUTE_S = 60.0
 FULL = "the places of strangers are taken, and another one waits"
+TAKEN = "all places for keys that this node does not know are taken now; come again later"
 IDLE = "nothing to say for a while"
 FORGED = "too many messages with a false signature"
+
+
+def no_place(strangers_max: int) -> tuple[Reason, str]:
+    """What a stranger hears for whom there is no place: it may come again, unless there never is one."""
+    return (Reason.RATE_LIMITED, TAKEN) if strangers_max else (Reason.NOT_AUTHORISED, "")
 
 
 class _Both:
@@ -77,7 +83,7 @@ class Admission:
             return True
         longest = min(strangers, key=lambda link: link.active_s, default=None)
         if longest is None or now.mono_s - longest.active_s < self._limits.strangers_spared_s:
-            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            self._pending.effects.append(Close(number, *no_place(self._limits.strangers_connections_max)))
             return False
         self.close(longest, Reason.SHUTDOWN, FULL, "displaced", now)
         return True

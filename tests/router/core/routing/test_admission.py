@@ -10,6 +10,7 @@ from samples.core import ALICE, BOB, GROUP
 from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
 from router.core.log.events import State
+from router.core.routing.admission import TAKEN
 from router.core.routing.directory import Neighbour
 from router.core.routing.effects import Close
 from router.core.routing.limits import AdmissionLimits, Limits
@@ -234,7 +235,7 @@ def test_when_strangers_have_all_their_places_the_longest_silent_gives_way() -> 
     first, second, third = (one.link(strange(n).public, role="router") for n in (1, 2, 3))
     one.seconds += 9
     refused_one = one.link(strange(4).public, role="router")
-    assert one.closed() == [(refused_one, "not-authorised")], "none has been silent for long"
+    assert one.closed() == [(refused_one, "rate-limited")], "none has been silent for long"
     one.bring(first, asks(strange(1), 1)[0])
     one.cycle()
     one.seconds += 2
@@ -254,6 +255,15 @@ def test_a_stranger_that_comes_again_takes_its_own_place() -> None:
 def test_no_place_is_no_place() -> None:
     one = admitting(strangers_connections_max=0)
     assert one.router.links.get(one.link(strange(1).public, role="router")) is None
+    assert one.closed() == [(1, "not-authorised")], "it need not come again"
+
+
+def test_a_stranger_for_whom_there_is_no_place_now_may_come_again() -> None:
+    one = admitting(strangers_connections_max=1)
+    one.link(strange(1).public, role="router")
+    late = one.link(strange(2).public, role="router")
+    [close] = [effect for effect in one.done if isinstance(effect, Close)]
+    assert (close.link, close.reason.later, close.text) == (late, True, TAKEN)
 
 
 def test_it_reads_as_a_sentence() -> None:

@@ -66,7 +66,7 @@ def test_neither_ourselves_nor_the_blocked_nor_too_many_strangers() -> None:
     one = OneRouter(blocked, strangers=True, limits=Limits(admission=AdmissionLimits(strangers_connections_max=1)))
     for key in (ME.public, BOB.public, LOWER.public, HIGHER.public):
         one.link(key, role="router")
-    assert one.closed() == [(1, "not-authorised"), (2, "not-authorised"), (4, "not-authorised")]
+    assert one.closed() == [(1, "not-authorised"), (2, "not-authorised"), (4, "rate-limited")]
     assert [link.standing for link in one.router.links] == [Standing.STRANGER]
 
 
