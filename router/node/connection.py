@@ -51,9 +51,7 @@ PING_NS = 60_000_000_000
 MALFORMED_MANY = "too many malformed messages a second"
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 NOT_NOW = "it does not take this node now, and is dialled again: "
-DISPLACED = (
-    "another node has signed on there with this node's key: a home must not be copied; `router init` makes a new one"
-)
+DISPLACED = "another node has signed on there with our key: a home must not be copied; `router init` makes a new one"
 
 
 class Clock(Protocol):
@@ -334,9 +332,7 @@ class Connection:
                     await self._in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)
                     self._tell(arrived)
                     if arrived.refusals and not self._session.allows(len(arrived.refusals), mono_ns / 1e9):
-                        fault = fault or RemoteProtocolError(
-                            Reason.RATE_LIMITED, "too many malformed messages a second"
-                        )
+                        fault = fault or RemoteProtocolError(Reason.RATE_LIMITED, MALFORMED_MANY)
                 case SettledUpTo(n):
                     settled = n  # cumulative: the last of a read says it all
                 case RefusedAt(k, reason, text):

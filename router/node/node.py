@@ -48,6 +48,7 @@ from router.node.limits import (
     log_limits,
     pace_limits,
     store_limits,
+    strangers_max,
     unknown_max,
     verifiers,
 )
