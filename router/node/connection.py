@@ -51,7 +51,7 @@ PING_NS = 60_000_000_000
 MALFORMED_MANY = "too many malformed messages a second"
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 NOT_NOW = "it does not take this node now, and is dialled again: "
-DISPLACED = "another node has signed on there with our key: a home must not be copied; `router init` makes a new one"
+DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"
 
 
 class Clock(Protocol):
