@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CoroutineType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import pykka
 import trio
@@ -114,6 +114,13 @@ class TrioActor(pykka.Actor):
         self._ended = trio.Event()
         self._stop_asked: Envelope[Any] | None = None
 
+    @classmethod
+    def launch(cls, *args: Any, **kwargs: Any) -> Self:
+        """Start the actor and return it, not a reference: for its owner, who calls it in the same loop."""
+        started = cls.start(*args, **kwargs)._actor_weakref()
+        assert started is not None, "its family holds it"
+        return started
+
     def __str__(self) -> str:
         name = self.address.hex() if self.address else self.actor_urn.removeprefix("urn:uuid:")
         return f"{type(self).__name__} {name[:12]}"
@@ -121,10 +128,6 @@ class TrioActor(pykka.Actor):
     def __repr__(self) -> str:
         state = "ended" if self._ended.is_set() else "stopping" if self.actor_stopped.is_set() else "running"
         return f"<{self}: {state}, {len(self.actor_inbox)} messages wait>"
-
-    def take_all(self, kind: type[T], limit: int | None = None) -> list[T]:
-        """What else was told, up to the first message of another class: one list for one transaction."""
-        return self.actor_inbox.take_all(kind, limit)
 
     def on_child_end(self, child: pykka.ActorRef[Any], failure: Exception | None) -> None:
         """An actor that this one started was stopped, or failed with `failure`."""

@@ -92,14 +92,6 @@ class TrioFuture(pykka.ThreadingFuture[T]):
         return result
 
 
-async def reply(future: pykka.Future[T]) -> T:
-    """Await the answer of any actor; a ThreadingActor's own future cannot be awaited in trio."""
-    if isinstance(future, TrioFuture):
-        answer: T = await future
-        return answer
-    return await trio.to_thread.run_sync(future.get, abandon_on_cancel=True)
-
-
 class TrioInbox:
     """First in, first out, from every thread. Full (`messages_max`): a tell raises `InboxFull` in its sender.
 
@@ -130,18 +122,6 @@ class TrioInbox:
 
     def empty(self) -> bool:
         return not self._envelopes
-
-    def take_all(self, kind: type[T], limit: int | None = None) -> list[T]:
-        """The told messages of that class at the head of the inbox, in order, at most `limit`."""
-        taken: list[T] = []
-        waiting = self._envelopes
-        while waiting and len(taken) != limit:
-            message = waiting[0].message
-            if not isinstance(message, kind) or not _is_plain(waiting[0]):
-                break
-            taken.append(message)
-            waiting.popleft()
-        return taken
 
     async def wait(self) -> None:
         """Return when something is there; other tasks run in any case."""

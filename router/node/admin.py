@@ -17,8 +17,9 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
 from router.core.wire.reasons import Reason
-from router.disk.store.store import Store
-from router.node.connection import LinkWriter, Measured
+from router.node.link_events import Measured
+from router.node.link_writer import LinkWriter
+from router.node.orders import ClearQueue, ClockConfirmed
 from router.node.wall_clock import State, WallClock
 
 log = logging.getLogger(__name__)
@@ -30,20 +31,31 @@ LOG_VALUES = 64
 CONFIRM = "confirm"
 
 
+class AskedStore(Protocol):
+    """What answers need of a store (`router.disk.store.store.Store`)."""
+
+    @property
+    def next_seq(self) -> int: ...
+    def oldest_s(self, recipient: bytes, wall_s: int) -> int: ...
+    def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]: ...
+
+
 class Asked(Protocol):
-    """What the message router shows of itself while it answers."""
+    """What the message router's cycle shows of itself while it answers."""
 
     router: Router
-    store: Store
+
+    @property
+    def store(self) -> AskedStore: ...
+
     counts: Counts
     commits: int
     link_writers: dict[int, LinkWriter]
     measured: dict[int, Measured]
     wall: WallClock
 
-    def confirm_clock(self) -> None: ...
     def now(self) -> Now: ...
-    def clear(self, recipient: bytes) -> None: ...
+    def hear(self, heard: ClearQueue | ClockConfirmed) -> object: ...
 
 
 class Inquiries:
@@ -57,14 +69,10 @@ class Inquiries:
         self._sealed_seq = sealed_seq
         self._reload = reload
         self._problems = problems
-        self._asked: Asked | None = None
 
-    def attach(self, actor: Asked) -> None:
-        self._asked = actor
-
-    def answer(self, inquiry: Inquiry) -> bytes:
+    def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
-        words: dict[str, Callable[[str], Any]] = {
+        words: dict[str, Callable[[Asked, str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
         }  # fmt: skip
@@ -72,60 +80,55 @@ class Inquiries:
         if act is None:
             answer: Any = {"error": f"this node does not know the inquiry {inquiry.ask!r}"}
         else:
-            answer = act(inquiry.argument)
+            answer = act(asked, inquiry.argument)
         text = json.dumps(answer).encode()
         if len(text) > ANSWER_BYTES_MAX:
             text = json.dumps({"error": f"the answer has {len(text)} bytes, more than fits a message"}).encode()
         return text
 
-    @property
-    def _actor(self) -> Asked:
-        assert self._asked is not None
-        return self._asked
-
-    def _status(self, _: str) -> dict[str, Any]:
-        actor = self._actor
-        node, counted = actor.router.queues.node, actor.counts.plus(actor.router.door.waiting(actor.now()))
+    def _status(self, asked: Asked, _: str) -> dict[str, Any]:
+        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.door.waiting(asked.now()))
         counts = counted.events()
         names = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
         return {
             **self._facts(),
-            "peers": len(actor.link_writers),
+            "peers": len(asked.link_writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
-            "groups": len({one.group for one in actor.router.groups}),
-            "counters": {name: counts.get(name, 0) for name in names} | {"commits": actor.commits},
+            "groups": len({one.group for one in asked.router.groups}),
+            "counters": {name: counts.get(name, 0) for name in names} | {"commits": asked.commits},
             "reasons": counted.reasons(),
-            "log_seq": actor.store.next_seq - 1,
-            "clock": self._clock(""),
+            "log_seq": asked.store.next_seq - 1,
+            "clock": self._clock(asked, ""),
         }
 
-    def _clock(self, argument: str) -> dict[str, Any]:
+    def _clock(self, asked: Asked, argument: str) -> dict[str, Any]:
         """What is thought of this machine's clock; with `confirm`, that the operator has looked and it is right."""
-        actor = self._actor
         if argument not in ("", CONFIRM):
             return {"error": f"of the clock nothing but {CONFIRM!r} can be said, not {argument[:40]!r}"}
         if argument == CONFIRM:
-            actor.confirm_clock()
-        now, state = actor.now(), State.CONFIRMED if argument else actor.wall.state
+            asked.hear(ClockConfirmed())
+        now, state = asked.now(), State.CONFIRMED if argument else asked.wall.state
         return {
             "state": state.value, "shown_ns": now.shown_ns, "ahead_s": 0.0 if argument else now.ahead_ns / SECOND_NS,
-            "problem": "" if argument else actor.wall.problem(now),
+            "problem": "" if argument else asked.wall.problem(now),
         }  # fmt: skip
 
-    def _peers(self, _: str) -> list[dict[str, Any]]:
-        actor, directory = self._actor, self._actor.router.directory
+    def _peers(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        directory = asked.router.directory
         found = {}
-        for number, link_writer in list(actor.link_writers.items())[:ROWS_MAX]:
-            link = actor.router.links.get(number)
+        for number, link_writer in list(asked.link_writers.items())[:ROWS_MAX]:
+            link = asked.router.links.get(number)
             if link is None:
                 continue
-            measured = actor.measured.get(number)
+            measured = asked.measured.get(number)
             found[link.key] = {
                 "address": link.key.hex(), "name": directory.name_of(link.key), "state": "connected",
                 "standing": link.standing.value, "where": link_writer.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
-                "problem": link_writer.problem or self._unjoined(link.key, link.uplink) or self._apart(measured),
+                "problem": (
+                    link_writer.problem or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
+                ),
             }  # fmt: skip
         problems = self._problems()
         for key, known in directory.neighbours.items():
@@ -135,47 +138,46 @@ class Inquiries:
                     "standing": "client" if known.grants & OF_CLIENTS else "peer",
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
-                    "problem": "; ".join(filter(None, (self._not_kept(key), problems.get(key)))) or None,
+                    "problem": "; ".join(filter(None, (self._not_kept(asked, key), problems.get(key)))) or None,
                 }  # fmt: skip
         return list(found.values())
 
-    def _unjoined(self, key: bytes, is_uplink: bool) -> str | None:
+    def _unjoined(self, asked: Asked, key: bytes, is_uplink: bool) -> str | None:
         """That an uplink has not let us join what we want to be in."""
-        joined, wanted = self._actor.router.joined_at(key) if is_uplink else (0, 0)
+        joined, wanted = asked.router.joined_at(key) if is_uplink else (0, 0)
         if joined == wanted:
             return None
         return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
 
-    def _not_kept(self, key: bytes) -> str:
+    def _not_kept(self, asked: Asked, key: bytes) -> str:
         """Say that nothing is kept for a subscriber while it is away; "" if something is."""
-        router = self._actor.router
+        router = asked.router
         if router.directory.is_blocked(key) or router.directory.may_store(key) or not router.groups.joined_by(key):
             return ""
         count = router.missed_by(key, Reason.NOT_KEPT)
         return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
 
-    def _apart(self, measured: Measured | None) -> str | None:
+    def _apart(self, asked: Asked, measured: Measured | None) -> str | None:
         """That a neighbour's clock is not ours."""
-        if measured is None or abs(measured.offset_ns) <= self._actor.wall.near_ns:
+        if measured is None or abs(measured.offset_ns) <= asked.wall.near_ns:
             return None
         return f"its clock is {apart_words(measured.offset_ns)} ours"
 
-    def _queue(self, _: str) -> list[dict[str, Any]]:
-        actor = self._actor
-        now_s = actor.now().wall_s
-        waiting = [one for one in actor.router.queues.by_recipient.values() if one.total.messages]
+    def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        now_s = asked.now().wall_s
+        waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
         return [
             {
-                "recipient": one.recipient.hex(), "name": actor.router.directory.name_of(one.recipient),
+                "recipient": one.recipient.hex(), "name": asked.router.directory.name_of(one.recipient),
                 "messages": one.total.messages, "bytes": one.total.bytes,
-                "oldest_s": actor.store.oldest_s(one.recipient, now_s),
+                "oldest_s": asked.store.oldest_s(one.recipient, now_s),
                 "limit_messages": one.total.messages_max, "limit_bytes": one.total.bytes_max,
             }
             for one in waiting[:ROWS_MAX]
         ]  # fmt: skip
 
-    def _log(self, after: str) -> dict[str, Any]:
+    def _log(self, asked: Asked, after: str) -> dict[str, Any]:
         """The events that no segment holds yet, as lines, from behind the sequence number `after` on; a part of them.
 
         `next_seq`: the one behind the last line told; `sealed_seq`: up to there segments hold the log. What is sealed
@@ -184,11 +186,11 @@ class Inquiries:
         """
         if not after.isdecimal():
             return {"error": f"{after!r} is not a sequence number"}
-        actor, sealed = self._actor, self._sealed_seq()
-        me = bytes(actor.router.directory.me)
+        sealed = self._sealed_seq()
+        me = bytes(asked.router.directory.me)
         at = done = max(int(after), sealed)
         size, told = 0, list[str]()
-        while values := actor.store.log_values(at, LOG_VALUES, within=True):
+        while values := asked.store.log_values(at, LOG_VALUES, within=True):
             began = at
             for row in _following(done, (value for _, value in values), me):
                 line = encode_line(row).decode()
@@ -202,21 +204,21 @@ class Inquiries:
                 break
         return {"lines": told, "next_seq": done + 1, "sealed_seq": sealed, "more": False}
 
-    def _groups(self, _: str) -> list[dict[str, Any]]:
-        rows = [(one.group.hex(), one.subscriber.hex(), one.local) for one in self._actor.router.groups]
+    def _groups(self, asked: Asked, _: str) -> list[dict[str, Any]]:
+        rows = [(one.group.hex(), one.subscriber.hex(), one.local) for one in asked.router.groups]
         return [{"group": group, "subscriber": key, "local": local} for group, key, local in rows[:ROWS_MAX]]
 
-    def _drop(self, recipient: str) -> dict[str, Any]:
+    def _drop(self, asked: Asked, recipient: str) -> dict[str, Any]:
         try:
             key = PublicKey(bytes.fromhex(recipient))
         except ValueError as error:
             return {"error": f"{recipient!r} is not a key in hex: {error}"}
-        queue = self._actor.router.queues.by_recipient.get(bytes(key))
+        queue = asked.router.queues.by_recipient.get(bytes(key))
         messages = queue.total.messages if queue else 0
-        self._actor.clear(bytes(key))
+        asked.hear(ClearQueue(bytes(key)))
         return {"dropped": messages}
 
-    def _reloaded(self, _: str) -> dict[str, Any]:
+    def _reloaded(self, _asked: Asked, _: str) -> dict[str, Any]:
         problem = self._reload()
         return {"error": problem} if problem else {"reloaded": True}
 

@@ -1,6 +1,6 @@
 """One connection: a stream, its session, a task that reads and a task that writes.
 
-What arrives is told to the message router in lists; what the message router decides comes back through an `LinkWriter`.
+What arrives is told to the message router in lists; what the message router decides comes back through a `LinkWriter`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import trio
 
@@ -27,180 +26,57 @@ from router.core.link.session import (
     everybody,
 )
 from router.core.link.unfinished import FRAME_S
-from router.core.routing.intake import Arrived, Refusal, read_messages
-from router.core.routing.parcel import Parcel
+from router.core.routing.intake import read_messages
 from router.core.wire import link_items
-from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
 from router.node.in_flight import InFlight
-from router.transport.contract import Buffer, Stream, StreamBroken
+from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
+from router.node.link_writer import LinkWriter
+from router.transport.contract import Stream, StreamBroken
 from router.transport.pace import Paces, StrangerPace
 
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
 PACED_READ_BYTES_MAX = 16 * 1024
-PARTS_MAX = 65_536
 BUSY_S = 0.005
 TRICKLE_BYTES = 256
 TRICKLE_S = 0.05
-SILENCES_MAX = 3
-PING_NS = 60_000_000_000
 MALFORMED_MANY = "too many malformed messages a second"
 TURNED_AWAY = "it does not let us in: its operator has blocked this node, or does not know it"
 NOT_NOW = "it does not take this node now, and is dialled again: "
 DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"
 
 
-class Clock(Protocol):
-    """Both clocks of this machine, in nanoseconds."""
-
-    def wall_ns(self) -> int: ...
-    def mono_ns(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A neighbour has proven its key."""
-
-    link_writer: LinkWriter
-    key: PublicKey
-    owner: bool
-    dialled: bool
-    hello: link_items.Hello
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The link is gone; `text` says why."""
-
-    link: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The neighbour settled the first `n` of what was handed to it."""
-
-    link: int
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedOne:
-    """The neighbour refused the `k`-th of what was handed to it."""
-
-    link: int
-    k: int
-    reason: Reason
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A ping came back: round trip and the neighbour's clock against ours, and how far its log reached."""
-
-    link: int
-    rtt_ns: int
-    offset_ns: int
-    head: LogHead | None
-
-
-LinkEvent = Opened | Closed | Settled | RefusedOne | Measured | Arrived
-
-
-class LinkWriter:
-    """Where one link's outgoing bytes collect until its writer takes them, in order.
-
-    Messages cannot be more than the window the neighbour announced. Link items can: a neighbour that sends and never
-    reads is cut off at `PARTS_MAX`.
-    """
+class StreamWriter(LinkWriter):
+    """Writes what a link has to say to a stream, in a task."""
 
     def __init__(self, number: int, session: Session, where: str, goodbye_s: float, place: str = "") -> None:
-        self.number = number
-        self.where = where
-        self.place = place
-        self.closing: tuple[Reason, str] | None = None
-        self.is_idle = False  # no message since the message router last looked
-        self.problem = ""  # that it refuses what we send, for the operator
-        self.silences = 0  # so often it looked in vain for any sign of life
-        self.pinged_ns = 0  # the last ping names this time, and so does its pong
+        super().__init__(number, session, where, place)
         self.scope = trio.CancelScope()  # of the writer
         self._goodbye_s = goodbye_s
-        self._session = session
-        session.note_sent(0)
-        self._parts: list[Buffer] = list(session.output())
         self._is_writing = False
-        self._wake = trio.Event()
-        self._wake.set()
+        self._work = trio.Event()
+        self._work.set()
         self._written = trio.Event()
 
-    def __repr__(self) -> str:
-        return f"<link_writer {self.number} to {self.where}: {len(self._parts)} parts wait>"
+    def _wake(self) -> None:
+        self._work.set()
 
-    def flush_session(self) -> None:
-        """Queue what the session itself has to say."""
-        self._parts += self._session.output()
-        if self._parts:
-            self._wake.set()
-        if len(self._parts) > PARTS_MAX and self.closing is None:
-            self.closing = Reason.WINDOW_EXCEEDED, "it sends and does not read"
-            self.scope.cancel()
+    def _cut(self) -> None:
+        self.scope.cancel()
 
-    def settle(self, n: int, refusals: Sequence[Refusal]) -> None:
-        self._session.settle(n, refusals)
-        self.flush_session()
-
-    def say(self, item: link_items.Item) -> None:
-        if self.closing is None:
-            self._session.send(item)
-            self.flush_session()
-
-    def tell(self, wire: bytes) -> None:
-        self._write(frame(wire), 1)
-
-    def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
-        self._write(parcel.frames(start, stop, local=local), stop - start)
-
-    def _write(self, messages: Buffer, count: int) -> None:
-        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
-        if self.closing is None:
-            self._session.note_sent(count)
-            self._parts.append(messages)
-            self.is_idle = False
-            self._wake.set()
-
-    def close(self, reason: Reason, text: str) -> None:
-        """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
-        if self.closing is None:
-            self.closing = reason, text
-            self._session.goodbye(reason, text)
-            self.flush_session()
-            self._wake.set()
-            self.scope.deadline = trio.current_time() + self._goodbye_s
-
-    def look(self, mono_ns: int) -> None:
-        """Called every `ping_s` seconds: ping whoever has been silent since, and once a minute whoever has not, for the
-        clock and the log head in its pong; silent three times, it is gone."""
-        if self.silences >= SILENCES_MAX:
-            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
-            self.scope.cancel()
-        elif self.silences or mono_ns - self.pinged_ns >= PING_NS:
-            self.ping(mono_ns)
-        self.silences += 1
-
-    def ping(self, mono_ns: int) -> None:
-        self.pinged_ns = mono_ns
-        self.say(link_items.Ping(mono_ns))
+    def _end_soon(self) -> None:
+        self.scope.deadline = trio.current_time() + self._goodbye_s
 
     async def write_to(self, stream: Stream) -> None:
         """Write until closed and everything is out."""
         with self.scope:
             while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
-                await self._wake.wait()
-                self._wake = trio.Event()
+                await self._work.wait()
+                self._work = trio.Event()
                 parts, self._parts = self._parts, []
                 if parts:
                     self._is_writing = True
@@ -254,7 +130,7 @@ class Connection:
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read brought next to nothing
         self.turned_away = ""  # a sentence, where the other end does not let us in
-        self.link_writer = LinkWriter(number, self._session, stream.where, limits.goodbye_s, stream.place)
+        self.link_writer = StreamWriter(number, self._session, stream.where, limits.goodbye_s, stream.place)
 
     async def run(self) -> str:
         """Returns why the connection ended, for people."""

@@ -7,19 +7,21 @@ duty in a cycle: what it decides is committed before the store is read again.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 from router.core.routing.directory import Standing
 from router.core.routing.effects import Now
-from router.core.routing.owed import Damaged
+from router.core.routing.owed import Damaged, Due, Owed
+from router.core.routing.parcel import Parcel
+from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.reasons import Reason
-from router.disk.log.logbook import Logbook
-from router.disk.store.store import Store
-from router.node.connection import LinkWriter, Measured
+from router.node.link_events import Measured
+from router.node.link_writer import LinkWriter
 from router.node.wall_clock import State, Vote, WallClock
 from router.settings.config import Config
 
@@ -35,6 +37,39 @@ large messages need pages side by side, and the log has none of these."""
 DEFAULTS = Config()
 
 
+class HouseStore(Protocol):
+    """What housekeeping needs of a store (`router.disk.store.store.Store`)."""
+
+    clock: Belief | None
+
+    @property
+    def path(self) -> Path: ...
+    def take_damaged(self) -> list[Damaged]: ...
+    def fetch(
+        self, recipient: bytes, position: int, messages: int, size: int,
+        group: bytes | None = None, before: int | None = None,
+    ) -> tuple[list[Owed], bool]: ...  # fmt: skip
+    def due(self, wall_s: int) -> list[Due]: ...
+    def message(self, prefix: bytes) -> tuple[Parcel, int] | None: ...
+    def reusable_bytes(self) -> int: ...
+    def log_is_sealed(self, seq: int) -> None: ...
+    def has_dead_rows(self, wall_s: int) -> bool: ...
+
+
+class Log(Protocol):
+    """What housekeeping needs of the event log (`router.disk.log.logbook.Logbook`)."""
+
+    def sealed(self, now: Now) -> int: ...
+    def is_due(self, now: Now) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tidy:
+    """It is time to seal or to prune the event log."""
+
+    now: Now
+
+
 @dataclass(frozen=True, slots=True)
 class HousekeepingLimits:
     """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a quiet
@@ -46,15 +81,16 @@ class HousekeepingLimits:
 
 
 class Housekeeping:
-    """`link_writers` and `measured` are the message router's, by link; `tidy` starts the sealing of the log in a task.
+    """`link_writers` and `measured` are the cycle's, by link, and so are `deeds`, which others do; `free_bytes`: of the
+    disk.
 
     `is_due`: a second has passed; `is_disk_full`: as it was then.
     """
 
     def __init__(
-        self, router: Router, store: Store, logbook: Logbook, link_writers: Mapping[int, LinkWriter],
-        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, wall: WallClock,
-        tidy: Callable[[Now], None],
+        self, router: Router, store: HouseStore, logbook: Log, link_writers: Mapping[int, LinkWriter],
+        measured: dict[int, Measured], limits: HousekeepingLimits, now: Now, wall: WallClock, deeds: list[Any],
+        free_bytes: Callable[[], int],
     ) -> None:  # fmt: skip
         self._router = router
         self._store = store
@@ -62,7 +98,8 @@ class Housekeeping:
         self._link_writers = link_writers
         self._measured = measured
         self._limits = limits
-        self._tidy = tidy
+        self._deeds = deeds
+        self._free_bytes = free_bytes
         self._wall = wall
         self._told = State.CONFIRMED if wall.state is State.CONFIRMED else State.BELIEVED
         if not wall.is_doubted and (said := wall.problem(now)):
@@ -136,7 +173,7 @@ class Housekeeping:
             self._close_idle()
 
     def _look_at_disk(self, now: Now) -> None:
-        free, least = shutil.disk_usage(self._store.path).free, self._limits.disk_free_bytes_min
+        free, least = self._free_bytes(), self._limits.disk_free_bytes_min
         if free < least and free >= least // DISK_FREE_PART_MIN:
             free += self._store.reusable_bytes()
         self.is_disk_full = free < least
@@ -145,7 +182,7 @@ class Housekeeping:
             self._store.log_is_sealed(sealed)
         self._has_dead_rows = self._store.has_dead_rows(now.earliest_ns // SECOND_NS)
         if self._logbook.is_due(now):
-            self._tidy(Now(now.earliest_ns, now.mono_ns))
+            self._deeds.append(Tidy(Now(now.earliest_ns, now.mono_ns)))
 
     # -- the clock -------------------------------------------------------------------------------------------
 

@@ -18,14 +18,18 @@ class InFlight:
         self._lot = trio.lowlevel.ParkingLot()
 
     async def take(self, link: int, size: int, *, is_stranger: bool = False) -> None:
-        while not self._has_room(size, is_stranger):
+        while not self.has_room(size, is_stranger):
             await self._lot.park()
+        self.add(link, size, is_stranger)
+
+    def add(self, link: int, size: int, is_stranger: bool) -> None:
+        """Count what was read, for which there is room."""
         self.bytes += size
         if is_stranger:
             self.strangers_bytes += size
             self._strangers[link] = self._strangers.get(link, 0) + size
 
-    def _has_room(self, size: int, is_stranger: bool) -> bool:
+    def has_room(self, size: int, is_stranger: bool) -> bool:
         """One message alone always has."""
         if is_stranger and self.strangers_bytes and self.strangers_bytes + size > self.strangers_bytes_max:
             return False

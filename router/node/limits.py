@@ -18,8 +18,8 @@ from router.core.routing.limits import (
 from router.core.routing.limits import Limits as CoreLimits
 from router.disk.limits import LogLimits, StoreLimits
 from router.node.connection import ConnectionLimits
+from router.node.cycle import CycleLimits
 from router.node.housekeeping import HousekeepingLimits
-from router.node.message_router import CycleLimits
 from router.node.wall_clock import ClockLimits
 from router.settings.config import Config
 from router.settings.config_limits import Limits

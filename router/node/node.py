@@ -6,19 +6,19 @@ import logging
 import os
 import random
 import secrets
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import trio
 
 from router import service
 from router.actors.actor import actor_system
-from router.actors.inbox import TrioInbox
 from router.actors.supervisor import BackOff
 from router.core.link.session import Offer
 from router.core.routing.admission import no_place
@@ -34,7 +34,8 @@ from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
-from router.node.connection import Connection, LinkEvent
+from router.node.connection import Connection
+from router.node.cycle import Cycle
 from router.node.dialler import Dialler
 from router.node.in_flight import InFlight
 from router.node.limits import (
@@ -52,7 +53,8 @@ from router.node.limits import (
     unknown_max,
     verifiers,
 )
-from router.node.message_router import Drain, MessageRouter, Reconfigured, Waiting
+from router.node.message_router import Drain, MessageRouter
+from router.node.orders import Reconfigured
 from router.node.welcome import offer_to, welcome
 from router.settings import keyring
 from router.settings.config import Config
@@ -195,12 +197,16 @@ class Node:
                 self._serve_dialled, self._waiting, random.random,
             )  # fmt: skip
             self._dialler = dialler
-            self._router_ref = MessageRouter.start(
-                router, store, self._logbook, self._in_flight, self._clock, verifiers(config), self._wall,
-                cycle_limits(config), housekeeping_limits(config), dialler.want,
+            cycle = Cycle(
+                router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
+                housekeeping_limits(config),
                 Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq),
                 Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+                lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
+            self._message_router = MessageRouter.launch(
+                cycle, store, self._logbook, verifiers(config), dialler.want, cycle_limits(config).drain_s
+            )
             await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             dialler.reconcile(neighbours(config))
@@ -211,7 +217,7 @@ class Node:
             )  # fmt: skip
             await self._stopping.wait()
             drained = trio.Event()
-            self._router_ref.tell(Drain(drained))
+            self._message_router.actor_ref.tell(Drain(drained))
             await drained.wait()
             connections.cancel_scope.cancel()
 
@@ -244,7 +250,7 @@ class Node:
         except ConfigError as error:
             return str(error)
         found = tuple(neighbours(config))
-        self._router_ref.tell(Reconfigured(found))
+        self._message_router.hear(Reconfigured(found))
         self._dialler.reconcile(found)
         return ""
 
@@ -284,7 +290,7 @@ class Node:
         offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
-            tell=self._tell, in_flight=self._in_flight, clock=self._clock,
+            tell=self._message_router.hear, in_flight=self._in_flight, clock=self._clock,
             limits=connection_limits(config, is_known=is_known),
             log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
         )  # fmt: skip
@@ -297,20 +303,15 @@ class Node:
             log.exception("%s: a fault of this program ended the connection", stream.where)
         return connection.turned_away
 
-    def _tell(self, message: LinkEvent) -> None:
-        if self._router_ref.is_alive():
-            self._router_ref.tell(message)
-
     def _is_busy(self) -> bool:
         """Readers wait while so much is told and not yet taken."""
-        return len(cast(TrioInbox, self._router_ref.actor_inbox)) > INBOX_BUSY
+        return len(self._message_router.cycle) > INBOX_BUSY
 
     def _log_head(self) -> LogHead | None:
         return self._logbook.head()
 
     async def _waiting(self, key: bytes) -> bool:
-        from_router: Awaitable[bool] = self._router_ref.ask(Waiting(key), block=False)
-        return await from_router
+        return self._message_router.cycle.is_owed(key)
 
 
 async def _listening(

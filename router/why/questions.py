@@ -1,6 +1,7 @@
 """`router why` on a running node: what became of a message, here and, where they let us ask, at the next routers.
 
-The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions.
+The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions, so
+what is found is heard by the cycle like everything else, and what takes time is handed to its caller as a deed.
 A neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
 numbers instead of names (`core/why/report.py`). It may have us ask further, one router fewer each time. So is a local
 service that did not come by the owner's socket, with names, and without a grant.
@@ -15,8 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-import trio
-
 from router.core.routing.directory import WHY
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
@@ -25,10 +24,8 @@ from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import Report, decode_report, encode_report, may_hear, report
 from router.core.wire.admin import Inquiry
 from router.core.wire.text import BadText
-from router.disk.log.logbook import Logbook
 from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
 from router.disk.store.records import Record
-from router.disk.store.store import Store
 from router.disk.store.terms import StoreError
 from router.why.answers import not_one, one
 
@@ -51,17 +48,6 @@ WHOLE_ID = "other than on the owner's socket, ask with the whole id of a message
 BUSY = "it is busy with other questions; ask again"
 NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
 CHANGING = "changing now: it is no longer queued, and its end was written while the log was read; ask again"
-
-
-class Node(Protocol):
-    """What the message router shows of itself."""
-
-    router: Router
-    store: Store
-    nursery: trio.Nursery
-
-    def now(self) -> Now: ...
-    def between(self, act: Callable[[Now], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +80,112 @@ class Look:
     gone: frozenset[tuple[int, str]] = frozenset()
 
 
-class Fates:
-    """Answers, asks, and waits for what others answer. At most `WAITING_MAX` questions are open."""
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A deed: search the log in a thread, `find`, and let the cycle hear what comes of it."""
 
-    def __init__(self, logbook: Logbook, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
+    question: Question
+    log: Log
+    look: Look
+
+    def find(self) -> Searched:
+        try:
+            return Searched(self.question, self.look, search(self.log, self.question.prefix, self.look.held))
+        except (OSError, *MISREAD) as error:
+            return Searched(self.question, self.look, None, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The log has been searched; `error`: why it could not be."""
+
+    question: Question
+    look: Look
+    found: Found | None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Search for this one, when what was decided so far is in the log: after so many commits."""
+
+    question: Question
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nobody waits any longer for what other routers answer."""
+
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    """A deed: let the cycle hear this after so many seconds."""
+
+    news: Over
+    seconds: float
+
+
+News = Searched | Begin | Over
+Deeds = list[Find | Remind]
+
+
+class Logs(Protocol):
+    """Where the event log is found (`router.disk.log.logbook.Logbook`)."""
+
+    def log(self) -> Log: ...
+
+
+class Records(Protocol):
+    """What the store says of a message by the beginning of its id (`router.disk.store.records.Records`)."""
+
+    def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]: ...
+
+
+class FateStore(Protocol):
+    """What a question needs of a store (`router.disk.store.store.Store`)."""
+
+    @property
+    def records(self) -> Records: ...
+    def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
+
+
+class View(Protocol):
+    """What the message router's cycle shows of itself between two transactions."""
+
+    router: Router
+
+    @property
+    def store(self) -> FateStore: ...
+    def hear(self, heard: News) -> object: ...
+
+
+class Round:
+    """What one question has brought to light, and who has not answered yet."""
+
+    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
+        self.question = question
+        self.found = found
+        self.trace = trace
+        self.whole = whole
+        self.missing: set[str] = set()
+        self.reports: dict[str, Report] = {}
+        self.is_told = False
+
+    def __repr__(self) -> str:
+        return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
+
+
+class Fates:
+    """Answers, asks, and waits for what others answer; every step returns what is to be done outside. At most
+    `WAITING_MAX` questions are open."""
+
+    def __init__(self, logbook: Logs, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
         self._logbook = logbook
         self._ttl_s_max = ttl_s_max
         self._problems = problems
-        self._node: Node | None = None
-        self.turn = trio.CapacityLimiter(1)
         self._open = 0
         self._asking: set[bytes] = set()  # neighbours and services with a question of theirs open here
         self._awaited: dict[tuple[str, str], set[Round]] = {}  # by the neighbour and the message, both as hex
@@ -110,137 +193,128 @@ class Fates:
     def __repr__(self) -> str:
         return f"<fates: {self._open} questions are open, {len(self._awaited)} asked of others>"
 
-    def attach(self, node: Node) -> None:
-        self._node = node
+    # -- being asked -----------------------------------------------------------------------------------------
 
-    # -- being asked: all of it runs between two transactions ------------------------------------------------
-
-    def ask(self, link: int, argument: str, service: bytes | None = None) -> None:
+    def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
         """The owner asks: the beginning of an id, and `follow`. Or a local `service` does, with a whole id."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
         except BadText as error:
-            self._answer(link, _json({"error": str(error)}))
-            return
+            return self._answer(view, link, _json({"error": str(error)}), now)
         question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service)
         if service is not None and not prefix.is_id:
-            self._answer(link, _error(question, WHOLE_ID))
-        elif service is not None and service in self._asking:
-            self._answer(link, _error(question, BUSY))
-        else:
-            self._begin(question)
+            return self._answer(view, link, _error(question, WHOLE_ID), now)
+        if service is not None and service in self._asking:
+            return self._answer(view, link, _error(question, BUSY), now)
+        return self._begin(view, question, now)
 
-    def asked(self, link: int, neighbour: bytes, argument: str) -> None:
+    def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
         """A neighbour's router asks: a whole id, and how many routers further."""
         text, _, depth = argument.partition(" ")
         said = Report(text[:64])
-        if WHY not in self._of.router.directory.grants(neighbour):
-            self._answer(link, encode_report(replace(said, problem=NOT_PERMITTED)))
-            return
+        if WHY not in view.router.directory.grants(neighbour):
+            return self._answer(view, link, encode_report(replace(said, problem=NOT_PERMITTED)), now)
         try:
             prefix = parse_prefix(text)
         except BadText:
             prefix = IdPrefix(bytes(32), 0)
         if not prefix.is_id or not depth.isdecimal():
-            self._answer(link, encode_report(replace(said, problem=NOT_YOURS)))
-        elif neighbour in self._asking:
-            self._answer(link, encode_report(replace(said, problem=BUSY)))
-        else:
-            self._begin(Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)))
+            return self._answer(view, link, encode_report(replace(said, problem=NOT_YOURS)), now)
+        if neighbour in self._asking:
+            return self._answer(view, link, encode_report(replace(said, problem=BUSY)), now)
+        return self._begin(view, Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)), now)
 
-    def answered(self, neighbour: bytes, text: bytes) -> None:
+    def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
         """What nobody waits for is forgotten."""
         told = decode_report(text)
         if told is not None:
             for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
-                round_.heard(neighbour.hex(), told)
+                round_.reports[neighbour.hex()] = told
+                round_.missing.discard(neighbour.hex())
+                if not round_.missing:
+                    self._tell(view, round_, now)
+        return []
 
-    @property
-    def _of(self) -> Node:
-        assert self._node is not None
-        return self._node
+    def hear(self, view: View, news: News, now: Now) -> Deeds:
+        """What a search found, that one is due, or that others have had their time."""
+        match news:
+            case Begin(question, 0):
+                return [Find(question, self._logbook.log(), Look())]
+            case Begin(question, commits):
+                view.hear(Begin(question, commits - 1))
+            case Over(round_):
+                self._give_up(view, round_, now)
+            case Searched(question, look, found, error):
+                if found is not None:
+                    return self._conclude(view, question, found, look, now)
+                self._done(view, question, _damaged(question, DAMAGED, error), now)
+        return []
 
-    def _begin(self, question: Question) -> None:
+    def _begin(self, view: View, question: Question, now: Now) -> Deeds:
         if self._open >= WAITING_MAX:
-            self._answer(question.link, _error(question, BUSY))
-            return
+            return self._answer(view, question.link, _error(question, BUSY), now)
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
-        if self._of.router.door.write_naming(question.prefix.fits, question.asker, self._of.now()):
-            self._of.between(lambda _: self._of.between(partial(self._look, question)))  # once that is committed
-        else:
-            self._look(question, self._of.now())
+        if view.router.door.write_naming(question.prefix.fits, question.asker, now):
+            view.hear(Begin(question, 1))
+            return []
+        return [Find(question, self._logbook.log(), Look())]
 
-    def _look(self, question: Question, now: Now) -> None:
-        self._of.nursery.start_soon(self._search, question, self._logbook.log(), Look())
+    def _answer(self, view: View, link: int, text: bytes, now: Now) -> Deeds:
+        view.router.answer(link, text, now)
+        return []
 
-    def _answer(self, link: int, text: bytes) -> None:
-        self._of.between(lambda now: self._of.router.answer(link, text, now))
-
-    def _done(self, question: Question, text: bytes) -> None:
+    def _done(self, view: View, question: Question, text: bytes, now: Now) -> None:
         self._open -= 1
         if question.asker is not None:
             self._asking.discard(question.asker)
-        self._answer(question.link, text)
+        self._answer(view, question.link, text, now)
 
-    # -- searching -------------------------------------------------------------------------------------------
+    # -- concluding ------------------------------------------------------------------------------------------
 
-    async def _search(self, question: Question, log: Log, look: Look) -> None:
-        try:
-            found = await trio.to_thread.run_sync(
-                search, log, question.prefix, look.held, limiter=self.turn, abandon_on_cancel=True
-            )
-        except (OSError, *MISREAD) as error:
-            self._done(question, _damaged(question, DAMAGED, error))
-            return
-        self._of.between(partial(self._conclude, question, found, look))
-
-    def _conclude(self, question: Question, found: Found, look: Look, now: Now) -> None:
+    def _conclude(self, view: View, question: Question, found: Found, look: Look, now: Now) -> Deeds:
         if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
             try:
-                records = self._of.store.records.accepted(prefix, self._of.router.directory.me, CANDIDATES_MAX + 1)
+                records = view.store.records.accepted(prefix, view.router.directory.me, CANDIDATES_MAX + 1)
             except StoreError as error:
-                self._done(question, _damaged(question, STORE_DAMAGED, error))
-                return
+                self._done(view, question, _damaged(question, STORE_DAMAGED, error), now)
+                return []
             if len(records) == 1:
-                again = replace(look, held=records[0])
-                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
-                return
+                return [Find(question, self._logbook.log(), replace(look, held=records[0]))]
             found = offered(found, records)
         trace, asker = found.trace, question.asker
         if trace is not None and asker is not None:
             trace = may_hear(trace, asker.hex())
         if trace is None:
             not_yours = NOT_YOURS if question.neighbour else NOT_THE_SERVICE_S
-            self._done(question, _error(question, not_yours) if asker else _json(not_one(question.typed, found)))
-            return
+            text = _error(question, not_yours) if asker else _json(not_one(question.typed, found))
+            self._done(view, question, text, now)
+            return []
         try:
-            whole = fate(trace, partial(self._prospect, now, trace), now.wall_ns, self._ttl_s_max)
+            whole = fate(trace, partial(self._prospect, view, now, trace), now.wall_ns, self._ttl_s_max)
         except MISREAD as error:
-            self._done(question, _damaged(question, DAMAGED, error))
-            return
+            self._done(view, question, _damaged(question, DAMAGED, error), now)
+            return []
         if whole is not None:
             # They may have ended since the log was taken.
             gone = frozenset(
                 (trace.accepted[-1].seq, row.recipient) for row in whole.recipients if row.state == UNACCOUNTED
             )
             if gone - look.gone and look.number < LOOKS_MAX:
-                again = replace(look, number=look.number + 1, gone=gone)
-                self._of.nursery.start_soon(self._search, question, self._logbook.log(), again)
-                return
+                return [Find(question, self._logbook.log(), replace(look, number=look.number + 1, gone=gone))]
             whole = changing(whole, {key for _, key in gone - look.gone})
         round_ = Round(question, found, trace, whole)
         if whole is not None and question.depth:
-            self._ask_further(round_, whole, now)
+            self._ask_further(view, round_, whole, now)
         if round_.missing:
-            self._of.nursery.start_soon(self._await, round_)
-        else:
-            self._tell(round_)
+            return [Remind(Over(round_), PATIENCE_S * (1 + question.depth))]
+        self._tell(view, round_, now)
+        return []
 
-    def _prospect(self, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
-        router, key = self._of.router, bytes.fromhex(recipient)
+    def _prospect(self, view: View, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
+        router, key = view.router, bytes.fromhex(recipient)
         link, queue = router.links.to(key), router.queues.by_recipient.get(key)
         neighbour = router.directory.neighbours.get(key)
         flights = link.flights if link is not None else ()
@@ -248,7 +322,7 @@ class Fates:
         if queue is not None:
             retry_at = queue.retry_at or queue.held.retry_at(trace.stream)
         return Prospect(
-            name=router.directory.name_of(key), is_owed=self._of.store.owes(key, first, index),
+            name=router.directory.name_of(key), is_owed=view.store.owes(key, first, index),
             is_connected=link is not None,
             in_flight=any(
                 one.parcel is not None and one.parcel.first == first and one.start <= index < one.stop
@@ -262,23 +336,24 @@ class Fates:
 
     # -- asking further --------------------------------------------------------------------------------------
 
-    def _ask_further(self, round_: Round, whole: Fate, now: Now) -> None:
+    def _ask_further(self, view: View, round_: Round, whole: Fate, now: Now) -> None:
         """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here. A router that has not
         answered another question about this message is not asked again: its answer is for both."""
         inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
         keys = [row.recipient for row in whole.recipients if row.state == "acked"]
         for key in keys[:ASKED_MAX]:
             waiting = self._awaited.get((key, whole.message))
-            if waiting is not None or self._of.router.ask(bytes.fromhex(key), inquiry, now):
+            if waiting is not None or view.router.ask(bytes.fromhex(key), inquiry, now):
                 round_.missing.add(key)
                 self._awaited.setdefault((key, whole.message), set()).add(round_)
             else:
                 round_.reports[key] = Report(whole.message, problem=NOT_CONNECTED)
         round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
 
-    async def _await(self, round_: Round) -> None:
-        with trio.move_on_after(PATIENCE_S * (1 + round_.question.depth)):
-            await round_.over.wait()
+    def _give_up(self, view: View, round_: Round, now: Now) -> None:
+        """Those who have not answered by now are told of as silent."""
+        if round_.is_told:
+            return
         message = round_.trace.identity.hex()
         for key in round_.missing:
             waiting = self._awaited[key, message]
@@ -286,9 +361,10 @@ class Fates:
             if not waiting:
                 del self._awaited[key, message]
             round_.reports[key] = Report(message, problem=NO_ANSWER)
-        self._tell(round_)
+        self._tell(view, round_, now)
 
-    def _tell(self, round_: Round) -> None:
+    def _tell(self, view: View, round_: Round, now: Now) -> None:
+        round_.is_told = True
         asker, trace = round_.question.neighbour, round_.trace
         try:
             if asker is None:
@@ -297,29 +373,7 @@ class Fates:
                 text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
-        self._done(round_.question, text)
-
-
-class Round:
-    """What one question has brought to light, and who has not answered yet."""
-
-    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
-        self.question = question
-        self.found = found
-        self.trace = trace
-        self.whole = whole
-        self.missing: set[str] = set()
-        self.reports: dict[str, Report] = {}
-        self.over = trio.Event()
-
-    def __repr__(self) -> str:
-        return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
-
-    def heard(self, key: str, told: Report) -> None:
-        self.reports[key] = told
-        self.missing.discard(key)
-        if not self.missing:
-            self.over.set()
+        self._done(view, round_.question, text, now)
 
 
 def changing(whole: Fate, keys: set[str]) -> Fate:
@@ -341,7 +395,7 @@ def _error(question: Question, text: str) -> bytes:
     return encode_report(Report(question.prefix.head.hex(), problem=text))
 
 
-def _damaged(question: Question, what: str, error: Exception) -> bytes:
+def _damaged(question: Question, what: str, error: Exception | None) -> bytes:
     """Where on this disk is nothing to a neighbour."""
     return _error(question, what if question.neighbour else f"{what}: {error}")
 

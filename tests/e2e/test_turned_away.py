@@ -11,7 +11,7 @@ from rig import NodeProcess, new_key, rig
 
 from router.core.routing.admission import TAKEN
 from router.node.connection import DISPLACED, NOT_NOW, TURNED_AWAY
-from router.node.message_router import REFUSES_US
+from router.node.cycle import REFUSES_US
 
 JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from pathlib import Path
 
 from router.core.log.events import encode_events, span
 from router.core.routing.effects import Changes
@@ -18,13 +19,15 @@ from router.core.routing.groups import Subscription
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
 from router.core.routing.purges import Purge
-from router.core.routing.recovered import Backlog, Holding, Recovered
+from router.core.routing.recovered import Backlog, Belief, Holding, Recovered
 from router.core.routing.routes import Route
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
+from router.core.why.id_prefix import IdPrefix
 from router.core.wire.lifetime import EPOCH_S
 from router.core.wire.link_items import Missed
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
+from router.disk.store.records import Record
 from router.disk.store.terms import Applied, Beginning
 
 
@@ -48,12 +51,20 @@ class Disk:
     next_arrival: int = 1
     next_seq: int = 1
     epoch: bytes | None = None
+    clock: Belief | None = None
 
     def copied(self) -> Disk:
         return Disk(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
 
     def is_owed(self, first: int) -> bool:
         return any(parcel == first for _, parcel in self.owed)
+
+
+class NoRecords:
+    """Of what the log lost this store tells nothing."""
+
+    def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
+        return []
 
 
 class PlainStore:
@@ -66,6 +77,9 @@ class PlainStore:
         self._next: Disk | None = None
         self._sealed_seq = 0
         self._swept_at_s = 0
+        self.clock: Belief | None = None
+        self.records = NoRecords()
+        self.path = Path("in memory")
 
     def __repr__(self) -> str:
         disk = self.disk
@@ -82,6 +96,7 @@ class PlainStore:
             self._put(disk, parcel)
         gone = self._finish(disk, changes, wall_s)
         self._put_small(disk, changes)
+        disk.clock = self.clock or disk.clock
         forgotten = self._sweep(disk, wall_s)
         value = self._put_log(disk, changes)
         released = [Holding(parcel.neighbour[:8], parcel.count, len(parcel.blob)) for parcel in gone]
@@ -204,7 +219,7 @@ class PlainStore:
             held=[Holding(tag, *sums) for tag, sums in held.items()], subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             purges=[Purge(*ended, before) for ended, before in disk.purges.items()],
-            missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()],
+            missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()], clock=disk.clock,
         )  # fmt: skip
 
     def _backlog(self) -> list[Backlog]:
@@ -265,10 +280,19 @@ class PlainStore:
         firsts = [first for whom, first in self.disk.owed if whom == recipient]
         return max(0, wall_s - self.disk.parcels[min(firsts)].at_s) if firsts else 0
 
+    def owes(self, recipient: bytes, first: int, index: int) -> bool:
+        return index in self.disk.owed.get((recipient, first), ())
+
+    def has_room_for(self, size: int) -> bool:
+        return True
+
+    def reusable_bytes(self) -> int:
+        return 0
+
     def take_damaged(self) -> list[Damaged]:
         return []
 
-    def log_values(self, after_seq: int, most: int) -> list[tuple[int, bytes]]:
+    def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]:
         return [(seq, self.disk.log[seq]) for seq in sorted(self.disk.log) if seq > after_seq][:most]
 
     def log_is_sealed(self, seq: int) -> None:

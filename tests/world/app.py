@@ -209,6 +209,9 @@ class App:
                 for one in self.diary.outbox:
                     if one.n == k:
                         self.diary.refused[one.id] = reason
+            case Heard(link.Ping(t0)) if self.session is not None:
+                wall_ns = self.time.now().wall_ns
+                self.session.send(link.Pong(t0, wall_ns, wall_ns, None))
             case Heard(link.Redelivered(n)):
                 self._again = n
             case Heard(link.Outcome(identity, recipients)):

@@ -1,4 +1,4 @@
-"""A node of the world: pure router, plain store, sessions, run in cycles as `router.node.message_router` runs them."""
+"""A node of the world: the shipped cycle on a store in memory, simulated clocks, and connections that are `Port`s."""
 
 from __future__ import annotations
 
@@ -9,53 +9,37 @@ from typing import Protocol
 from rigs.plain_store import Disk
 
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Ended, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Offer, Session
 from router.core.log.events import Event, decode_events
 from router.core.routing.directory import Directory, Neighbour
-from router.core.routing.effects import (
-    Changes,
-    Close,
-    Dial,
-    Effect,
-    Fetch,
-    Inquire,
-    Pulled,
-    SendItem,
-    SendOwn,
-    SendParcel,
-    Settle,
-)
-from router.core.routing.intake import Arrived, read_messages
+from router.core.routing.effects import Dial, Now
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
-from router.core.routing.owed import Damaged, Due, Owed
-from router.core.routing.parcel import Parcel
-from router.core.routing.purges import Purge
 from router.core.routing.recovered import Recovered
 from router.core.routing.router import Router
-from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
-from router.disk.store.terms import Applied
+from router.disk.log.search import Log
+from router.node.admin import Inquiries
+from router.node.cycle import Cycle, CycleLimits, CycleStore, Heard, Verify
+from router.node.housekeeping import HousekeepingLimits
+from router.node.in_flight import InFlight
+from router.node.link_events import Closed
+from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
 from router.node.verifier_process import verdicts
-from world.time import End, Time
+from router.node.wall_clock import ClockLimits, WallClock
+from router.why.questions import Fates, Find, Remind
+from world.port import Port
+from world.time import Time
+
+PLENTY = 1 << 40
 
 
-class AnyStore(Protocol):
+class AnyStore(CycleStore, Protocol):
     """What a node needs of a store; `router.disk.store.store.Store` and `plain_store.PlainStore` have it."""
 
     def recover(self, router_key: bytes) -> Recovered: ...
-    def apply(self, changes: Changes, wall_s: int) -> Applied: ...
     def commit(self) -> None: ...
-    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
-    def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int,
-        group: bytes | None = None, before: int | None = None,
-    ) -> tuple[list[Owed], bool]: ...  # fmt: skip
-    def due(self, wall_s: int) -> list[Due]: ...
-    def message(self, identity: bytes) -> tuple[Parcel, int] | None: ...
-    def take_damaged(self) -> list[Damaged]: ...
-    def has_dead_rows(self, wall_s: int) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -67,55 +51,49 @@ class Settings:
     join_open: bool = False
     window_messages: int = 16
     window_bytes: int = 8 << 10
+    in_flight_bytes: int = 1 << 20
     commit_s: float = 0.004
+    drain_s: float = 2.0
     limits: Limits = field(default_factory=Limits)
     store: StoreLimits = field(default_factory=lambda: StoreLimits(keep_s=30))
+    cycle: CycleLimits = field(default_factory=CycleLimits)
+    housekeeping: HousekeepingLimits = field(default_factory=HousekeepingLimits)
+    clock: ClockLimits = field(default_factory=ClockLimits)
 
 
-class Port:
-    """One connection of a node: session and wire."""
+@dataclass
+class Clocks:
+    """The steady clock of the world, and a wall clock of one's own: `ahead_ns` of the world's."""
 
-    def __init__(self, node: Node, number: int, session: Session, *, dialled: bool, owner: bool) -> None:
-        self.node = node
-        self.number = number
-        self.session = session
-        self.dialled = dialled
-        self.owner = owner
-        self.is_up = False
-        self.end: End | None = None
+    time: Time
+    ahead_ns: int = 0
 
-    def __repr__(self) -> str:
-        return f"<port {self.number} of {self.node.name}>"
+    def wall_ns(self) -> int:
+        return self.time.now().wall_ns + self.ahead_ns
 
-    def flush(self) -> None:
-        if self.end is not None:
-            self.end.send(b"".join(self.session.output()))
+    def mono_ns(self) -> int:
+        return self.time.mono_ns
 
-    def write(self, data: bytes) -> None:
-        self.flush()
-        if self.end is not None:
-            self.end.send(data)
 
-    def hear(self, data: bytes) -> None:
-        try:
-            for event in self.session.receive(data, self.node.time.now().mono_s):
-                self.node.heard(self, event)
-            self.flush()
-        except RemoteProtocolError as error:
-            for event in error.before:
-                self.node.heard(self, event)
-            self.node.violations.append(error)
-            self.session.goodbye(error.reason, error.text)
-            self.close()
+class Book:
+    """The event log of a node: what was committed, decoded; sealed now and then, so that the store may forget it."""
 
-    def gone(self) -> None:
-        self.node.port_gone(self)
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._seq = self._sealed = 0
 
-    def close(self) -> None:
-        self.flush()
-        if self.end is not None and self.end.open:
-            self.end.close()
-            self.node.time.after(0, self.gone)
+    def committed(self, value: bytes, now: Now) -> None:
+        self._node.log.append(decode_events(value))
+
+    def sealed(self, now: Now) -> int:
+        before, self._sealed = self._sealed, self._node.store.next_seq - 1 if self._node.time.chance(0.1) else 0
+        return before
+
+    def is_due(self, now: Now) -> bool:
+        return False
+
+    def log(self) -> Log:
+        return Log((), (), 0)
 
 
 class Node:
@@ -126,6 +104,7 @@ class Node:
         open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
     ) -> None:  # fmt: skip
         self.time = time
+        self.clocks = Clocks(time)
         self.name = name
         self.key = key
         self.settings = settings
@@ -156,22 +135,28 @@ class Node:
         self.alive = True
         self.lives += 1
         self.ports: dict[int, Port] = {}
-        self._told: list[Callable[[], None]] = []
-        self._opening: set[int] = set()
-        self._jobs: list[Job] = []
         self._verified_ns = 0
-        self._tick_due = True
         self._busy = self._planned = False
+        settings = self.settings
         boot = self.time.random.randbytes(16)
-        self.store = self._open_store(self.disk, self.settings.store, boot)
+        self.store = self._open_store(self.disk, settings.store, boot)
         recovered = self.store.recover(self.address)
+        shown = Now(self.clocks.wall_ns(), self.clocks.mono_ns())
+        wall = WallClock(shown, settings.clock, recovered.clock)
         directory = Directory(
-            self.address, self.settings.strangers, self.settings.join_open, locals=set(self.configured),
+            self.address, settings.strangers, settings.join_open, locals=set(self.configured),
             configured_locals=frozenset(self.configured), public=frozenset(self.public),
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
-        self.router = Router(self.key, directory, self.settings.limits, recovered, self.time.now())
+        self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
         self.check_counters(tables=False)
+        self.in_flight = InFlight(settings.in_flight_bytes, settings.in_flight_bytes // 4)
+        book = Book(self)
+        self.cycle = Cycle(
+            self.router, self.store, book, self.in_flight, self.clocks, wall, settings.cycle, settings.housekeeping,
+            Inquiries(dict, str, dict, lambda: 0), Fates(book, dict, settings.limits.acceptance.ttl_s_max),
+            lambda: 0 if self.disk_full else PLENTY,
+        )  # fmt: skip
         self._later(1.0, self._tick)
         self._plan()
 
@@ -183,6 +168,25 @@ class Node:
             if port.end is not None:
                 port.end.wire.cut()
         self.ports = {}
+
+    def stop(self) -> None:
+        """Drain and end, as on a signal: goodbyes, what is still settled, and the last event."""
+        self.cycle.drain()
+        self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
+
+    def _until(self, end_ns: int) -> None:
+        if self.cycle.link_writers and self.time.mono_ns < end_ns:
+            self._later(0.01, lambda: self._until(end_ns))
+        else:
+            self.cycle.stop()
+            self._plan()
+            self._end()
+
+    def _end(self) -> None:
+        if self.cycle.has_events or self._busy:
+            self._later(0.01, self._end)
+        else:
+            self.crash()
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self.time.after(seconds, self._in_this_life(call))
@@ -199,11 +203,16 @@ class Node:
     def reconfigure(self, neighbours: Iterable[Neighbour]) -> None:
         self.neighbours = {one.key: one for one in neighbours}
         if self.alive:
-            found = tuple(self.neighbours.values())
-            self._tell(lambda: self.router.neighbours_changed(found, self.time.now()))
+            self.hear(Reconfigured(tuple(self.neighbours.values())))
 
     def clear_queue(self, recipient: bytes) -> None:
-        self._tell(lambda: self.router.clear_queue(recipient))
+        self.hear(ClearQueue(recipient))
+
+    def step_clock(self, seconds: float) -> None:
+        self.clocks.ahead_ns += int(seconds * 1e9)
+
+    def confirm_clock(self) -> None:
+        self.hear(ClockConfirmed())
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -216,55 +225,31 @@ class Node:
         session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
 
-    def heard(self, port: Port, event: object) -> None:
-        number, router = port.number, self.router
-        match event:
-            case Messages():
-                self._arrived(read_messages(number, event))
-            case SettledUpTo(n):
-                self._tell(lambda: router.settled(number, n, self.time.now()))
-            case RefusedAt(k, reason, text):
-                self._tell(lambda: router.refused(number, k, reason, text))
-            case Up(peer, hello):
-                port.is_up = True
-                self._opening.add(number)
-                self._tell(lambda: self._opened(port, peer, hello))
-            case Ended():
-                port.close()
-
-    def _opened(self, port: Port, peer: PublicKey, hello: object) -> None:
-        self._opening.discard(port.number)
-        link = self.router.link_up(port.number, peer, port.owner, hello, self.time.now(), dialled=port.dialled)  # type: ignore[arg-type]
-        if link is not None:
-            link.offset_ns = 0  # all nodes of the world have one clock
-
     def port_gone(self, port: Port) -> None:
         if self.ports.pop(port.number, None) is not None and port.is_up:
-            self._tell(lambda: self.router.link_down(port.number, self.time.now()))
+            self.hear(Closed(port.number, ""))
 
-    def _arrived(self, arrived: Arrived) -> None:
-        if arrived.link in self._opening:
-            self._tell(lambda: self._arrived(arrived))
-            return
-        job = self.router.examine(arrived, self.time.now())
+    def hear(self, heard: Heard) -> None:
+        job = self.cycle.hear(heard)
         if job is not None:
-            ready_ns = self.time.mono_ns + self.time.random.randrange(10_000_000)
-            self._verified_ns = max(self._verified_ns, ready_ns)
-            self.time.at(self._verified_ns, self._in_this_life(lambda: self._verify(job)))
+            self._submit(job)
+        if self.cycle.wakes:
+            self._plan()
+
+    # -- cycles: when they run, and what they leave to others --------------------------------------------------
+
+    def _submit(self, job: Job) -> None:
+        ready_ns = self.time.mono_ns + self.time.random.randrange(10_000_000)
+        self._verified_ns = max(self._verified_ns, ready_ns)
+        self.time.at(self._verified_ns, self._in_this_life(lambda: self._verify(job)))
 
     def _verify(self, job: Job) -> None:
         job.valid = verdicts(job.arrived.data, job.positions, 0)
-        self._jobs.append(job)
+        self.cycle.verified([job])
         self._plan()
-
-    def _tell(self, call: Callable[[], None]) -> None:
-        self._told.append(call)
-        self._plan()
-
-    # -- cycles ----------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._tick_due = True
+        self.cycle.tick()
         self._later(1.0, self._tick)
         self._plan()
 
@@ -276,100 +261,45 @@ class Node:
     @property
     def is_idle(self) -> bool:
         verifying = self._verified_ns >= self.time.mono_ns
-        return not (verifying or self._busy or self._told or self._jobs or self.router.purges)
+        return not (verifying or self._busy or self.cycle.has_events or self.router.purges)
 
     def _cycle(self) -> None:
         self._planned = False
-        self._busy, sweeps = True, False
-        now = self.time.now()
-        if damaged := self.store.take_damaged():
-            self.router.lose(damaged, now)
-        elif clear := self.router.purges.next():
-            self._clear(clear)
-        elif self._tick_due:
-            self._tick_due = False
-            self.router.expire(self.store.due(now.wall_s), now)
-            self.router.set_disk_full(self.disk_full)
-            self.router.lose(self.store.take_damaged(), now)
-            self.router.tick(now)
-            self.router.lapse(now)
-            sweeps = self.store.has_dead_rows(now.wall_s)
-        told, self._told = self._told, []
-        for call in told:
-            call()
-        jobs, self._jobs = self._jobs, []
-        if jobs:
-            fresh = [one for job in jobs for one in job.to_look_up()]
-            self.router.decide(jobs, self.store.known(fresh), now)
-        decision = self.router.take(now)
-        if not (decision.changes or sweeps):
-            self._finish(decision.effects)
-            return
-        applied = self.store.apply(decision.changes, now.wall_s)
-        takes_s = self.settings.commit_s * self.time.random.random()
-        self._later(takes_s, lambda: self._committed(applied, decision.effects))
+        self._busy = True
+        must_commit = self.cycle.begin()
+        self._do_deeds()
+        if must_commit:
+            self._later(self.settings.commit_s * self.time.random.random(), self._commit)
+        else:
+            self._finish()
 
-    def _clear(self, clear: Purge) -> None:
-        owed, more = self.store.fetch(clear.recipient, 0, 50, 1 << 20, clear.group, clear.before)
-        self.router.drop(clear.recipient, owed, self.time.now())
-        self.router.lose(self.store.take_damaged(), self.time.now())
-        if not more:
-            self.router.purges.done(clear)
-
-    def _committed(self, applied: Applied, effects: list[Effect]) -> None:
+    def _commit(self) -> None:
         self.store.commit()
-        self.router.released(applied.released)
-        self.router.forgot(applied.forgotten)
-        if applied.log_value:
-            self.log.append(decode_events(applied.log_value))
+        self._finish()
         if self.time.chance(0.1):
             self.check_counters()
-        self._finish(effects)
 
-    def _finish(self, effects: list[Effect]) -> None:
+    def _finish(self) -> None:
         self._busy = False
-        self._carry_out(effects)
+        self.cycle.finish()
+        self._do_deeds()
         for link in self.router.links:
             assert link.outgoing.in_flight <= link.outgoing.window_messages + 64, f"{link!r} at {self.name}"
             assert len(link.refused) <= link.outgoing.in_flight, f"{link!r} at {self.name} keeps refusals"
-        if self._told or self._jobs or self.router.purges or self._tick_due:
+        if self.cycle.has_work:
             self._plan()
 
-    def _carry_out(self, effects: Iterable[Effect]) -> None:
-        now = self.time.now()
-        for effect in effects:
-            match effect:
-                case Fetch(recipient, position, messages, size):
-                    owed, more = self.store.fetch(recipient, position, messages, size)
-                    self.router.fetched(recipient, owed, more, now)
-                    self._carry_out(self.router.take_effects())
+    def _do_deeds(self) -> None:
+        for deed in self.cycle.take_deeds():
+            match deed:
+                case Verify(job):
+                    self._submit(job)
                 case Dial(key):
                     self.dial(key)
-                case Pulled(number, group, message):
-                    if found := self.store.message(message):
-                        self.router.pulled(number, group, *found, now)
-                        self._carry_out(self.router.take_effects())
-                case Inquire(number, _):
-                    self.router.answer(number, b"{}", now)
-                    self._carry_out(self.router.take_effects())
-                case Settle() | SendParcel() | SendOwn() | SendItem() | Close() if effect.link in self.ports:
-                    self._speak(self.ports[effect.link], effect)
-
-    def _speak(self, port: Port, effect: Settle | SendParcel | SendOwn | SendItem | Close) -> None:
-        match effect:
-            case SendParcel(_, parcel, start, stop, local):
-                port.write(bytes(parcel.frames(start, stop, local=local)))
-            case Settle(_, n, refusals, _):
-                port.session.settle(n, refusals)
-                port.flush()
-            case SendOwn(_, wire):
-                port.write(frame(wire))
-            case SendItem(_, item):
-                port.session.send(item)
-                port.flush()
-            case Close(_, reason, text):
-                port.session.goodbye(reason, text)
-                port.close()
+                case Find():
+                    self._later(0.01, lambda deed=deed: self.hear(deed.find()))  # type: ignore[misc]
+                case Remind(news, seconds):
+                    self._later(seconds, lambda news=news: self.hear(news))  # type: ignore[misc]
 
     # -- checks ----------------------------------------------------------------------------------------------
 

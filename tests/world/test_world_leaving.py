@@ -9,6 +9,7 @@ import pytest
 from router.core.routing.directory import Neighbour
 from router.core.routing.limits import Limits
 from router.core.wire.reasons import Reason
+from router.node.housekeeping import LAPSE_S
 from world.app import Habits
 from world.node import Settings
 from world.readers import STALLS, away, back, ends, outward, reader_at, route_to
@@ -151,7 +152,7 @@ def test_who_stays_away_too_long_lapses() -> None:
         more = writer.publish(world.group("news"), 5)
         world.run(20)
         world.crash(node)
-        world.run(95)
+        world.run(95 + LAPSE_S)
         assert ends(world, node, ids + more, reader) == ["delivered"] * 5 + ["dropped"] * 5
         assert reader.key.public not in node.disk.locals and not node.disk.away and not node.disk.groups
 

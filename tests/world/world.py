@@ -143,7 +143,7 @@ class World:
         port = node.port(dialled=False, peer=None, owner=owner)
         port.end = wire.end(port.hear, port.gone)
         end.send(b"".join(session.output()))
-        port.flush()
+        port.flush_session()
         return session, end
 
     def _asked_to_dial(self, node: Node, key: bytes) -> None:
@@ -169,8 +169,8 @@ class World:
         theirs = other.port(dialled=False, peer=dialler.address, owner=False)
         ours.end = wire.end(ours.hear, ours.gone)
         theirs.end = wire.end(theirs.hear, theirs.gone)
-        ours.flush()
-        theirs.flush()
+        ours.flush_session()
+        theirs.flush_session()
         if cable.keep or cable.both:
             self.time.after(0.5, lambda: self._connect(cable, dialler))
 

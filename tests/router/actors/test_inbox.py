@@ -1,4 +1,4 @@
-"""Inbox and answers: lists, threads, limits, and what must not block."""
+"""Inbox and answers: threads, limits, and what must not block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rigs.recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock
 
 from router.actors.actor import actor_system
-from router.actors.inbox import InboxFull, WouldBlock, reply
+from router.actors.inbox import InboxFull, WouldBlock
 
 
 @pytest.fixture(autouse=True)
@@ -28,22 +28,6 @@ async def test_tell_from_another_thread() -> None:
         await trio.to_thread.run_sync(tell_all, ref, range(1000))
         assert await trio.to_thread.run_sync(lambda: ref.ask("blocking ask", timeout=10)) == "blocking ask"
     assert diary[1:-1] == [*range(1000), "blocking ask"]
-
-
-class Batcher(Recorder):
-    def on_receive(self, message: Any) -> None:
-        self.diary.append([message, *self.take_all(int, 3)])
-
-
-async def test_the_inbox_is_taken_in_lists_up_to_another_kind_or_a_question() -> None:
-    diary: list[Any] = []
-    async with actor_system():
-        ref = Batcher.start(diary)
-        tell_all(ref, (0, 1, 2, 3, 4, 5, "word", 6))
-        last = ref.ask(7, block=False)
-        ref.tell(8)
-        await last
-    assert diary[1:-1] == [[0, 1, 2, 3], [4, 5], ["word", 6], [7, 8]]
 
 
 async def test_asks_async_handlers_and_proxies(autojump_clock: MockClock) -> None:
@@ -97,10 +81,11 @@ async def test_beside_a_threading_actor() -> None:
     async with actor_system():
         trio_ref, thread_ref = Recorder.start(diary), Blocking.start()
         try:
-            assert await reply(thread_ref.ask(trio_ref, block=False)) == "from the thread"
-            assert await reply(trio_ref.ask("from trio", block=False)) == "from trio"
+            answer = thread_ref.ask(trio_ref, block=False)
+            assert await trio.to_thread.run_sync(answer.get) == "from the thread"
+            assert await trio_ref.ask("from trio", block=False) == "from trio"
         finally:
-            assert await reply(thread_ref.stop(block=False)) is True
+            assert await trio.to_thread.run_sync(thread_ref.stop(block=False).get) is True
     assert diary[1:-1] == ["from the thread", "from trio"]
 
 

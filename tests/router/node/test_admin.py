@@ -40,8 +40,8 @@ def apply(store: Store, changes: Changes) -> None:
 def asked(store: Store, after: int, sealed: int = 0) -> dict[str, Any]:
     inquiries = Inquiries(dict, str, dict, lambda: sealed)
     me = SimpleNamespace(directory=SimpleNamespace(me=KEYS[0]))
-    inquiries.attach(SimpleNamespace(store=store, router=me))
-    text = inquiries.answer(Inquiry("log", str(after)))
+    view: Any = SimpleNamespace(store=store, router=me)
+    text = inquiries.answer(view, Inquiry("log", str(after)))
     assert len(text) <= ANSWER_BYTES_MAX
     return dict(json.loads(text))
 
@@ -97,5 +97,6 @@ def test_what_cannot_be_read_is_the_gap_that_the_log_will_show(tmp_path: Path) -
 
 def test_no_sequence_number(store: Store) -> None:
     inquiries = Inquiries(dict, str, dict, lambda: 0)
-    answer = json.loads(inquiries.answer(Inquiry("log", "-1")))
+    view: Any = SimpleNamespace(store=store)
+    answer = json.loads(inquiries.answer(view, Inquiry("log", "-1")))
     assert answer == {"error": "'-1' is not a sequence number"}

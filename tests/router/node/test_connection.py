@@ -21,8 +21,9 @@ from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection, ConnectionLimits, LinkEvent, Opened
+from router.node.connection import Connection, ConnectionLimits
 from router.node.in_flight import InFlight
+from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream
 from router.transport.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
 from transports.memory import MemoryStream, stream_pair

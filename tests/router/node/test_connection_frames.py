@@ -18,8 +18,9 @@ from router.core.wire.codec import FRAME_BYTES_MAX, frame, split_frames
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection, ConnectionLimits, LinkEvent, Opened
+from router.node.connection import Connection, ConnectionLimits
 from router.node.in_flight import InFlight
+from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream, StreamBroken
 from transports.memory import stream_pair
 

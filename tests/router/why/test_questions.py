@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,10 +13,8 @@ from struct import pack
 from typing import Any
 
 import pytest
-import trio
 from samples.logs import KEY
 from samples.stores import WALL_S, parcel
-from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.log.events import Accepted, Outward
 from router.core.routing.directory import Directory, Neighbour
@@ -48,6 +47,9 @@ from router.why.questions import (
     WAITING_MAX,
     WHOLE_ID,
     Fates,
+    Find,
+    News,
+    Remind,
 )
 
 APP, SECOND_APP, ASKER_LINK, FIRST_LINK = 1, 2, 3, 10
@@ -58,11 +60,11 @@ S = 10**9
 
 
 class Here:
-    """A router, its store and its log. `between` waits for `cycle`; `told`: what was answered, by link; `asked`: what
-    was asked of others."""
+    """A router, its store and its log; searches are done when `cycle` asks for what they found. `told`: what was
+    answered, by link; `asked`: what was asked of others."""
 
-    def __init__(self, path: Path, nursery: trio.Nursery) -> None:
-        self.nursery = nursery
+    def __init__(self, path: Path) -> None:
+        self.seconds = 1.0
         self.store = Store(path / "store", StoreLimits(synced=False), bytes(16))
         self.store.recover(KEY.public)
         directory = Directory(KEY.public, accept_strangers=True)
@@ -71,31 +73,58 @@ class Here:
         self.segments = Segments(path / "log", KEY, LogLimits(segment_bytes=1))
         self.book = Logbook(self.segments, self.store, 1e9, 1 << 40)
         self.fates = Fates(self.book, dict, 86_400)
-        self.fates.attach(self)
         self.told: dict[int, list[dict[str, Any]]] = {}
         self.asked: list[tuple[int, Inquiry]] = []
         self.identity = ""
-        self._acts: list[Callable[[Now], None]] = []
-        self._has_acts = trio.Event()
+        self._read: Counter[int] = Counter()
+        self._news: list[News] = []
+        self._searches: list[Find] = []
+        self._reminders: list[tuple[float, News]] = []
 
     def now(self) -> Now:
-        return Now(WALL_S * S, S)
+        return Now(WALL_S * S, int(self.seconds * S))
 
-    def between(self, act: Callable[[Now], None]) -> None:
-        self._acts.append(act)
-        self._has_acts.set()
+    def hear(self, heard: News) -> None:
+        self._news.append(heard)
 
-    async def cycle(self, acts: int = 1) -> None:
-        """Until so many acts have been done."""
-        while acts > 0:
-            await self.until_searched()
-            doing, self._acts, self._has_acts = self._acts, [], trio.Event()
-            for act in doing:
-                act(self.now())
-            acts -= len(doing)
-            self.hear()
+    def ask(self, link: int, argument: str, service: bytes | None = None) -> None:
+        self._do(self.fates.ask(self, link, argument, service, self.now()))
 
-    def hear(self) -> None:
+    def asked_by(self, link: int, neighbour: bytes, argument: str) -> None:
+        self._do(self.fates.asked(self, link, neighbour, argument, self.now()))
+
+    def answered(self, neighbour: bytes, text: bytes) -> None:
+        self._do(self.fates.answered(self, neighbour, text, self.now()))
+
+    def _do(self, deeds: Iterable[Find | Remind]) -> None:
+        for deed in deeds:
+            if isinstance(deed, Find):
+                self._searches.append(deed)
+            else:
+                self._reminders.append((self.seconds + deed.seconds, deed.news))
+        self._listen()
+
+    def search(self) -> None:
+        """What is looked for is found, and not concluded from yet."""
+        self._news += [one.find() for one in self._searches]
+        self._searches.clear()
+
+    def cycle(self, news: int = 1) -> None:
+        """Until so much news was heard."""
+        while news > 0:
+            self.search()
+            assert self._news, "nothing more comes"
+            heard, self._news = self._news, []
+            for one in heard:
+                self._do(self.fates.hear(self, one, self.now()))
+            news -= len(heard)
+
+    def pass_time(self, seconds: float) -> None:
+        self.seconds += seconds
+        self._news += [news for at, news in self._reminders if at <= self.seconds]
+        self._reminders = [one for one in self._reminders if one[0] > self.seconds]
+
+    def _listen(self) -> None:
         for effect in self.router.take(self.now()).effects:
             if isinstance(effect, SendOwn):
                 message = open_message(effect.wire)
@@ -106,15 +135,12 @@ class Here:
                 else:
                     self.asked.append((effect.link, said))
 
-    async def until_searched(self) -> None:
-        with trio.fail_after(60):
-            await self._has_acts.wait()
-
-    async def answer(self, link: int = APP) -> dict[str, Any]:
-        before = len(self.told.get(link, ()))
-        while len(self.told.get(link, ())) == before:
-            await self.cycle()
-        return self.told[link][-1]
+    def answer(self, link: int = APP) -> dict[str, Any]:
+        """The next one that was not looked at here."""
+        while len(self.told.get(link, ())) == self._read[link]:
+            self.cycle()
+        self._read[link] += 1
+        return self.told[link][self._read[link] - 1]
 
     def link(self, number: int, key: bytes) -> None:
         assert self.router.link_up(number, key, False, HELLO, self.now()) is not None
@@ -146,20 +172,18 @@ class Here:
         self.commit(Changes(finished=[Finished(recipient, 1, 0, 1, self.size)], events=[said]))
 
 
-@asynccontextmanager
-async def here(path: Path, *, is_behind: bool = False) -> AsyncIterator[Here]:
-    async with trio.open_nursery() as nursery:
-        found = Here(path, nursery)
-        for link, key in ((APP, OWNER), (SECOND_APP, SIGNER), (ASKER_LINK, ASKER)):
-            found.link(link, key)
-        if not is_behind:
-            found.book.sealed(found.now())
-        try:
-            yield found
-            nursery.cancel_scope.cancel()
-        finally:
-            found.book.close()
-            found.store.close()
+@contextmanager
+def here(path: Path, *, is_behind: bool = False) -> Iterator[Here]:
+    found = Here(path)
+    for link, key in ((APP, OWNER), (SECOND_APP, SIGNER), (ASKER_LINK, ASKER)):
+        found.link(link, key)
+    if not is_behind:
+        found.book.sealed(found.now())
+    try:
+        yield found
+    finally:
+        found.book.close()
+        found.store.close()
 
 
 def states(answer: dict[str, Any]) -> list[str]:
@@ -169,48 +193,47 @@ def states(answer: dict[str, Any]) -> list[str]:
 # -- while the log is read ---------------------------------------------------------------------------------------
 
 
-async def test_what_ends_while_the_log_is_read_is_no_fault(tmp_path: Path) -> None:
+def test_what_ends_while_the_log_is_read_is_no_fault(tmp_path: Path) -> None:
     """A fan-out that is settled bit by bit, some of it in each search; one that was lost is told of as such."""
-    async with here(tmp_path) as node:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:4])
         node.lose(RECIPIENTS[3])
-        node.fates.ask(APP, node.identity)
+        node.ask(APP, node.identity)
         for one in RECIPIENTS[:3]:
-            await node.until_searched()
+            node.search()
             node.end(one)
-            await node.cycle()
+            node.cycle()
             assert APP not in node.told
-        assert states(await node.answer()) == ["delivered", "delivered", "delivered", "unaccounted"]
+        assert states(node.answer()) == ["delivered", "delivered", "delivered", "unaccounted"]
 
 
-async def test_after_so_many_searches_what_still_changes_is_said_to(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_after_so_many_searches_what_still_changes_is_said_to(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[: LOOKS_MAX + 1])
-        node.fates.ask(APP, node.identity)
+        node.ask(APP, node.identity)
         for one in RECIPIENTS[:LOOKS_MAX]:
-            await node.until_searched()
+            node.search()
             node.end(one)
-            await node.cycle()
-        answer = await node.answer()
+            node.cycle()
+        answer = node.answer()
         assert states(answer) == ["delivered"] * (LOOKS_MAX - 1) + ["unknown", "queued"]
         assert answer["recipients"][-2]["next"] == CHANGING
-        node.fates.ask(APP, node.identity)
-        assert states(await node.answer()) == ["delivered"] * LOOKS_MAX + ["queued"]
+        node.ask(APP, node.identity)
+        assert states(node.answer()) == ["delivered"] * LOOKS_MAX + ["queued"]
 
 
 async def test_a_log_that_is_sealed_while_the_question_waits(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
-        async with node.fates.turn:
-            node.fates.ask(APP, node.identity)
-            await node.book.tidy(node.now())
-            assert node.book.sealed_seq() == 1
-        assert states(await node.answer()) == ["queued"]
+        node.ask(APP, node.identity)
+        await node.book.tidy(node.now())
+        assert node.book.sealed_seq() == 1
+        assert states(node.answer()) == ["queued"]
 
 
 @pytest.mark.parametrize("is_cut_off", [True, False])
 async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: Path, is_cut_off: bool) -> None:
-    async with here(tmp_path) as node:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         await node.book.tidy(node.now())
         node.end(RECIPIENTS[0])
@@ -220,8 +243,8 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
             one.path.write_bytes(one.path.read_bytes()[: one.size // 2])
         else:
             one.path.unlink()
-        node.fates.ask(APP, node.identity)
-        answer = await node.answer()
+        node.ask(APP, node.identity)
+        answer = node.answer()
         [told] = answer["recipients"]
         assert (told["state"], answer["missing_events"]) == ("unknown", [[2, 2]])
         whose = f" ({one.path} is not believed)" if is_cut_off else ""
@@ -237,7 +260,7 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
 @pytest.mark.parametrize("is_pruned", [True, False])
 async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pruned: bool) -> None:
     """Who is still owed it, with what is left of the log; of who is not, nothing; and the same to who brought it."""
-    async with here(tmp_path) as node:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:3])
         await node.book.tidy(node.now())
         said = Outward(WALL_S * S, 6, "forwarded", RECIPIENTS[0], 1, ((1, 1),), None, 0, 1, 0, 1)
@@ -251,8 +274,8 @@ async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pr
         else:
             first.path.unlink()
         for typed in (node.identity, node.identity[:8]):
-            node.fates.ask(APP, typed)
-            answer = await node.answer()
+            node.ask(APP, typed)
+            answer = node.answer()
             assert (answer["message"], answer["acceptance"], answer["complete"]) == (node.identity, "store", False)
             assert answer["accepted_ns"] == WALL_S * S and answer["brought_by"] == ASKER.hex()
             lacks = "older events, up to number 4, are no longer kept" if is_pruned else "the events 1 to 1 are missing"
@@ -267,116 +290,116 @@ async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pr
             assert owed["until"] and owed["next"].startswith(f"waits for {RECIPIENTS[0].hex()[:8]}")
             assert ended["state"] == ("unknown" if is_pruned else "delivered")
             assert lost["state"] == "unknown" and lost["next"].startswith("cannot be known: ")
-        node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")
-        assert [row[0] for row in (await node.answer(ASKER_LINK))["why"]["outcomes"]] != []
-        node.fates.asked(ASKER_LINK, SIGNER, f"{node.identity} 1")
-        assert (await node.answer(ASKER_LINK))["why"]["problem"] == NOT_PERMITTED
+        node.asked_by(ASKER_LINK, ASKER, f"{node.identity} 1")
+        assert [row[0] for row in node.answer(ASKER_LINK)["why"]["outcomes"]] != []
+        node.asked_by(ASKER_LINK, SIGNER, f"{node.identity} 1")
+        assert node.answer(ASKER_LINK)["why"]["problem"] == NOT_PERMITTED
 
 
-async def test_of_a_damaged_line_nothing_counts_and_its_file_is_told_of(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_of_a_damaged_line_nothing_counts_and_its_file_is_told_of(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.book.log()
         [path] = (tmp_path / "log").glob(".open-*")
         data = path.read_bytes()
         with path.open("r+b") as file:
             file.write(data.replace(b'"ttls":[60]', b'"ttls":[  ]'))
-        node.fates.ask(APP, node.identity)
-        found = await node.answer()
+        node.ask(APP, node.identity)
+        found = node.answer()
         assert (found["acceptance"], found["states"]) == ("store", {"queued": 1})
         assert str(path) in found["incomplete"] and found["missing_events"]
 
 
-async def test_a_log_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_a_log_that_cannot_be_read_is_an_answer(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.book.log()
         [path] = (tmp_path / "log").glob(".open-*")
         path.unlink()
         path.mkdir()
-        node.fates.ask(APP, node.identity)
-        assert (await node.answer())["error"].startswith(f"{DAMAGED}: ")
-        node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")
-        assert (await node.answer(ASKER_LINK))["why"]["problem"] == DAMAGED
+        node.ask(APP, node.identity)
+        assert node.answer()["error"].startswith(f"{DAMAGED}: ")
+        node.asked_by(ASKER_LINK, ASKER, f"{node.identity} 1")
+        assert node.answer(ASKER_LINK)["why"]["problem"] == DAMAGED
 
 
-async def test_a_damaged_store_is_an_answer(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_a_damaged_store_is_an_answer(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         identity = bytes(range(32))
         with node.store._env.begin(write=True) as txn:
             txn.put(pack(">I", 1) + identity, b"???", db=node.store._db["ids"])
-        node.fates.ask(APP, identity.hex())
-        said = (await node.answer())["error"]
+        node.ask(APP, identity.hex())
+        said = node.answer()["error"]
         assert said.startswith(f"{STORE_DAMAGED}: ") and str(tmp_path) in said
-        node.fates.asked(ASKER_LINK, ASKER, f"{identity.hex()} 1")
-        assert (await node.answer(ASKER_LINK))["why"]["problem"] == STORE_DAMAGED
+        node.asked_by(ASKER_LINK, ASKER, f"{identity.hex()} 1")
+        assert node.answer(ASKER_LINK)["why"]["problem"] == STORE_DAMAGED
 
 
-async def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) -> None:
-    async with here(tmp_path, is_behind=True) as node:
+def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) -> None:
+    with here(tmp_path, is_behind=True) as node:
         node.accept(RECIPIENTS[:1])
-        node.fates.ask(APP, node.identity)
+        node.ask(APP, node.identity)
         said = "; the newest events wait in the store, for the disk takes no log now, and were not searched"
-        answer = await node.answer()
+        answer = node.answer()
         assert (states(answer), answer["acceptance"]) == (["queued"], "store") and answer["incomplete"].endswith(said)
-        node.fates.ask(APP, "abcd" * 5)
-        assert (await node.answer())["error"].endswith(said)
+        node.ask(APP, "abcd" * 5)
+        assert node.answer()["error"].endswith(said)
         node.book.sealed(node.now())
-        node.fates.ask(APP, node.identity)
-        assert states(await node.answer()) == ["queued"]
+        node.ask(APP, node.identity)
+        assert states(node.answer()) == ["queued"]
 
 
-async def test_who_is_blocked_is_not_waited_for(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_who_is_blocked_is_not_waited_for(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.router.directory.replace_neighbours([Neighbour(RECIPIENTS[0], "bob", blocked=True)])
-        node.fates.ask(APP, node.identity)
-        [one] = (await node.answer())["recipients"]
+        node.ask(APP, node.identity)
+        [one] = node.answer()["recipients"]
         assert one["state"] == "queued" and one["next"].startswith("bob is blocked here (`router peer block`)")
 
 
-async def test_a_service_from_elsewhere_is_answered_about_what_it_handed_over_itself(tmp_path: Path) -> None:
+def test_a_service_from_elsewhere_is_answered_about_what_it_handed_over_itself(tmp_path: Path) -> None:
     """By whole ids, and one question at a time: it can neither look through the log nor take all places."""
-    async with here(tmp_path) as node:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
-        node.fates.ask(APP, node.identity, SIGNER)
-        assert (await node.answer())["error"] == NOT_THE_SERVICE_S
-        node.fates.ask(APP, node.identity[:10], ASKER)
-        assert (await node.answer())["error"] == WHOLE_ID
-        node.fates.ask(APP, node.identity, ASKER)
-        node.fates.ask(SECOND_APP, node.identity, ASKER)
-        assert (await node.answer(SECOND_APP))["error"] == BUSY
-        assert states(node.told[APP][-1] if len(node.told[APP]) > 2 else await node.answer()) == ["queued"]
+        node.ask(APP, node.identity, SIGNER)
+        assert node.answer()["error"] == NOT_THE_SERVICE_S
+        node.ask(APP, node.identity[:10], ASKER)
+        assert node.answer()["error"] == WHOLE_ID
+        node.ask(APP, node.identity, ASKER)
+        node.ask(SECOND_APP, node.identity, ASKER)
+        assert node.answer(SECOND_APP)["error"] == BUSY
+        assert states(node.told[APP][-1] if len(node.told[APP]) > 2 else node.answer()) == ["queued"]
 
 
 # -- limits ------------------------------------------------------------------------------------------------------
 
 
-async def test_so_many_questions_are_open_at_most(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_so_many_questions_are_open_at_most(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         for _ in range(WAITING_MAX):
-            node.fates.ask(APP, node.identity)
-        node.fates.ask(SECOND_APP, node.identity)
-        node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 1")
-        assert await node.answer(SECOND_APP) == {"error": BUSY}
+            node.ask(APP, node.identity)
+        node.ask(SECOND_APP, node.identity)
+        node.asked_by(ASKER_LINK, ASKER, f"{node.identity} 1")
+        assert node.answer(SECOND_APP) == {"error": BUSY}
         assert node.told[ASKER_LINK][0]["why"]["problem"] == BUSY
         while len(node.told.get(APP, ())) < WAITING_MAX:
-            await node.cycle()
+            node.cycle()
         assert [states(one) for one in node.told[APP]] == [["queued"]] * WAITING_MAX
-        node.fates.ask(SECOND_APP, node.identity)
-        assert states(await node.answer(SECOND_APP)) == ["queued"]
+        node.ask(SECOND_APP, node.identity)
+        assert states(node.answer(SECOND_APP)) == ["queued"]
 
 
-async def test_a_neighbour_asks_one_question_at_a_time(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_a_neighbour_asks_one_question_at_a_time(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         for _ in range(2):
-            node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 0")
-        busy, good = (await node.answer(ASKER_LINK), await node.answer(ASKER_LINK))
+            node.asked_by(ASKER_LINK, ASKER, f"{node.identity} 0")
+        busy, good = (node.answer(ASKER_LINK), node.answer(ASKER_LINK))
         assert (busy["why"]["problem"], good["why"]["problem"]) == (BUSY, "")
-        node.fates.asked(ASKER_LINK, ASKER, f"{node.identity} 0")
-        assert await node.answer(ASKER_LINK) == good
+        node.asked_by(ASKER_LINK, ASKER, f"{node.identity} 0")
+        assert node.answer(ASKER_LINK) == good
 
 
 # -- asking further ----------------------------------------------------------------------------------------------
@@ -386,59 +409,55 @@ def delivered(node: Here) -> bytes:
     return encode_report(Report(node.identity, WALL_S * S, (Outcome("delivered", None, 1, WALL_S * S),)))
 
 
-async def test_of_very_many_only_so_many_are_asked_and_that_is_said(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_of_very_many_only_so_many_are_asked_and_that_is_said(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS)
         for number, one in enumerate(RECIPIENTS):
             node.end(one, "acked")
             if number:
                 node.link(FIRST_LINK + number, one)
-        node.fates.ask(APP, f"{node.identity} follow")
-        await node.cycle()
+        node.ask(APP, f"{node.identity} follow")
+        node.cycle()
         assert [link for link, _ in node.asked] == [FIRST_LINK + number for number in range(1, ASKED_MAX)]
         for one in RECIPIENTS[1:ASKED_MAX]:
-            node.fates.answered(one, delivered(node))
-        answer = await node.answer()
+            node.answered(one, delivered(node))
+        answer = node.answer()
         problems = [one["hops"][-1].get("reason") for one in answer["recipients"]]
         assert problems == [NOT_CONNECTED] + [None] * (ASKED_MAX - 1) + [NOT_ASKED] * 2
         assert answer["recipients"][-1]["next"].endswith(NOT_ASKED)
 
 
-async def test_two_questions_about_one_message_are_one_to_the_neighbour(tmp_path: Path) -> None:
-    async with here(tmp_path) as node:
+def test_two_questions_about_one_message_are_one_to_the_neighbour(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.end(RECIPIENTS[0], "acked")
         node.link(FIRST_LINK, RECIPIENTS[0])
         for link in (APP, SECOND_APP):
-            node.fates.ask(link, f"{node.identity} follow")
-        await node.cycle(2)
+            node.ask(link, f"{node.identity} follow")
+        node.cycle(2)
         assert node.asked == [(FIRST_LINK, Inquiry("why", f"{node.identity} {DEPTH_MAX - 1}"))]
-        node.fates.answered(RECIPIENTS[0], delivered(node))
-        await node.cycle(2)
+        node.answered(RECIPIENTS[0], delivered(node))
         for link in (APP, SECOND_APP):
             [one] = node.told[link][0]["recipients"]
             assert [hop["event"] for hop in one["hops"]] == ["acked", "accepted", "delivered"]
 
 
-async def test_who_loses_patience_takes_no_answer_from_others(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with here(tmp_path) as node:
+def test_who_loses_patience_takes_no_answer_from_others(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
         node.accept(RECIPIENTS[:1])
         node.end(RECIPIENTS[0], "acked")
         node.link(FIRST_LINK, RECIPIENTS[0])
-        node.fates.ask(APP, f"{node.identity} follow")
-        await node.cycle()
-        await wait_all_tasks_blocked()
-        mock_clock.jump(PATIENCE_S)
-        node.fates.ask(SECOND_APP, f"{node.identity} follow")
-        await node.cycle()
-        await wait_all_tasks_blocked()
-        mock_clock.jump(PATIENCE_S * DEPTH_MAX)
-        [one] = (await node.answer())["recipients"]
+        node.ask(APP, f"{node.identity} follow")
+        node.cycle()
+        node.pass_time(PATIENCE_S)
+        node.ask(SECOND_APP, f"{node.identity} follow")
+        node.cycle()
+        node.pass_time(PATIENCE_S * DEPTH_MAX)
+        [one] = node.answer()["recipients"]
         assert one["hops"][-1]["reason"] == NO_ANSWER
-        node.fates.answered(RECIPIENTS[0], delivered(node))
-        await wait_all_tasks_blocked()
-        mock_clock.jump(PATIENCE_S * DEPTH_MAX)
-        [one] = (await node.answer(SECOND_APP))["recipients"]
+        node.answered(RECIPIENTS[0], delivered(node))
+        node.pass_time(PATIENCE_S * DEPTH_MAX)
+        [one] = node.answer(SECOND_APP)["recipients"]
         assert one["hops"][-1]["event"] == "delivered"
-        node.fates.answered(RECIPIENTS[0], delivered(node))
+        node.answered(RECIPIENTS[0], delivered(node))
         assert "0 asked of others" in repr(node.fates)

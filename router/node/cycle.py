@@ -1,0 +1,367 @@
+"""The message router's cycle, without I/O and without waiting: hear, feed, decide, apply; committed; carry out.
+
+    job = cycle.hear(event)       # whenever something comes; a read's job goes to the verifiers at once
+    if cycle.begin():             # feed, decide, apply: there is a transaction to commit
+        ...                       # the caller commits it, and `hear` may be called meanwhile
+    cycle.finish()                # it is on disk: carry out what was decided
+    cycle.take_deeds()            # after each of these: what takes time and is somebody else's to do
+
+The message router (`node/message_router.py`) runs it on LMDB, sockets and the clocks of the machine; the simulated
+world of the tests runs the same code.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from router.core.link.table import GOODBYE_S
+from router.core.log import events as ev
+from router.core.routing.directory import WHY
+from router.core.routing.effects import (
+    Changes,
+    Close,
+    Decision,
+    Dial,
+    Effect,
+    Fetch,
+    Inquire,
+    NeighbourAnswered,
+    Now,
+    Pulled,
+    SendItem,
+    SendOwn,
+    SendParcel,
+    Settle,
+)
+from router.core.routing.intake import Arrived
+from router.core.routing.job import Job
+from router.core.routing.router import Router
+from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.reasons import Reason
+from router.disk.store.terms import Applied, MapFull
+from router.node.admin import AskedStore, Inquiries
+from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, Log, Tidy
+from router.node.in_flight import InFlight
+from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
+from router.node.link_writer import LinkWriter
+from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
+from router.node.wall_clock import WallClock
+from router.settings.config import Config
+from router.why.questions import Fates, FateStore, Find, News, Remind
+
+log = logging.getLogger(__name__)
+
+DEFAULTS = Config()
+
+REFUSES_US = "it refuses our messages and grants us no right to send; ask its operator"
+
+
+class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
+    """What a cycle needs of a store (`router.disk.store.store.Store`)."""
+
+    def apply(self, changes: Changes, wall_s: int) -> Applied: ...
+    def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
+    def has_room_for(self, size: int) -> bool: ...
+
+
+class CycleLog(Log, Protocol):
+    """What a cycle needs of the event log (`router.disk.log.logbook.Logbook`)."""
+
+    def committed(self, value: bytes, now: Now) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """The signatures of a read are to be checked; `Cycle.verified` takes it back."""
+
+    job: Job
+
+
+Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | News
+Deed = Verify | Dial | Tidy | Find | Remind
+
+
+@dataclass(frozen=True, slots=True)
+class CycleLimits:
+    """A transaction takes so much of what is waiting; neighbours have so long to settle when the node stops."""
+
+    messages_max: int = DEFAULTS.store.commit_messages_max
+    bytes_max: int = DEFAULTS.store.commit_bytes_max
+    drain_s: float = GOODBYE_S
+
+
+class Cycle:
+    """Owns the deciding core, the store and the link writers, and the one inbox of all that is heard.
+
+    `wakes`: something was heard that wants a cycle; `is_urgent`: it should not wait for messages to come.
+    """
+
+    def __init__(
+        self, router: Router, store: CycleStore, logbook: CycleLog, in_flight: InFlight, clock: Clock, wall: WallClock,
+        limits: CycleLimits, housekeeping: HousekeepingLimits, inquiries: Inquiries, fates: Fates,
+        free_bytes: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self.router = router
+        self.store = store
+        self.wall = wall
+        self.link_writers: dict[int, LinkWriter] = {}
+        self.measured: dict[int, Measured] = {}
+        self.counts = ev.Counts()
+        self.commits = 0
+        self.wakes = self.is_urgent = self.is_draining = False
+        self._logbook = logbook
+        self._in_flight = in_flight
+        self._clock = clock
+        self._limits = limits
+        self._inquiries = inquiries
+        self._fates = fates
+        self._inbox: list[Heard] = []
+        self._opening: set[int] = set()  # links that came up and were not fed yet: their reads must not overtake that
+        self._jobs: list[Job] = []
+        self._deeds: list[Deed] = []
+        self._decision = Decision()
+        self._began = self.now()
+        self._housekeeping = Housekeeping(
+            router, store, logbook, self.link_writers, self.measured, housekeeping, self._began, wall, self._deeds,
+            free_bytes,
+        )  # fmt: skip
+        router.begin(self._began)
+
+    def __repr__(self) -> str:
+        return f"<cycle {self.commits}: {len(self._inbox)} events and {len(self._jobs)} reads wait>"
+
+    def __len__(self) -> int:
+        """How many events wait to be fed."""
+        return len(self._inbox)
+
+    def now(self) -> Now:
+        return self.wall.now(Now(self._clock.wall_ns(), self._clock.mono_ns()))
+
+    # -- hearing -----------------------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard) -> Job | None:
+        """Take in what happened; the job of a read, whose signatures are to be checked while a commit runs."""
+        match heard:
+            case Arrived():
+                return self._examine(heard)
+            case Measured():  # commits with whatever comes next
+                self.wakes |= self._housekeeping.is_news(heard)
+            case Settled():
+                self.wakes = True
+            case _:
+                if isinstance(heard, Opened):
+                    self._opening.add(heard.link_writer.number)
+                self.wakes = self.is_urgent = True
+        self._inbox.append(heard)
+        return None
+
+    def verified(self, jobs: list[Job]) -> None:
+        """The signatures of these reads have been checked."""
+        self._jobs += jobs
+        self.wakes = self.is_urgent = True
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._housekeeping.is_due = self.wakes = True
+
+    def drain(self) -> None:
+        """Say goodbye to everybody; what they still settle is taken."""
+        self.is_draining = True
+        for writer in self.link_writers.values():
+            writer.close(Reason.SHUTDOWN, "the node stops")
+
+    def stop(self) -> None:
+        """Write down that the node stops, in the next cycle."""
+        self.router.door.write_all(self.now())
+        self.router.note("stop", (), self.now())
+        self.wakes = True
+
+    def take_deeds(self) -> list[Deed]:
+        """What others are to do now, and what was handed over before is forgotten."""
+        deeds = self._deeds[:]
+        self._deeds.clear()
+        return deeds
+
+    def is_owed(self, key: bytes) -> bool:
+        """Whether something waits for this key."""
+        queue = self.router.queues.by_recipient.get(key)
+        return queue is not None and queue.total.messages > 0
+
+    @property
+    def has_events(self) -> bool:
+        """Whether something waits to be fed, decided or written down."""
+        return bool(self._inbox or self._jobs or self.router.has_decided)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next cycle may begin at once."""
+        keeps_house = self._housekeeping.is_due or self.router.purges
+        return bool(self._inbox or self._jobs or keeps_house or self.router.has_more_to_fetch)
+
+    def _examine(self, arrived: Arrived) -> Job | None:
+        if arrived.link in self._opening:
+            self._inbox.append(arrived)
+            self.wakes = True
+            return None
+        job = self.router.examine(arrived, self.now())
+        if job is None:
+            self._in_flight.give_back(arrived.link, arrived.size)
+        return job
+
+    # -- deciding ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """Feed, decide, apply. Whether there is a transaction to commit before `finish`; see `apply_again`."""
+        self.wakes = self.is_urgent = False
+        now = self._began = self.now()
+        self._housekeeping.begin_cycle(now)
+        heard, self._inbox = self._inbox, []
+        self._opening.clear()
+        for one in heard:
+            self._feed(one, now)
+        self._decide(self._take_jobs(), now)
+        self._decision = self.router.take(now)
+        if not (self._housekeeping.take_dead_rows() or self._decision.changes):
+            self._applied: Applied | None = None
+            return False
+        self.apply_again()
+        return True
+
+    def apply_again(self) -> None:
+        """Apply the changes: for the first time, or after a commit that found the store's map too small."""
+        while True:
+            try:
+                self._applied = self.store.apply(self._decision.changes, self._began.earliest_ns // SECOND_NS)
+            except MapFull:
+                continue
+            return
+
+    def finish(self) -> None:
+        """What was applied is on disk: carry out the effects."""
+        now, applied = self._began, self._applied
+        if applied is not None:
+            self.commits += 1
+            self.router.released(applied.released)
+            self.router.forgot(applied.forgotten)
+            if applied.log_value:
+                self._logbook.committed(applied.log_value, now)
+        decision, self._decision = self._decision, Decision()
+        self.counts.add(decision.changes.events)
+        self._carry_out(decision.effects, now)
+
+    def _feed(self, heard: Heard, now: Now) -> None:
+        match heard:
+            case Opened(writer, key, owner, dialled, hello):
+                self.link_writers[writer.number] = writer
+                if self.is_draining:
+                    writer.close(Reason.SHUTDOWN, "the node stops")
+                self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
+            case Closed(number, _):
+                self.router.link_down(number, now)
+                self.link_writers.pop(number, None)
+                self.measured.pop(number, None)
+            case Settled(number, n):
+                self.router.settled(number, n, now)
+            case RefusedOne(number, k, reason, text):
+                self.router.refused(number, k, reason, text)
+                if reason is Reason.NOT_AUTHORISED:
+                    self._warn_once(number)
+            case Measured(number, rtt_ns, offset_ns, head):
+                self.measured[number] = heard
+                self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
+                self._housekeeping.heard_clock(heard, now)
+            case Arrived():
+                if (job := self._examine(heard)) is not None:
+                    self._deeds.append(Verify(job))
+            case ClearQueue(recipient):
+                self.router.clear_queue(recipient)
+            case Reconfigured(neighbours):
+                self.router.neighbours_changed(neighbours, now)
+            case ClockConfirmed():
+                self._housekeeping.confirm_clock(now)
+            case _:
+                self._deeds += self._fates.hear(self, heard, now)
+
+    def _warn_once(self, number: int) -> None:
+        """The operator should hear that a neighbour takes nothing from us; each message's fate is in the log."""
+        writer = self.link_writers.get(number)
+        if writer is not None and not writer.problem:
+            writer.problem = REFUSES_US
+            log.warning("%s %s", writer.where, writer.problem)
+
+    def _take_jobs(self) -> list[Job]:
+        """As many verified reads as one transaction takes; the rest waits for the next."""
+        messages = size = taken = 0
+        for job in self._jobs:
+            if taken and (messages > self._limits.messages_max or size > self._limits.bytes_max):
+                break
+            messages += len(job.fresh)
+            size += job.arrived.size
+            taken += 1
+        jobs, self._jobs = self._jobs[:taken], self._jobs[taken:]
+        return jobs
+
+    def _decide(self, jobs: list[Job], now: Now) -> None:
+        fresh = [one for job in jobs for one in job.to_look_up()]
+        on_disk = self.store.known(fresh) if fresh else set()
+        if jobs:
+            size = sum(job.arrived.size for job in jobs)
+            self.router.set_disk_full(self._housekeeping.is_disk_full or not self.store.has_room_for(size))
+            self.router.decide(jobs, on_disk, now)
+
+    # -- effects -----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Iterable[Effect], now: Now) -> None:
+        writers = self.link_writers
+        for effect in effects:
+            if isinstance(effect, SendParcel):
+                writer = writers.get(effect.link)
+                if writer is not None:
+                    writer.hand(effect.parcel, effect.start, effect.stop, effect.local)
+            elif isinstance(effect, Settle):
+                self._in_flight.give_back(effect.link, effect.size)
+                writer = writers.get(effect.link)
+                if writer is not None:
+                    writer.settle(effect.n, effect.refusals)
+            elif isinstance(effect, Fetch):
+                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
+                self.router.fetched(effect.recipient, owed, more, now)
+                self._carry_out(self.router.take_effects(), now)
+            elif isinstance(effect, Dial):
+                self._deeds.append(effect)
+            elif isinstance(effect, Pulled):
+                if found := self.store.message(effect.message):
+                    self.router.pulled(effect.link, effect.group, *found, now)
+                    self._carry_out(self.router.take_effects(), now)
+            elif isinstance(effect, Inquire):
+                self._inquire(effect, now)
+            elif isinstance(effect, NeighbourAnswered):
+                self._deeds += self._fates.answered(self, effect.neighbour, effect.text, now)
+                self._carry_out(self.router.take_effects(), now)
+            else:
+                writer = writers.get(effect.link)
+                if writer is not None:
+                    self._speak(writer, effect)
+
+    def _inquire(self, effect: Inquire, now: Now) -> None:
+        inquiry = effect.inquiry
+        if effect.neighbour is not None:
+            self._deeds += self._fates.asked(self, effect.link, effect.neighbour, inquiry.argument, now)
+        elif inquiry.ask == WHY:
+            self._deeds += self._fates.ask(self, effect.link, inquiry.argument, effect.service, now)
+        else:
+            self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
+        self._carry_out(self.router.take_effects(), now)
+
+    def _speak(self, writer: LinkWriter, effect: SendOwn | SendItem | Close) -> None:
+        if isinstance(effect, SendOwn):
+            writer.tell(effect.wire)
+        elif isinstance(effect, SendItem):
+            writer.say(effect.item)
+        else:
+            if effect.reason is Reason.NOT_AUTHORISED and effect.text:
+                log.warning("%s is not let in: %s", writer.where, effect.text)
+            writer.close(effect.reason, effect.text)

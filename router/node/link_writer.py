@@ -1,0 +1,109 @@
+"""What one link has to write, in order, and when it ends; without I/O: who owns the connection fills in three hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from router.core.link.session import Session
+from router.core.routing.intake import Refusal
+from router.core.routing.parcel import Parcel
+from router.core.wire import link_items
+from router.core.wire.codec import frame
+from router.core.wire.reasons import Reason
+from router.transport.contract import Buffer
+
+PARTS_MAX = 65_536
+SILENCES_MAX = 3
+PING_NS = 60_000_000_000
+
+
+class LinkWriter:
+    """Where one link's outgoing bytes collect until they are written.
+
+    Messages cannot be more than the window the neighbour announced. Link items can: a neighbour that sends and never
+    reads is cut off at `PARTS_MAX`.
+    """
+
+    def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
+        self.number = number
+        self.where = where
+        self.place = place
+        self.closing: tuple[Reason, str] | None = None
+        self.is_idle = False  # no message since the message router last looked
+        self.problem = ""  # that it refuses what we send, for the operator
+        self.silences = 0  # so often it looked in vain for any sign of life
+        self.pinged_ns = 0  # the last ping names this time, and so does its pong
+        self._session = session
+        session.note_sent(0)
+        self._parts: list[Buffer] = list(session.output())
+
+    def __repr__(self) -> str:
+        return f"<link writer {self.number} to {self.where}: {len(self._parts)} parts wait>"
+
+    # -- hooks -----------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """There is something to write."""
+
+    def _cut(self) -> None:
+        """End the connection at once."""
+
+    def _end_soon(self) -> None:
+        """A goodbye has been said: end the connection when it is written, or after a while."""
+
+    # -- what the message router asks for --------------------------------------------------------------------
+
+    def flush_session(self) -> None:
+        """Queue what the session itself has to say."""
+        self._parts += self._session.output()
+        if self._parts:
+            self._wake()
+        if len(self._parts) > PARTS_MAX and self.closing is None:
+            self.closing = Reason.WINDOW_EXCEEDED, "it sends and does not read"
+            self._cut()
+
+    def settle(self, n: int, refusals: Sequence[Refusal]) -> None:
+        self._session.settle(n, refusals)
+        self.flush_session()
+
+    def say(self, item: link_items.Item) -> None:
+        if self.closing is None:
+            self._session.send(item)
+            self.flush_session()
+
+    def tell(self, wire: bytes) -> None:
+        self._write(frame(wire), 1)
+
+    def hand(self, parcel: Parcel, start: int, stop: int, local: bool) -> None:
+        self._write(parcel.frames(start, stop, local=local), stop - start)
+
+    def _write(self, messages: Buffer, count: int) -> None:
+        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
+        if self.closing is None:
+            self._session.note_sent(count)
+            self._parts.append(messages)
+            self.is_idle = False
+            self._wake()
+
+    def close(self, reason: Reason, text: str) -> None:
+        """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
+        if self.closing is None:
+            self.closing = reason, text
+            self._session.goodbye(reason, text)
+            self.flush_session()
+            self._wake()
+            self._end_soon()
+
+    def look(self, mono_ns: int) -> None:
+        """Called every `ping_s` seconds: ping whoever has been silent since, and once a minute whoever has not, for the
+        clock and the log head in its pong; silent three times, it is gone."""
+        if self.silences >= SILENCES_MAX:
+            self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
+            self._cut()
+        elif self.silences or mono_ns - self.pinged_ns >= PING_NS:
+            self.ping(mono_ns)
+        self.silences += 1
+
+    def ping(self, mono_ns: int) -> None:
+        self.pinged_ns = mono_ns
+        self.say(link_items.Ping(mono_ns))
