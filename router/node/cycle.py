@@ -50,7 +50,8 @@ from router.node.link_writer import LinkWriter
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
 from router.node.wall_clock import WallClock
 from router.settings.config import Config
-from router.why.questions import Fates, FateStore, Find, News, Remind
+from router.why.questions import Fates, FateStore
+from router.why.steps import Find, News, Remind
 
 log = logging.getLogger(__name__)
 

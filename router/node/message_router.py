@@ -23,7 +23,7 @@ from router.disk.store.terms import MapFull
 from router.node.cycle import Cycle, Heard, Verify
 from router.node.housekeeping import Tidy
 from router.node.verifiers import Verifiers
-from router.why.questions import Find, Remind
+from router.why.steps import Find, Remind
 
 TICK_S = 1.0
 SETTLINGS_WAIT_S = 0.005

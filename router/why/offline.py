@@ -34,7 +34,8 @@ from router.disk.store.terms import StoreError
 from router.settings import config, keyring
 from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
-from router.why.questions import DAMAGED, MISREAD
+from router.why.questions import DAMAGED
+from router.why.steps import MISREAD
 
 ProspectOf = Callable[[str, int, int], Prospect]
 

@@ -10,9 +10,8 @@ service that did not come by the owner's socket, with names, and without a grant
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,13 +23,13 @@ from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import Report, decode_report, encode_report, may_hear, report
 from router.core.wire.admin import Inquiry
 from router.core.wire.text import BadText
-from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
+from router.disk.log.search import CANDIDATES_MAX, Found, Log, offered, unaccepted
 from router.disk.store.records import Record
 from router.disk.store.terms import StoreError
 from router.why.answers import not_one, one
+from router.why.steps import MISREAD, Begin, Deeds, Find, Look, News, Over, Question, Remind, Round, Searched
 
 WAITING_MAX = 16
-INDEXING_S = 5.0
 DEPTH_MAX = 4
 ASKED_MAX = 32
 PATIENCE_S = 1.0
@@ -42,94 +41,11 @@ NO_ANSWER = "it did not answer in time"
 NOT_CONNECTED = "it is not connected now"
 DAMAGED = "the event log cannot be read"
 STORE_DAMAGED = "the store cannot be read"
-MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
 NOT_THE_SERVICE_S = "this node knows no such message that this app handed over"
 WHOLE_ID = "other than on the owner's socket, ask with the whole id of a message"
 BUSY = "it is busy with other questions; ask again"
 NOT_ASKED = f"it was not asked: for one message at most {ASKED_MAX} routers are; `router why` there tells"
 CHANGING = "changing now: it is no longer queued, and its end was written while the log was read; ask again"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """From a link; `neighbour`: the key of the router that asks, None for a local app. `depth`: so many routers
-    further it may be carried. `typed`: what the prefix was read from. `service`: the key of a local service that did
-    not come by the owner's socket, and asks only about what it handed over."""
-
-    link: int
-    typed: str
-    prefix: IdPrefix
-    neighbour: bytes | None
-    depth: int
-    service: bytes | None = None
-
-    @property
-    def asker(self) -> bytes | None:
-        """Who is told only about what it handed over, and has one question open at a time; None: the owner."""
-        return self.neighbour or self.service
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The `number`-th search of one question. `gone`: who was neither queued nor ended at the one before, of the
-    acceptance with that sequence number: the log was taken after that, so that only these are conclusive. `held`: what
-    the store says of the message, of whose acceptance the log knew nothing."""
-
-    number: int = 1
-    held: Record | None = None
-    gone: frozenset[tuple[int, str]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Find:
-    """A deed: search the log in a thread, `find`, and let the cycle hear what comes of it."""
-
-    question: Question
-    log: Log
-    look: Look
-
-    def find(self) -> Searched:
-        try:
-            return Searched(self.question, self.look, search(self.log, self.question.prefix, self.look.held))
-        except (OSError, *MISREAD) as error:
-            return Searched(self.question, self.look, None, error)
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """The log has been searched; `error`: why it could not be."""
-
-    question: Question
-    look: Look
-    found: Found | None
-    error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Search for this one, when what was decided so far is in the log: after so many commits."""
-
-    question: Question
-    commits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """Nobody waits any longer for what other routers answer."""
-
-    round: Round
-
-
-@dataclass(frozen=True, slots=True)
-class Remind:
-    """A deed: let the cycle hear this after so many seconds."""
-
-    news: Over
-    seconds: float
-
-
-News = Searched | Begin | Over
-Deeds = list[Find | Remind]
 
 
 class Logs(Protocol):
@@ -160,22 +76,6 @@ class View(Protocol):
     @property
     def store(self) -> FateStore: ...
     def hear(self, heard: News) -> object: ...
-
-
-class Round:
-    """What one question has brought to light, and who has not answered yet."""
-
-    def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
-        self.question = question
-        self.found = found
-        self.trace = trace
-        self.whole = whole
-        self.missing: set[str] = set()
-        self.reports: dict[str, Report] = {}
-        self.is_told = False
-
-    def __repr__(self) -> str:
-        return f"<question about {self.trace.identity.hex()[:8]}: {len(self.missing)} routers have not answered>"
 
 
 class Fates:
@@ -380,13 +280,6 @@ def changing(whole: Fate, keys: set[str]) -> Fate:
     """Of these recipients nothing is known for sure."""
     rows = (replace(row, state="unknown", next=CHANGING) if row.recipient in keys else row for row in whole.recipients)
     return replace(whole, recipients=tuple(rows)) if keys else whole
-
-
-def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
-    """In a thread. Missing indexes are made for so long as somebody waits with patience."""
-    give_up_s = time.monotonic() + INDEXING_S
-    one = Search(log, lambda: time.monotonic() < give_up_s)
-    return one.find(prefix) if held is None else one.find_held(held)
 
 
 def _error(question: Question, text: str) -> bytes:

@@ -28,7 +28,8 @@ from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
 from router.node.verifier_process import verdicts
 from router.node.wall_clock import ClockLimits, WallClock
-from router.why.questions import Fates, Find, Remind
+from router.why.questions import Fates
+from router.why.steps import Find, Remind
 from world.port import Port
 from world.time import Time
 

@@ -47,10 +47,8 @@ from router.why.questions import (
     WAITING_MAX,
     WHOLE_ID,
     Fates,
-    Find,
-    News,
-    Remind,
 )
+from router.why.steps import Find, News, Remind
 
 APP, SECOND_APP, ASKER_LINK, FIRST_LINK = 1, 2, 3, 10
 OWNER, ASKER, SIGNER = (bytes([number]) * 32 for number in (250, 251, 252))
