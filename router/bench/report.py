@@ -50,7 +50,7 @@ def _write(path: Path, part: str, command: str, lines: Iterable[str]) -> None:
     parts = _parts(path)
     when = f"Written by `{command}` on {time.strftime('%Y-%m-%d')}, on {machine()}."
     parts[part] = "\n".join([f"## {part}", "", when, *lines])
-    order = [one for one in (GOALS, ATTACKS) if one in parts]
+    order = sorted(parts, key=lambda one: one != GOALS)
     path.write_text("\n\n".join([TITLE, *(parts[one] for one in order)]) + "\n", "utf-8")
 
 
@@ -59,8 +59,7 @@ def _parts(path: Path) -> dict[str, str]:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return {}
-    found = {one.partition("\n")[0]: f"## {one}".rstrip() for one in text.split("\n## ")[1:]}
-    return {name: part for name, part in found.items() if name in (GOALS, ATTACKS)}
+    return {one.partition("\n")[0]: f"## {one}".rstrip() for one in text.split("\n## ")[1:]}
 
 
 def _details(row: Row) -> list[str]:

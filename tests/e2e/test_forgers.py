@@ -111,15 +111,15 @@ async def test_strangers_have_few_places_little_time_and_a_small_window(tmp_path
 
 
 async def ping(found: RawLink) -> None:
-    """Four times a second, until it is closed."""
+    """Ten times a second, until it is closed."""
     with suppress(StreamBroken):
         while True:
             await found.stream.send_all(frame(encode_item(Ping(1))))
-            await trio.sleep(0.25)
+            await trio.sleep(0.1)
 
 
 async def test_strangers_without_messages_are_closed_though_they_ping(tmp_path: Path) -> None:
-    settings = {"limits.strangers_idle_s": 2}
+    settings = {"limits.strangers_idle_s": 1}
     async with rig(tmp_path) as running:
         core, peer = running.node("core", "core", settings), new_key()
         core.knows(peer.public, "peer")

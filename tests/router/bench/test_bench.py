@@ -106,9 +106,9 @@ ATTACK = {
 }  # fmt: skip
 
 
-def test_the_report_stands_beside_the_goals_and_keeps_its_other_part(tmp_path: Path) -> None:
+def test_the_report_stands_beside_the_goals_and_keeps_its_other_parts(tmp_path: Path) -> None:
     path = tmp_path / "measured.md"
-    path.write_text("# Measured\n\nof an older form\n")
+    path.write_text("# Measured\n\nof an older form\n\n## By hand\n\nkept\n")
     write_attacks(path, [ATTACK], 64, 20.0)
     write_goals(path, [GOAL])
     write_goals(path, [GOAL])
@@ -116,6 +116,7 @@ def test_the_report_stands_beside_the_goals_and_keeps_its_other_part(tmp_path: P
     assert text.count("| Fast | 1.500 | at least 2 | no |") == text.count("- Fast: rate 1.500") == 1
     assert text.count("| junk | 0.950 | 1.25 | 0 | yes | 0.80 | 0.30 |") == 1
     assert text.index("## Goals") < text.index("## Under attack")
+    assert text.count("## By hand\n\nkept\n") == 1
     assert text.count(f"on {machine()}.") == 2 and "older" not in text
 
 

@@ -37,7 +37,7 @@ def party(at_node: Run) -> Party:
     number = next(NUMBERS)
     made = Party(f"group{number}", f"bob{number}")
     assert at_node("group", "new", made.group).exit_code == 0
-    assert at_node("sub", made.group, "--as", made.bob, "--timeout", "0.3").exit_code == 5
+    assert at_node("sub", made.group, "--as", made.bob, "--timeout", "0.01").exit_code == 5
     return made
 
 
@@ -151,7 +151,7 @@ def test_pub_says_what_was_not_sent_when_nobody_reads_the_ids(
 def test_pub_says_how_far_it_came_when_its_node_goes(home: Path, router: Run) -> None:
     router("group", "new", "g")
     process, _ = start_node(home, "--verifiers", "0")
-    assert router("sub", "g", "--as", "bob", "--timeout", "0.3").exit_code == 5
+    assert router("sub", "g", "--as", "bob", "--timeout", "0.01").exit_code == 5
     command = [*ROUTER, "--home", str(home), "pub", "g"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -377,7 +377,7 @@ def test_without_a_node_it_is_code_3(router: Run, args: tuple[str, ...]) -> None
 def test_queue_waits_for_the_node(router: Run, home: Path) -> None:
     router("group", "new", "g")
     process, _ = start_node(home, "--verifiers", "0")
-    assert router("sub", "g", "--as", "bob", "--timeout", "0.3").exit_code == 5
+    assert router("sub", "g", "--as", "bob", "--timeout", "0.01").exit_code == 5
     assert stop_node(process) == 0
     command = [*ROUTER, "--home", str(home), "pub", "g", "patience", "--queue"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:

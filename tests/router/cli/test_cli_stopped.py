@@ -47,7 +47,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     run = run_in(home)
     try:
         assert run("group", "new", "friends").exit_code == 0
-        assert run("sub", "friends", "--as", "bob", "--timeout", "0.3").exit_code == 5
+        assert run("sub", "friends", "--as", "bob", "--timeout", "0.01").exit_code == 5
         message = json.loads(run("pub", "friends", "hello", "--json").stdout)["id"]
         until = time.monotonic() + SEALED_S
         while not any(message in path.read_text() for path in (home / "log").glob("events-*.jsonl")):
