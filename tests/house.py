@@ -30,12 +30,12 @@ FLOORS = [  # rooms from the ground up: each may know those that stand below it,
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/", "router/core/routing/",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
-    "router/client/", "router/service.py", "router/cli/", "router/why/", "router/node/", "router/audit/",
+    "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/",
     "router/bench/ router/demo/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(
-    r"router/(service|cli/__init__|node/node|transport/contract)\.py|(tests|examples)/.*"
+    r"router/(service/plugins|settings/config_services|cli/__init__|transport/contract)\.py|(tests|examples)/.*"
 )  # may find modules by name
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"

@@ -59,7 +59,7 @@ ALLOWED = [
         "from datetime import UTC\nimport cbor2\nfrom .codec import encode\nfrom router.core import a",
     ),
     (
-        "router/node/node.py",
+        "router/cli/__init__.py",
         "import importlib\nfrom .core import codec\ndef load():\n    from router.store import Store",
     ),
     ("router/audit/local.py", "import duckdb\nfrom router.core import line\nfrom spark_analytics import evidence"),

@@ -11,6 +11,7 @@ import pykka
 import trio
 
 from router.actors.actor import TrioActor
+from router.core.wire.errors import RouterError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Supervisor(TrioActor):
 
     `start` does it (`lambda: PubSub.start(key)`); the new actor's `on_start` makes its reference known. `progress`
     counts what the actor has brought to an end, over all its lives: after a life that ended something, the pause is the
-    shortest again.
+    shortest again. `on_problem` hears why it failed.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Supervisor(TrioActor):
         draw: Callable[[], float],
         back_off: BackOff,
         progress: Callable[[], int] = lambda: 0,
+        on_problem: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
         self.child: pykka.ActorRef[Any] | None = None
@@ -56,6 +58,7 @@ class Supervisor(TrioActor):
         self._begun_s = 0.0
         self._progress = progress
         self._progress_at_start = 0
+        self._on_problem = on_problem
 
     def on_start(self) -> None:
         self._begin()
@@ -79,6 +82,8 @@ class Supervisor(TrioActor):
         calm |= self._progress() > self._progress_at_start
         self.failures_in_a_row = count = 1 if calm else self.failures_in_a_row + 1
         pause_s = self._back_off.pause_s(count, self._draw())
+        if self._on_problem is not None:
+            self._on_problem(f"{failure}" if isinstance(failure, RouterError) else repr(failure))
         log.warning("%s failed (%d in a row): %r; starting again in %.1f s", what, count, failure, pause_s)
         self.nursery.start_soon(self._begin_after, pause_s)
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import duckdb
 
+from router.actors.process import program
 from router.audit.database import MEMORY_BYTES, exact, quoted
 from router.audit.load import LINE_BYTES, NEEDED, columns_read
 from router.audit.sample.sample import TRUTH, write_sample
-from router.node.process import program
 
 LOOK_S = 0.2
 LATER_S = 86_400

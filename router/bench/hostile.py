@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from router.actors.process import program
 from router.bench import traffic, yardstick
 from router.bench.noise import Watch
 from router.bench.rig import Client, Clients, Rig, apart
 from router.bench.scenarios import Bench, keys, rank
 from router.bench.strangers import ATTACKS, Siege
 from router.core.wire.crypto import SigningKey
-from router.node.process import program
 from router.settings import keyring
 from router.settings.home import Home
 

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
-from router.node.process import program
 
 
 class BenchFailed(Exception):

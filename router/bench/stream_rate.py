@@ -28,11 +28,11 @@ from statistics import median
 from threading import Thread
 from typing import Any
 
+from router.actors.process import program
 from router.audit.java import java_home
 from router.audit.sample.fleet import signing_key
 from router.audit.sample.log import SECOND, SampleLog
 from router.core.wire.lifetime import expiry_min
-from router.node.process import program
 
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6

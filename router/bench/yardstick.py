@@ -10,10 +10,10 @@ from pathlib import Path
 
 from nacl.signing import VerifyKey
 
+from router.actors.process import program
 from router.bench.rig import apart
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
-from router.node.process import program
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from router.cli import service_commands
 from router.cli.command import Group, Invocation
 from router.cli.exits import Exit, innermost, report
 
+ARGUMENTS = "router.arguments"
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
 
 
@@ -54,23 +56,38 @@ COMMANDS: dict[str, Entry] = {
 
 
 class Root(Group):
-    """Finds subcommands in `COMMANDS`, and ends with the contract's exit codes."""
+    """Finds subcommands in `COMMANDS` and in the folders of services, and ends with the contract's exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._entries(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            near = get_close_matches(cmd_name, COMMANDS, n=1)
+        entries = COMMANDS if cmd_name in COMMANDS else self._entries(ctx)
+        if cmd_name not in entries:
+            near = get_close_matches(cmd_name, entries, n=1)
             said = f'there is no command "{cmd_name}"'
             raise click.UsageError(f'{said}; did you mean "{near[0]}"?' if near else f"{said}.", ctx)
-        found: click.Command = resolve_name(COMMANDS[cmd_name].place)
-        return found
+        return _load(cmd_name, entries[cmd_name].place)
+
+    @staticmethod
+    def _entries(ctx: click.Context) -> dict[str, Entry]:
+        """The commands of the router, and those that services declare; none of these is loaded."""
+        found = service_commands.find(ctx.meta.get(ARGUMENTS, ()))
+        return {**{name: Entry(place, about) for name, (place, about) in found.items()}, **COMMANDS}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without loading any."""
+        """List them without loading any."""
+        entries = self._entries(ctx)
+        others = [(name, one.about) for name, one in entries.items() if name not in COMMANDS]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, one.about) for name, one in COMMANDS.items()])
+        if others:
+            with formatter.section("Commands of services"):
+                formatter.write_dl(others)
 
     def invoke(self, ctx: click.Context) -> Any:
         """`--verbose`, wherever it stands, adds the traceback to what `report` will say."""
@@ -96,6 +113,18 @@ class Root(Group):
                 raise
             code = Exit.INTERRUPTED
         sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def _load(name: str, place: str) -> click.Command:
+    try:
+        found = resolve_name(place)
+    except Exception as error:
+        if name in COMMANDS:
+            raise
+        said = f'the command "{name}" cannot be loaded from {place}: {type(error).__name__}: {error}'
+        raise click.ClickException(f"{said}; mend that file, or take its service out of the path") from error
+    assert isinstance(found, click.Command)
+    return found
 
 
 @click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import click
 
@@ -12,8 +13,11 @@ from router.cli.output import columns, note, say, say_json
 from router.cli.preflight import rules
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
+from router.service import plugins
 from router.settings import config as configuration
-from router.settings.config_text import ConfigError, parse, toml_value
+from router.settings.config import Config
+from router.settings.config_services import instances
+from router.settings.config_text import ConfigError, Setting, parse, toml_value
 
 
 @click.group("config", cls=Group)
@@ -48,13 +52,20 @@ def show(prefix: str, as_json: bool) -> None:
     PREFIX (`link`, `store.durability`) chooses some.
     """
     found, origins = configuration.load(invocation().home.config_path)
-    rows = [one for one in configuration.show(found, origins) if one.name.startswith(prefix)]
+    rows = [*configuration.show(found, origins), *_defaults_of_services(found)]
+    rows = [one for one in rows if one.name.startswith(prefix)]
     if not rows:
         raise Failure(Exit.USAGE, f'no setting begins with "{prefix}"; `router config show` lists all')
     if as_json:
         say_json([{"name": one.name, "value": one.value, "origin": one.origin, "about": one.about} for one in rows])
     else:
         columns(("SETTING", "VALUE", "FROM"), [(one.name, _value(one.value), one.origin) for one in rows], "")
+
+
+def _defaults_of_services(found: Config) -> Iterator[Setting]:
+    """What services keep as their default; what the file says of them is among the other settings."""
+    for one in instances(found.node.services):
+        yield from plugins.load(one.module).defaults(found.services.get(one.name, {}), one.name)
 
 
 def overrides(pairs: tuple[str, ...]) -> dict[str, object]:

@@ -98,7 +98,8 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.disk.log.eventlog import ForeignLog
     from router.disk.log.file import LogNotWritten
     from router.disk.store.terms import StoreError
-    from router.service import UnknownService
+    from router.service.plugins import UnknownService
+    from router.service.state import StateError
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
@@ -110,7 +111,10 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((Refused, JoinRefused), Exit.REFUSED),
         ((NotAnswered,), Exit.TIMED_OUT),
         ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownName, UnknownService), Exit.USAGE),
-        ((HomeError, StoreError, ListenFailed, JournalError, ForeignLog, LogNotWritten, SealError), Exit.FAILED),
+        (
+            (HomeError, StoreError, StateError, ListenFailed, JournalError, ForeignLog, LogNotWritten, SealError),
+            Exit.FAILED,
+        ),
     )
 
 

@@ -35,6 +35,8 @@ def say_json(value: Any) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
+    if hasattr(value, "__struct_fields__"):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
     raise TypeError(f"{type(value).__name__} has no place in JSON")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from inspect import iscoroutinefunction
 
-from router import service
-from router.service import Service, UnknownService
+from router.service import plugins
+from router.service.plugins import UnknownService
 from router.settings import keyring
 from router.settings.config import OWNER_URL, Config, Rule
+from router.settings.config_services import instances
 from router.settings.config_text import Problem
 from router.settings.home import Home, HomeError
 from router.transport import contract as transport
@@ -57,24 +57,16 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
 
 
 def _unknown_services(config: Config) -> Iterator[Problem]:
-    for spec in config.node.services:
+    for at, one in enumerate(instances(config.node.services)):
+        place = ("node", "services", at)
         try:
-            found = service.load_class(spec)
+            found = plugins.load(one.module)
         except UnknownService as error:
-            yield Problem(("node", "services"), str(error))
-        else:
-            if why := _deaf(found):
-                yield Problem(("node", "services"), f"the service {spec} of node.services {why}")
-
-
-def _deaf(found: type[Service]) -> str:
-    """Why messages would not reach this service; "" if they do."""
-    if found.on_message is Service.on_message and found.on_connected is Service.on_connected:
-        return "has neither on_message nor on_connected; write `async def on_message(self, message)`"
-    for name in ("on_message", "on_connected"):
-        if not iscoroutinefunction(getattr(found, name)):
-            return f"has an {name} that is not async; write `async def {name}`"
-    return ""
+            yield Problem(place, str(error))
+            continue
+        if why := plugins.deaf(found):
+            yield Problem(place, f"the service {one.module} of node.services {why}")
+        yield from found.judge(config.services.get(one.name, {}), one.name)
 
 
 def _itself(home: Home, config: Config) -> Iterator[Problem]:

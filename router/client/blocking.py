@@ -26,12 +26,13 @@ import trio
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import IN_FLIGHT, Group, Lifespan, Manner, Publisher
-from router.client.node import ANSWER_S, Address, GroupName, Node, connect
+from router.client.node import ANSWER_S, Address, Node, connect
 from router.client.options import Options
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
 from router.client.publishing import OnRefused
 from router.client.received import Message, Received
+from router.client.senders import GroupName
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Missed, RecipientOutcome
@@ -76,7 +77,8 @@ class _Messages(AsyncIterator[BlockingReceived]):
         one, run = received, self._portal.run
         return BlockingReceived(
             one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
-            one.redelivered, partial(run, one.settle), lambda reason, text: run(partial(one.refuse, reason, text)),
+            one.redelivered, one.seen, one.expiry_min, one.wire, partial(run, one.settle),
+            lambda reason, text: run(partial(one.refuse, reason, text)),
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
 from router.client.readers import GroupKeys, Messages, Reader
 from router.client.received import Received
+from router.core.wire.codec import unframe
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.text import key_text, short
@@ -119,6 +120,10 @@ class Group:
         compose = self._compose(body, Lifetime(ttl_s, expiry_min), raw)
         posted = await self._publishing.deliver(compose, follow=wait)
         return posted.id if posted.outcomes is None else posted.outcomes
+
+    def signed(self, body: bytes, lifetime: Lifetime, *, raw: bool | None = None) -> bytes:
+        """Sign a message without publishing it; see `Wires.hand_in`."""
+        return unframe(self._compose(body, lifetime, raw)().frame)
 
     def publisher(
         self,

@@ -23,9 +23,9 @@ from router.core.link.custody import Outgoing
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items
-from router.core.wire.admin import Answer, decode_inquiry
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
-from router.core.wire.control import JoinAck, LeaveAck, Report, decode_control
+from router.core.wire.control import Carried, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.message import open_message
 from router.core.wire.reasons import Reason
@@ -45,7 +45,7 @@ PINGS_UNANSWERED = 2
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
 FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
-News = link_items.Outcome | link_items.Missed | Report | Answer
+News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried
 
 
 class End(NamedTuple):
@@ -347,14 +347,14 @@ class ClientLink:
         """A unicast of the router itself; what it says that is unknown here is for a later version."""
         body = open_message(wire).body
         try:
-            said = decode_inquiry(body) if body[:2] == b"\x82\x08" else decode_control(body)
+            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
         except Malformed as error:
             log.debug("the router said what is not understood here: %s", error)
             return
         match said:
             case JoinAck() | LeaveAck():
                 self._joins.hear(said)
-            case Report() | Answer():
+            case Report() | Answer() | Inquiry() | Carried():
                 self._hear(said)
 
 

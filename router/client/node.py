@@ -33,7 +33,7 @@ from typing import Literal, overload
 import trio
 
 from router.client.asking import Asking
-from router.client.composer import CAUSES, Composer, GroupSender, Lifetime, RecentIds, octets
+from router.client.composer import CAUSES, Composer, Lifetime, RecentIds, octets
 from router.client.custody.arrivals import UNICASTS
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
@@ -48,16 +48,15 @@ from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
 from router.client.readers import Batches, GroupKeys, Messages, Reader, Readers
 from router.client.received import Received
+from router.client.senders import GroupName, Senders
+from router.client.wires import Wires
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
-from router.core.wire.control import Report
+from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
-from router.core.wire.grouplink import SCHEME, GroupLink, parse_link
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
-from router.settings import keyring
-from router.settings.keyring import KeyringError
 from router.settings.names import Names
 
 log = logging.getLogger(__name__)
@@ -65,7 +64,6 @@ log = logging.getLogger(__name__)
 ANSWER_S = 10.0
 NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
 
-GroupName = str | GroupLink | PublicKey | SigningKey
 Address = PublicKey | str
 
 
@@ -141,6 +139,10 @@ class Node:
         )  # fmt: skip
         self._readers.inbox, self._publishing.link = inbox, self._link
         self._asking = Asking(self._composer, self._publishing)
+        self._senders = Senders(sign_on.home, self._causes)
+        self.wires = Wires(self._composer, self._publishing)
+        self.words: Feed[Inquiry] = Feed()
+        """What the router itself says to this app, if it is a service of its node."""
 
     def __repr__(self) -> str:
         return f"<node at {self._sign_on.url}, {'up' if self.is_up else 'down: ' + self._link.end.text}>"
@@ -159,6 +161,12 @@ class Node:
     def is_up(self) -> bool:
         """Whether the node is there now."""
         return self._link.is_up
+
+    async def until_up(self) -> PublicKey:
+        """The node's router, as soon as this app is connected to it. Raises `NodeUnavailable`."""
+        await self._publishing.until_up()
+        assert self._link.router is not None
+        return self._link.router
 
     # -- signing on and off --------------------------------------------------------------------------------
 
@@ -209,6 +217,7 @@ class Node:
         self.problems.end()
         self.missed.end()
         self.reports.end()
+        self.words.end()
 
     # -- groups --------------------------------------------------------------------------------------------
 
@@ -228,40 +237,16 @@ class Node:
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
         """The same without joining: enough for publishing."""
-        sender, name = self._sender(group)
+        sender, name = self._senders.of(group)
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)
         self._groups.setdefault(found.key, found)
         return found
 
     async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
         """Leave a group, named as for `join`, also one that an earlier run of this app has joined."""
-        key = group.key if isinstance(group, Group) else self._sender(group)[0].group
+        key = group.key if isinstance(group, Group) else self._senders.of(group)[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
-
-    def _sender(self, group: GroupName) -> tuple[GroupSender, str | None]:
-        if isinstance(group, str):
-            return self._voice_of_text(group)
-        if isinstance(group, GroupLink):
-            return GroupSender.of_link(group, self._causes(group.group)), group.name
-        if isinstance(group, SigningKey):
-            return GroupSender(group.public, group, None, self._causes(group.public)), None
-        if isinstance(group, PublicKey):
-            return GroupSender(group, None, None, self._causes(group)), None
-        raise TypeError(f"a group is given as its name, link or key, not as {type(group).__name__}")
-
-    def _voice_of_text(self, text: str) -> tuple[GroupSender, str | None]:
-        if text.strip()[: len(SCHEME)].lower() == SCHEME:
-            return self._sender(parse_link(text))
-        try:
-            name, found = keyring.find(self._sign_on.home, text)
-        except KeyringError:
-            try:
-                return self._sender(parse_key(text, "group"))
-            except BadText:
-                pass
-            raise
-        return self._sender(found)[0], name
 
     def _causes(self, group: PublicKey) -> RecentIds:
         known = self._groups.get(group)
@@ -304,10 +289,9 @@ class Node:
         address: Address,
         body: bytes,
         *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
+        ttl_s: int = TTL_S, expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
-    ) -> MessageId | Outcomes:
+    ) -> MessageId | Outcomes:  # fmt: skip
         """Send to one address, the body as it is: a key, its text, or a name that the home's owner has given to a
         neighbour or keeps a key under. As `Group.publish` otherwise."""
         to = self._address(address) if isinstance(address, str) else address
@@ -325,6 +309,10 @@ class Node:
     def _names(self) -> Names:
         """As they were at the first look."""
         return Names.of(self._sign_on.home)
+
+    async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
+        """The bytes of a message of a group that this app is in, by its id; None if the router does not have it."""
+        return await self.wires.pull(group, id, timeout_s)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """The node's own answer, as JSON, to an operator's question such as `status`."""
@@ -390,6 +378,10 @@ class Node:
                 self.reports.tell(news)
             case Answer():
                 self._asking.hear(news)
+            case Carried():
+                self.wires.hear(news)
+            case Inquiry():
+                self.words.tell(news)
 
     def _problem(self, text: str) -> None:
         self.problems.tell(text)

@@ -24,7 +24,7 @@ from router.core.wire.application import ApplicationMessage, SealError, content_
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.message import Multicast, Unicast, open_message, verify_message
+from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
 from router.core.wire.text import key_text, short
 
 SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
@@ -151,8 +151,8 @@ class Readers:
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
         source = message.source
         return Received(
-            one.id, message.body, None, source, source, None, (), None, message.via, one.at_s, one.redelivered,
-            partial(self.finish, one), partial(self.inbox.refuse, one),
+            one.id, message.body, None, source, source, None, (), None, message.via, one.at_s, one.redelivered, (),
+            message.expiry_min, without_via(one.wire), partial(self.finish, one), partial(self.inbox.refuse, one),
         )  # fmt: skip
 
     def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
@@ -179,7 +179,8 @@ class Readers:
         )  # fmt: skip
         return Received(
             one.id, body, message.group, None, sender, seq, deps, code, message.via, one.at_s, one.redelivered,
-            partial(self.finish, one), partial(self.inbox.refuse, one),
+            message.seen, message.expiry_min, without_via(one.wire), partial(self.finish, one),
+            partial(self.inbox.refuse, one),
         )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ class Message:
     `group`: of a multicast, `source`: of a unicast, None for the other. `sender`, `seq`, `deps` and `code` are the
     member's own words from inside the sealed body, None or empty where the body came as it is (`raw`); a unicast's
     sender is its source. `via`: the router next to ours, None for what came from this node. `received_at`: Unix
-    seconds. `redelivered`: an earlier run of this app may have seen it.
+    seconds. `redelivered`: an earlier run of this app may have seen it. `seen`: the ids that a multicast's header
+    names. `wire`: the bytes as received, without VIA.
     """
 
     id: MessageId
@@ -32,6 +33,9 @@ class Message:
     via: PublicKey | None
     received_at: float
     redelivered: bool
+    seen: tuple[MessageId, ...]
+    expiry_min: int
+    wire: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

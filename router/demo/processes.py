@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import trio
 
 import router
+from router.actors.process import program
 from router.client.errors import ClientError
-from router.node.process import program
 from router.settings.home import Home
 
 PATIENCE_S = 20.0  # without any news

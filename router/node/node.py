@@ -17,9 +17,7 @@ from typing import Any
 
 import trio
 
-from router import service
 from router.actors.actor import actor_system
-from router.actors.supervisor import BackOff
 from router.core.link.session import Offer
 from router.core.routing.admission import no_place
 from router.core.routing.directory import Directory, Neighbour, Standing
@@ -55,11 +53,11 @@ from router.node.limits import (
 )
 from router.node.message_router import Drain, MessageRouter
 from router.node.orders import Reconfigured
+from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
 from router.settings import keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
-from router.settings.config_services import service_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
@@ -182,12 +180,10 @@ class Node:
 
     def _admit_services(self, config: Config) -> None:
         """The keys of our own services are local; those named public are open to strangers."""
-        self._services = {service_name(spec): service.load_class(spec) for spec in config.node.services}
-        self._service_keys = {name: service.key_of(self._home, name) for name in self._services}
-        keys = frozenset(bytes(key.public) for key in self._service_keys.values())
-        self._directory.configured_locals |= keys
-        self._directory.locals |= keys
-        self._directory.public |= {bytes(self._service_keys[name].public) for name in config.node.services_public}
+        self._residents = residents = Residents(self._home, config)
+        self._directory.configured_locals |= residents.keys
+        self._directory.locals |= residents.keys
+        self._directory.public |= residents.public
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
@@ -226,14 +222,11 @@ class Node:
 
     async def _start_services(self, nursery: trio.Nursery) -> None:
         """Services in this process reach the router over memory, and as any other neighbour would."""
-        config = self._config
-        if not config.node.services:
+        if not self._residents:
             return
-        url = await self._listen(nursery, f"memory://{self._key.public.hex()[:16]}")
-        back_off = BackOff(config.node.service_restart_s_min, config.node.service_restart_s_max)
-        for name, kind in self._services.items():
-            options, most = config.services.get(name, {}), config.node.service_attempts_max
-            service.supervise(kind, url, self._service_keys[name], options, back_off, most)
+        name = self._key.public.hex()[:16]
+        url = await self._listen(nursery, f"memory://{name}")
+        self._residents.start(nursery, url, "")
 
     def _facts(self) -> dict[str, Any]:
         return {

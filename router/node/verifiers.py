@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 import trio
 
+from router.actors.process import program
 from router.core.routing.directory import STRANGERS
 from router.core.routing.job import Job
 from router.core.routing.lanes import Lane, Lanes
 from router.node import verifier_process
-from router.node.process import program
 
 log = logging.getLogger(__name__)
 

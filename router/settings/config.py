@@ -24,7 +24,7 @@ from router.disk.limits import LogLimits, StoreLimits
 from router.settings import config_peers, config_sample, config_services
 from router.settings.config_limits import CORE, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
-from router.settings.config_services import ServiceSpec
+from router.settings.config_services import ServiceEntry
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
 from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
 
@@ -52,7 +52,9 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         'Whether strangers may connect. Empty: "known" on an edge node, "anyone" on a core node.')] = ""
     join_open: Annotated[bool, about(
         "Whether anyone who may connect may join groups here, not only local apps and clients.")] = False
-    services: Annotated[tuple[ServiceSpec, ...], about("Services to run, by module: services.echo.")] = ()
+    services: Annotated[tuple[ServiceEntry, ...], about(
+        "Services to run, by module: services.echo. A [[node.services]] block with name, module and run gives one a "
+        'name of its own and a place: "inside", "apart" or "by-hand".')] = ()
     services_public: Annotated[tuple[Name, ...], about(
         "Those of them, by name (echo), that strangers may send to.")] = ()
     service_restart_s_min: Annotated[float, span(0.01, HOUR_S,
@@ -241,7 +243,8 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
 
 def sample(role: Role = "edge") -> str:
     """The file of a new home: its role, and everything else as comments with the defaults."""
-    return _SAMPLE_HEAD + config_sample.sample(Config, {"node.role": role})
+    services = [config_sample.options(name, kind) for name, kind in config_services.settings()]
+    return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, {"node.role": role}), *services))
 
 
 def edit_peers(path: Path, change: PeerChange) -> None:

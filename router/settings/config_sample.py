@@ -20,6 +20,14 @@ def sample(root: type[Struct], live: Mapping[str, object]) -> str:
     return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
 
 
+def options(name: str, root: type[Struct]) -> str:
+    """The settings of a service, all of them as comments."""
+    described = inspect.type_info(root)
+    assert isinstance(described, inspect.StructType)
+    lines = [f"#[services.{name}]", *_comment(" ".join((root.__doc__ or "").split()))]
+    return "\n".join((*lines, *_fields(f"services.{name}", described, {}))) + "\n"
+
+
 def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str]:
     inner = bare(section.type)
     if isinstance(inner, inspect.VarTupleType):
@@ -34,8 +42,12 @@ def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str
     else:
         yield from _comment(about(section))
         return
+    yield from _fields(section.name, block, live)
+
+
+def _fields(place: str, block: inspect.StructType, live: Mapping[str, object]) -> Iterator[str]:
     for one in block.fields:
-        name = f"{section.name}.{one.name}"
+        name = f"{place}.{one.name}"
         yield ""
         yield from _comment(" ".join((about(one), _range(one.name, bare(one.type)))).strip())
         if name in live:

@@ -1,18 +1,45 @@
-"""The services that the configuration names: what they are called, and that every name stands for one."""
+"""The services that the configuration names: their instances, and where the folders of services are found.
+
+`services = ["services.echo"]` runs a module under its own name; a `[[node.services]]` block gives an instance a name of
+its own, and says where it runs.
+"""
 
 from __future__ import annotations
 
+import importlib
+import logging
+import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
+from router.settings.config_peers import about
 from router.settings.config_text import Problem
+from router.settings.keyring import NAME_FORM, NAME_PATTERN
+
+log = logging.getLogger(__name__)
 
 _MODULE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 ServiceSpec = Annotated[
     str, Meta(pattern=rf"^{_MODULE}(:[A-Za-z_]\w*)?\Z", extra={"form": "a module, or module:Class"})
 ]
+InstanceName = Annotated[str, Meta(pattern=rf"^{NAME_PATTERN}\Z", extra={"form": NAME_FORM})]
+Run = Literal["inside", "apart", "by-hand"]
+
+
+class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A service under a name of its own, so that a module can run more than once."""
+
+    name: Annotated[InstanceName, about("What it is called here: its key, its state and its settings carry that name.")]
+    module: ServiceSpec
+    run: Annotated[Run, about(
+        'Where it runs: "inside" the node\'s process, "apart" in one that the node starts, restarts and ends, or '
+        '"by-hand" in one that you start.')] = "inside"  # fmt: skip
+
+
+ServiceEntry = ServiceSpec | Instance
 
 
 def service_name(spec: str) -> str:
@@ -20,12 +47,20 @@ def service_name(spec: str) -> str:
     return spec.partition(":")[0].rpartition(".")[2]
 
 
-def broken_rules(specs: tuple[str, ...], public: Iterable[str], options: Iterable[str]) -> Iterator[Problem]:
+def instances(entries: Iterable[str | Instance]) -> tuple[Instance, ...]:
+    """Each entry of `node.services` as an instance; a module alone runs inside, under its own name."""
+    return tuple(one if isinstance(one, Instance) else Instance(name=service_name(one), module=one) for one in entries)
+
+
+def broken_rules(
+    entries: tuple[str | Instance, ...], public: Iterable[str], options: Iterable[str]
+) -> Iterator[Problem]:
     """Each service has a name of its own; `node.services_public` and `[services.…]` name no others."""
-    known = [service_name(spec) for spec in specs]
+    known = [one.name for one in instances(entries)]
     for at, name in enumerate(known):
         if name in known[:at]:
-            yield Problem(("node", "services"), f'node.services names "{name}" twice; keep one')
+            text = f'node.services names "{name}" twice; keep one, or give the other a [[node.services]] block with '
+            yield Problem(("node", "services", at), f"{text}a name of its own")
     places = [(("node", "services_public"), name) for name in public]
     places += [(("services", name), name) for name in options]
     named = f"it names {', '.join(known)}" if known else "it names none"
@@ -33,3 +68,28 @@ def broken_rules(specs: tuple[str, ...], public: Iterable[str], options: Iterabl
         if name not in known:
             text = f'{".".join(path)} is about a service "{name}" that node.services does not name; {named}'
             yield Problem(path, text)
+
+
+def settings() -> Iterator[tuple[str, type[Struct]]]:
+    """Name and settings of each service that lies in a `services` folder. One that cannot be loaded is left out:
+    `config check` says why where it is used."""
+    for module, _ in folders("settings.py"):
+        try:
+            found = getattr(importlib.import_module(f"{module}.settings"), "Settings", None)
+        except Exception as error:  # it is somebody else's file
+            log.warning("the settings of %s cannot be read: %r", module, error)
+            continue
+        if isinstance(found, type) and issubclass(found, Struct):
+            yield service_name(module), found
+
+
+def folders(part: str) -> Iterator[tuple[str, Path]]:
+    """Module name and path of each folder of a `services` package that holds the file `part`; nothing of it is loaded
+    but the package. Every directory on the path may have a `services` folder."""
+    seen = set[str]()
+    for place in importlib.import_module("services").__path__:
+        for file in sorted(Path(place).glob(f"*/{part}")):
+            name = file.parent.name
+            if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in seen:
+                seen.add(name)
+                yield f"services.{name}", file

@@ -143,6 +143,10 @@ def toml_value(value: object) -> str:
         return repr(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Struct):
+        return (
+            "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in msgspec.structs.asdict(value).items()) + " }"
+        )
     assert isinstance(value, tuple), f"{type(value).__name__} never stands in a configuration"
     return "[" + ", ".join(map(toml_value, value)) + "]"
 
@@ -207,6 +211,8 @@ class Schema(Generic[T]):
             case inspect.DictType(value_type=item) if isinstance(value, dict):
                 for key, one in value.items():
                     yield from self._walk(one, item, (*path, key), form)
+            case inspect.UnionType(types=kinds):
+                yield from self._walk(value, _fitting(value, kinds), path, form)
             case inspect.CustomType(cls=cls) if isinstance(value, str):
                 yield from _readable(value, self._doors[cls], path)
             case _:
@@ -263,6 +269,11 @@ class Schema(Generic[T]):
                 return "it must be a list in [ ]"
             case _:
                 return "it must be a section of its own, in [ ]"
+
+
+def _fitting(value: object, kinds: tuple[inspect.Type, ...]) -> inspect.Type:
+    """Of a section or a plain value, the kind that this value is to be judged by."""
+    return next((one for one in kinds if isinstance(one, inspect.StructType) is isinstance(value, dict)), kinds[0])
 
 
 def _readable(value: str, door: Door, path: Place) -> Iterator[Problem]:

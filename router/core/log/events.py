@@ -44,6 +44,7 @@ OUTWARD_EVENTS = frozenset((
     "pulled", "recovered",
 ))  # fmt: skip
 TURNED_EVENTS = frozenset(("refused", "duplicate"))
+EVENT_FORM = "[a-z][a-z0-9_]{0,63}"
 STATE_EVENTS = frozenset((
     "start", "stop", "config", "link_up", "link_down", "link", "join", "leave", "advert", "route_add",
     "route_del", "clock_step", "log_gap",

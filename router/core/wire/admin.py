@@ -14,6 +14,8 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, unframe
 
 ASK_BYTES_MAX = 1024
+SERVICE_BYTES_MAX = 64 * 1024  # of what a service of the node says to its router
+ASKED = "asked"  # the router says it to a service: a number, and the question of an operator
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers `REPORT_BYTES_MAX` of `fate_json.py` at most
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"
@@ -46,14 +48,14 @@ def encode_inquiry(value: Inquiry | Answer) -> bytes:
     return encode([7, {"ask": value.ask, "arg": value.argument}])
 
 
-def decode_inquiry(body: bytes) -> Inquiry | Answer:
-    """The inquiry or answer in `body`; `Malformed` if it is neither."""
+def decode_inquiry(body: bytes, bytes_max: int = ASK_BYTES_MAX) -> Inquiry | Answer:
+    """The inquiry of at most so many bytes, or the answer, in `body`; `Malformed` if it is neither."""
     if body[:2] == ANSWER:
         text = unframe(body, 2)
         if len(text) > ANSWER_BYTES_MAX:
             raise TooLarge(f"an answer of {len(text)} bytes; the limit is {ANSWER_BYTES_MAX}")
         return Answer(text)
-    if len(body) > ASK_BYTES_MAX or body[:2] != ASK:
+    if len(body) > bytes_max or body[:2] != ASK:
         raise Malformed("not an inquiry")
     fields = shape.fields(decode(body, _ASK_ITEMS_MAX)[1], "an inquiry", ("ask", "arg"))
     ask, argument = fields["ask"], fields["arg"]

@@ -11,15 +11,18 @@ from rigs.failing_service import POISON, Failing
 from rigs.router_end import RouterEnd, later
 from rigs.serving import serving
 
-from router import service
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff
 from router.client.node import connect
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.service import Attempts
+from router.service import plugins
+from router.service.attempts import Attempts
+from router.service.host import Place
+from router.service.running import supervise
 from router.settings import keyring
+from router.settings.home import Home
 
 FIRST, SECOND, THIRD = (MessageId(bytes((n,)) * 32) for n in range(3))
 QUICKLY = {"node.service_restart_s_min": 0.01, "node.service_restart_s_max": 0.01}
@@ -66,7 +69,9 @@ async def test_a_message_on_which_it_always_fails_is_refused_and_the_next_is_han
             report = await anext(app.reports)
             assert (report.destination, report.state, report.reason) == (failing, "refused", Reason.PEER_REFUSED)
     assert Failing.seen == [POISON, POISON, POISON, b"and me"]
-    said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service"]
+    said = [
+        one.getMessage() for one in caplog.records if one.levelno == logging.ERROR and one.name == "router.service.host"
+    ]
     assert len(said) == 1 and "failed 3 times on message" in said[0] and "ValueError('this is poison')" in said[0]
 
 
@@ -111,7 +116,7 @@ async def test_a_task_that_would_end_the_process_fails_its_service_only(
 
 
 async def test_a_message_on_which_it_fails_does_not_make_the_next_one_wait_longer(
-    nursery: trio.Nursery, autojump_clock: object
+    nursery: trio.Nursery, autojump_clock: object, tmp_path: Path
 ) -> None:
     """Pauses double within the attempts on one message: 1, 2, 4 and 8 s at most, and begin again with the next."""
     end = RouterEnd()
@@ -121,7 +126,7 @@ async def test_a_message_on_which_it_fails_does_not_make_the_next_one_wait_longe
     bodies = [b"exit", b"two faults", POISON]
     wires = [seal_unicast(SigningKey(body[:1] * 32), key.public, body, ttl_s=60, expiry_min=later()) for body in bodies]
     async with actor_system():
-        service.supervise(Failing, end.url, key, {}, BackOff(1, 1000), attempts_max=5)
+        supervise(Failing, Place("failing", end.url, key, Home(tmp_path)), BackOff(1, 1000))
         await trio.sleep(0.1)
         began = trio.current_time()
         for wire in wires:
@@ -135,12 +140,12 @@ async def test_a_message_on_which_it_fails_does_not_make_the_next_one_wait_longe
 def test_a_module_that_ends_the_program_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "quitting_service.py").write_text("import sys\nsys.exit(2)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(service.UnknownService, match=r"quitting_service of .* ends the program \(SystemExit\(2\)\); "):
-        service.load_class("quitting_service")
+    with pytest.raises(plugins.UnknownService, match=r"quitting_service of .* ends the program \(SystemExit\(2\)\); "):
+        plugins.load_class("quitting_service")
 
 
 async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
-    nursery: trio.Nursery, autojump_clock: object
+    nursery: trio.Nursery, autojump_clock: object, tmp_path: Path
 ) -> None:
     """Also by the next instance, and in a process of its own: `run` and the node both call `supervise`."""
     end = RouterEnd()
@@ -151,7 +156,7 @@ async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
         seal_unicast(SigningKey(seed * 32), key.public, POISON, ttl_s=60, expiry_min=later()) for seed in (b"a", b"b")
     )
     async with actor_system():
-        service.supervise(Failing, end.url, key, {}, BackOff(1, 1), attempts_max=2)
+        supervise(Failing, Place("failing", end.url, key, Home(tmp_path), attempts=Attempts(2)), BackOff(1, 1))
         await trio.sleep(0.1)
         end.owe(key.public, poison)
         await trio.sleep(0.1)

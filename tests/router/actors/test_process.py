@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 import router
-from router.node.process import program
+from router.actors.process import program
 
 ROOT = Path(router.__file__).parent.parent
 FOREIGN = "import os, pathlib\npathlib.Path(os.environ['MARK']).touch()\n"
 
 
 @pytest.mark.parametrize(
-    "module", ["router.node.verifier_process", "router.bench.yardstick", "router.demo.with_parent"]
+    "module",
+    ["router.node.verifier_process", "router.bench.yardstick", "router.demo.with_parent", "router.service.apart"],
 )
 def test_a_package_of_our_name_in_the_working_directory_is_not_run(module: str, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
@@ -33,4 +34,4 @@ def test_a_package_of_our_name_in_the_working_directory_is_not_run(module: str, 
 
 def test_every_process_of_ours_is_started_so() -> None:
     sources = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "router").rglob("*.py")}
-    assert {str(path) for path, text in sources.items() if "sys.executable" in text} == {"router/node/process.py"}
+    assert {str(path) for path, text in sources.items() if "sys.executable" in text} == {"router/actors/process.py"}

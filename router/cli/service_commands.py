@@ -1,0 +1,104 @@
+"""Finds the commands that services declare, without loading any of their code.
+
+The `commands.py` of a service's folder begins with a table, which is read as text:
+
+    COMMANDS = {"guestbook": "Read the guestbook, and strike what does not belong there."}
+
+Each name stands for a click command of that name in the same file. Found are the folders of every `services` package on
+Python's path, and those that the `router.toml` of the home names.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+PART = "commands.py"
+_TABLE = re.compile(r"^COMMANDS(?:: [^=\n]+)? = (\{.*?\})$", re.MULTILINE | re.DOTALL)
+_NAMES_SERVICES = re.compile(r"^\s*(services|module)\s*=", re.MULTILINE)
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def find(arguments: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Of each command its place, `module:object`, and what it does. A folder whose table cannot be read is left out.
+
+    `arguments`: those of the command line, which may name the home.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for module, file in (*_on_the_path(), *_configured(arguments)):
+        for name, about in _table(file).items():
+            found.setdefault(name, (f"{module}.commands:{name.replace('-', '_')}", about))
+    return found
+
+
+def _on_the_path() -> Iterator[tuple[str, Path]]:
+    for place in sys.path:
+        try:
+            folders = sorted(one.name for one in os.scandir(Path(place) / "services") if one.is_dir())
+        except OSError:
+            continue
+        for name in folders:
+            yield f"services.{name}", Path(place) / "services" / name / PART
+
+
+def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """The folders of the services that the home's configuration names, which need not be in order."""
+    home = _home(arguments)
+    text = ""
+    if home is not None:
+        try:
+            text = (home / "router.toml").read_text(errors="ignore")
+        except OSError:
+            return
+    if not _NAMES_SERVICES.search(text):
+        return
+    for module in _modules(text):
+        parts = module.split(".")
+        for place in sys.path:
+            file = Path(place).joinpath(*parts, PART)
+            if file.is_file():
+                yield module, file
+                break
+
+
+def _modules(text: str) -> Iterator[str]:
+    import tomllib
+
+    try:
+        services = tomllib.loads(text).get("node", {}).get("services", [])
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return
+    for one in services if isinstance(services, list) else ():
+        spec = one.get("module", "") if isinstance(one, dict) else one
+        module = str(spec).partition(":")[0]
+        if _MODULE.fullmatch(module):
+            yield module
+
+
+def _home(arguments: Sequence[str]) -> Path | None:
+    for at, one in enumerate(arguments):
+        if one == "--home" and at + 1 < len(arguments):
+            return Path(arguments[at + 1])
+        if one.startswith("--home="):
+            return Path(one.removeprefix("--home="))
+    chosen = os.environ.get("ROUTER_HOME")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_data_path
+
+    return user_data_path("key-addressed-router", appauthor=False)
+
+
+def _table(file: Path) -> dict[str, str]:
+    try:
+        found = _TABLE.search(file.read_text())
+        table = ast.literal_eval(found[1]) if found else {}
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    if not isinstance(table, dict):
+        return {}
+    return {str(name): str(about) for name, about in table.items() if re.fullmatch(r"[a-z][a-z0-9-]*", str(name))}

@@ -1,0 +1,92 @@
+"""Messages as bytes: signed without being sent, handed in as they are, sent on by a named router, pulled by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from router.client.composer import Composed, Composer, GroupSender, Lifetime
+from router.client.custody.outbox import Submission
+from router.client.publishing import Posted, Publishing
+from router.core.wire.codec import frame, unframe
+from router.core.wire.control import Carried, Pull, encode_control
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.message import message_id, with_via
+
+PULL_LIFE = Lifetime(ttl_s=0, expiry_min=60)
+
+Done = Callable[[Posted], None]
+
+
+class Wires:
+    """The signed bytes of an app's messages; `Node.wires`."""
+
+    def __init__(self, composer: Composer, publishing: Publishing) -> None:
+        self._composer = composer
+        self._publishing = publishing
+        self._pulled: dict[MessageId, tuple[trio.Event, list[bytes]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<wires: {len(self._pulled)} messages are pulled>"
+
+    def unicast(self, to: PublicKey, body: bytes, lifetime: Lifetime, via: PublicKey | None = None) -> bytes:
+        """Sign a message to one address, and name the next router it is to take, without sending it."""
+        wire = unframe(self._composer.unicast(to, body, lifetime).frame)
+        return wire if via is None else with_via(wire, via)
+
+    def multicast(self, sender: GroupSender, body: bytes, lifetime: Lifetime, *, raw: bool) -> bytes:
+        """Sign a message to a group without sending it."""
+        return unframe(self._composer.multicast(sender, body, lifetime, raw=raw).frame)
+
+    async def hand_in(self, wire: bytes, done: Done | None = None) -> Posted:
+        """Hand signed bytes in as soon as there is room; `done` is called when they are in custody, or refused."""
+        composed = Composed(message_id(wire), frame(wire), _nothing, _nothing)
+        posted, _ = await self._publishing.post(lambda: composed, done=done)
+        return posted
+
+    async def forward(self, wire: bytes, via: PublicKey) -> MessageId:
+        """Send a multicast on as it was received, to the router `via` alone, and return once it is in custody.
+
+        Only local services and apps may. Raises `Refused`, `NodeUnavailable`.
+        """
+        posted = await self.hand_in(with_via(wire, via))
+        await posted.wait()
+        return posted.id
+
+    async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
+        """The message of that id as its router holds it; None if it does not answer in time."""
+        await self._publishing.until_up()
+        router = self._publishing.link.router
+        assert router is not None
+        over, found = self._pulled.setdefault(id, (trio.Event(), []))
+        body = encode_control(Pull(group, id))
+        self._publishing.put(Submission((self._composer.unicast(router, body, PULL_LIFE).frame,), _Silent()))
+        with trio.move_on_after(timeout_s):
+            await over.wait()
+        self._pulled.pop(id, None)
+        return found[0] if found else None
+
+    def hear(self, carried: Carried) -> None:
+        """The router carries a message to this app: the answer to a PULL."""
+        over, found = self._pulled.get(message_id(carried.message_wire), (None, []))
+        if over is not None:
+            found.append(carried.message_wire)
+            over.set()
+
+
+class _Silent:
+    """The sink of a PULL, which is answered by the message or not at all."""
+
+    def refused(self, number: int, reason: object, text: str) -> None:
+        """The router refuses to answer: the wait for it ends by time."""
+
+    def ended(self, count: int) -> None:
+        """The router has the question."""
+
+    def failed(self, error: object) -> None:
+        """The connection is gone: the wait for the answer ends by time."""
+
+
+def _nothing() -> None:
+    """Nothing is to be undone of what is handed in as bytes."""

@@ -1,0 +1,150 @@
+"""The services of a node: found, keyed, started where each is to run, and told of in `router status`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from router.actors.process import program
+from router.actors.supervisor import BackOff
+from router.core.wire.crypto import SigningKey
+from router.service.attempts import Attempts
+from router.service.host import Place
+from router.service.plugins import Plugin, load
+from router.service.running import key_of, supervise
+from router.settings.config import Config
+from router.settings.config_services import Instance, instances
+from router.settings.home import Home
+
+CALM_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Resident:
+    """One instance of a service. `problem`: why it failed last; `starts`: how often it was started."""
+
+    instance: Instance
+    plugin: Plugin
+    key: SigningKey
+    problem: str = ""
+    starts: int = 0
+
+    def has_problem(self, text: str) -> None:
+        self.problem = text
+
+
+class Residents:
+    """All services that the configuration names. Raises `UnknownService` for one that cannot be loaded."""
+
+    def __init__(self, home: Home, config: Config) -> None:
+        self._home = home
+        self._config = config
+        self._all = {
+            one.name: Resident(one, load(one.module), key_of(home, one.name)) for one in instances(config.node.services)
+        }
+
+    def __repr__(self) -> str:
+        return f"<residents: {', '.join(self._all) or 'none'}>"
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        return frozenset(bytes(one.key.public) for one in self._all.values())
+
+    @property
+    def public(self) -> frozenset[bytes]:
+        """The keys of those that strangers may send to."""
+        return frozenset(bytes(self._all[name].key.public) for name in self._config.node.services_public)
+
+    @property
+    def names(self) -> Mapping[bytes, str]:
+        return {bytes(one.key.public): name for name, one in self._all.items()}
+
+    @property
+    def events(self) -> Mapping[bytes, frozenset[str]]:
+        """The events that each may write to the log."""
+        return {bytes(one.key.public): frozenset(one.plugin.events) for one in self._all.values()}
+
+    def key(self, name: str) -> bytes | None:
+        """The key of the service of that name, if there is one."""
+        found = self._all.get(name)
+        return None if found is None else bytes(found.key.public)
+
+    def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
+        """What `router status` tells of each."""
+        return [
+            {
+                "name": name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
+                "address": one.key.public.hex(), "state": "running" if one.key.public in connected else "away",
+                "problem": one.problem if one.key.public not in connected else "",
+            }
+            for name, one in self._all.items()
+        ]  # fmt: skip
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def start(self, nursery: trio.Nursery, url: str, guests: str) -> None:
+        """Start those that run inside, which reach the router over these URLs, and those that run apart."""
+        for one in self._all.values():
+            if one.instance.run == "inside":
+                self._start_inside(one, url, guests)
+            elif one.instance.run == "apart":
+                nursery.start_soon(self._run_apart, one)
+
+    @property
+    def _back_off(self) -> BackOff:
+        node = self._config.node
+        return BackOff(node.service_restart_s_min, node.service_restart_s_max)
+
+    def _start_inside(self, one: Resident, url: str, guests: str) -> None:
+        options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
+        settings = one.plugin.settings_of(options)
+        place = Place(one.instance.name, url, one.key, self._home, settings, options, guests, Attempts(most))
+        one.starts += 1
+        supervise(one.plugin, place, self._back_off, one.has_problem)
+
+    async def _run_apart(self, one: Resident) -> None:
+        """Keep its process running; its standard input is a pipe of ours, and with that it ends with this node."""
+        command = program("router.service.apart", str(self._home.path), one.instance.name)
+        failures = 0
+        while True:
+            one.starts += 1
+            began_s = trio.current_time()
+            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, env=_environment())
+            try:
+                code = await process.wait()
+            finally:
+                await _end(process)
+            failures = 1 if trio.current_time() - began_s >= CALM_S else failures + 1
+            pause_s = self._back_off.pause_s(failures, random.random())
+            one.problem = f"its process ended with {code}, as its own lines on standard error tell"
+            log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem, pause_s)
+            await trio.sleep(pause_s)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the places where this process finds modules."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
+
+
+async def _end(process: trio.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+        with trio.move_on_after(2, shield=True):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()

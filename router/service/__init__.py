@@ -1,0 +1,38 @@
+"""What services are written with: `Service` and `Received`, or the values of `router.service.contract` for rules.
+
+What is public is named here and loaded when it is first used, so that a service's settings cost no more than they need.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # type checkers read this name as True
+if TYPE_CHECKING:
+    from router.client.received import Received
+    from router.service.host import Place, Service
+    from router.service.plugins import UnknownService, load
+    from router.service.running import key_of, run
+    from router.service.state import StateError
+
+__all__ = ["Place", "Received", "Service", "StateError", "UnknownService", "key_of", "load", "run"]
+
+_PLACES = {
+    "router.client.received": "Received",
+    "router.service.host": "Place Service",
+    "router.service.plugins": "UnknownService load",
+    "router.service.running": "key_of run",
+    "router.service.state": "StateError",
+}
+
+
+def _load(place: str, name: str) -> object:
+    from pkgutil import resolve_name
+
+    return resolve_name(f"{place}:{name}")
+
+
+def __getattr__(name: str) -> object:
+    for place, names in _PLACES.items():
+        if name in names.split():
+            found = globals()[name] = _load(place, name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

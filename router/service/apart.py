@@ -1,0 +1,69 @@
+"""One service in a process of its own: `python -m router.service.apart HOME NAME`.
+
+The node starts it so for `run = "apart"`, and holds the other end of its standard input: when that ends, so does this.
+For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import stat
+import sys
+import threading
+
+import trio
+
+from router.core.wire.errors import RouterError
+from router.service.plugins import load
+from router.service.running import run
+from router.settings import config as configuration
+from router.settings.config_services import instances
+from router.settings.home import Home
+
+
+def end_with_parent() -> None:
+    """End this process when the other end of the pipe at standard input closes, however that happens."""
+    if stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode):
+        threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def serve(home: Home, name: str) -> None:
+    """Run the service of that name as the configuration of the home describes it, until SIGTERM or Ctrl-C."""
+    config, _ = configuration.load(home.config_path)
+    named = {one.name: one for one in instances(config.node.services)}
+    if name not in named:
+        known = ", ".join(named) or "none"
+        raise RouterError(f'node.services in {home.config_path} names no service "{name}"; it names {known}')
+    plugin, options = load(named[name].module), config.services.get(name, {})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_until_signalled, nursery.cancel_scope)
+        await run(plugin, name, home, options, config.node.service_attempts_max)
+
+
+async def _until_signalled(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m router.service.apart HOME NAME")
+    logging.basicConfig(level=logging.WARNING, format=f"%(asctime)s %(levelname)-7s {sys.argv[2]}: %(message)s")
+    end_with_parent()
+    try:
+        trio.run(serve, Home(sys.argv[1]), sys.argv[2])
+    except RouterError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""The service contract: what a service's rules hear, and the deeds they answer with.
+
+A service is a folder. Its upper half, `rules.py`, holds one class that decides and does nothing itself:
+
+    class Rules:
+        def __init__(self, setup: Setup) -> None: ...
+        def hear(self, heard: Heard, now: Now) -> list[Deed]: ...
+
+The host calls `hear` for one thing after the other. It commits what the deeds keep and note in one transaction,
+together with the messages they send, and only then carries them out. Time, settings and what was kept come as
+arguments, so the same class runs in the node, in a process of its own and in a simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.reasons import Reason
+
+__all__ = [
+    "Answer",
+    "Asked",
+    "Came",
+    "Compute",
+    "Computed",
+    "Deed",
+    "Forward",
+    "Grant",
+    "Hand",
+    "Heard",
+    "Join",
+    "Keep",
+    "Learn",
+    "Leave",
+    "Message",
+    "Note",
+    "Now",
+    "Publish",
+    "Pull",
+    "Pulled",
+    "Refuse",
+    "Rules",
+    "Send",
+    "Sent",
+    "Setup",
+    "Started",
+    "Tick",
+    "Wake",
+    "Write",
+]
+
+TTL_S = 86_400
+
+
+class Now(NamedTuple):
+    """Unix seconds, and seconds of a clock that never steps."""
+
+    wall_s: float
+    mono_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a service is told when it is made: its name here, its address, its settings, and what it kept before.
+
+    `kept` shows the last commit whenever it is read.
+    """
+
+    name: str
+    key: PublicKey
+    settings: Any
+    kept: Mapping[bytes, bytes]
+
+
+# -- what rules hear ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The service is connected to its router; said once in each life, before everything else."""
+
+    router: PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A unicast to this service (`source`) or a message of a group (`group`); heard once, also across crashes.
+
+    `wire`: the bytes as received, without VIA; `via`: the router next to ours that brought it, None if it was published
+    on this node; `seen`: the ids that a multicast names.
+    """
+
+    id: MessageId
+    body: bytes
+    source: PublicKey | None = None
+    group: PublicKey | None = None
+    via: PublicKey | None = None
+    seen: tuple[MessageId, ...] = ()
+    wire: bytes = field(default=b"", repr=False)
+    redelivered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An operator asks; `Answer` with the same number answers, at once or later."""
+
+    number: int
+    word: str
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" says that a stream has ended."""
+
+    door: str
+    peer: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message with this tag is in the router's custody, or was refused."""
+
+    tag: str
+    id: MessageId
+    refused: Reason | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The message that was pulled; `wire` is None where the router does not have it."""
+
+    group: PublicKey
+    id: MessageId
+    wire: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A job with this tag is done, or failed with `error`."""
+
+    tag: str
+    result: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The time has come that `Wake` named."""
+
+
+Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Tick
+
+
+# -- deeds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep a value under a key of this service's state; None removes it."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write an event of `events.py` to the node's log; `message` is the id it is about, by which `why` finds it."""
+
+    event: str
+    message: MessageId | None = None
+    reason: Reason | None = None
+    fields: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send to one address; `via` names the next router. With a tag, `Sent` tells of it."""
+
+    to: PublicKey
+    body: bytes
+    ttl_s: int = TTL_S
+    via: PublicKey | None = None
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish to a group by its name in the home or its key; "": the group of this service's own key."""
+
+    body: bytes
+    group: str = ""
+    ttl_s: int = TTL_S
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send a multicast on as it was received, to the next router `via`."""
+
+    wire: bytes
+    via: PublicKey
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Join a group, by name or key; "": the group of this service's own key. `local`: only what this node publishes."""
+
+    group: str = ""
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave a group."""
+
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Ask the own router for a message of a group by its id; `Pulled` answers."""
+
+    group: PublicKey
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer an operator's question with a JSON value."""
+
+    number: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Refuse the message that is being heard. A *later* reason brings it again after a while."""
+
+    reason: Reason
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again."""
+
+    key: PublicKey
+    urls: tuple[str, ...] = ()
+    until_s: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Give a key rights (join, store, relay, why) until that Unix second; no rights takes them back.
+
+    `uses`: the key may sign on so often; 0: without a limit.
+    """
+
+    key: PublicKey
+    rights: tuple[str, ...] = ()
+    until_s: int = 0
+    uses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write to the peer of a door; to a stream, b"" closes it."""
+
+    door: str
+    peer: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Hand a stream of a door to the router as a link. `first`: bytes that came already and are the router's."""
+
+    door: str
+    peer: str
+    first: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Call `module:function` with these bytes in another process; `Computed` brings the bytes it returns."""
+
+    function: str
+    argument: bytes = b""
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Say `Tick` at that Unix second; a later `Wake` replaces an earlier one."""
+
+    at_s: float
+
+
+Deed = (
+    Keep
+    | Note
+    | Send
+    | Publish
+    | Forward
+    | Join
+    | Leave
+    | Pull
+    | Answer
+    | Refuse
+    | Learn
+    | Grant
+    | Write
+    | Hand
+    | Compute
+    | Wake
+)
+
+
+class Rules(Protocol):
+    """A service's upper half."""
+
+    def __init__(self, setup: Setup) -> None: ...
+
+    def hear(self, heard: Heard, now: Now) -> list[Deed]:
+        """Decide what follows from one thing that was heard."""

@@ -1,0 +1,254 @@
+"""Doors of a service's own: UDP and TCP sockets, and Unix sockets that other users may use.
+
+    udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
+
+Each chunk that comes is heard, and what follows from it carried out, before the next one of the same peer is read: a
+fast peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL leaves a door closed.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import trio
+
+from router.core.wire.errors import RouterError
+from router.transport.contract import Stream, StreamBroken
+from router.transport.sockets import words
+
+READ_BYTES_MAX = 64 * 1024
+STREAMS_MAX = 256
+"""Streams open at one door; further ones are closed at once."""
+UNSENT_MAX = 256
+"""Writes that wait for one peer; a stream whose peer does not read is closed."""
+FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
+
+Came = Callable[[str, str, bytes], Awaitable[None]]
+
+
+class DoorError(RouterError):
+    """A door cannot be opened; the text says why and what to do."""
+
+
+@dataclass(eq=False, slots=True)
+class _Peer:
+    """A stream at a door. `given`: the router's end, once it was handed over, and the bytes that go first."""
+
+    stream: trio.SocketStream
+    out: trio.MemorySendChannel[bytes]
+    reading: trio.CancelScope = field(default_factory=trio.CancelScope)
+    handed: bytes | None = None
+
+
+class Doors:
+    """The open doors of one service. `came(door, peer, data)` returns when the rules have heard it; `dial` connects to
+    the router as a guest."""
+
+    def __init__(self, came: Came, dial: Callable[[], Awaitable[Stream]], home: Path) -> None:
+        self._came = came
+        self._dial = dial
+        self._home = home
+        self._numbers = count(1)
+        self._datagrams: dict[str, trio.socket.SocketType] = {}
+        self._addresses: dict[tuple[str, str], tuple[object, ...]] = {}
+        self._peers: dict[tuple[str, str], _Peer] = {}
+        self._nursery: trio.Nursery
+
+    def __repr__(self) -> str:
+        return f"<doors: {len(self._datagrams)} for datagrams, {len(self._peers)} streams open>"
+
+    async def open(self, nursery: trio.Nursery, doors: Mapping[str, str]) -> None:
+        """Open each; raises `DoorError` for the first that cannot be."""
+        self._nursery = nursery
+        for door, url in doors.items():
+            if not url:
+                continue
+            scheme, _, rest = url.partition(":")
+            try:
+                if scheme == "udp":
+                    await self._open_udp(door, *_host_port(rest))
+                elif scheme == "tcp":
+                    host, port = _host_port(rest)
+                    listeners = await trio.open_tcp_listeners(port, host=host or None)
+                    for one in listeners:
+                        nursery.start_soon(self._accept, door, one)
+                elif scheme == "unix":
+                    nursery.start_soon(self._accept, door, _unix_listener(self._home, rest), _path(self._home, rest))
+                else:
+                    raise DoorError(f"no door is opened by {url}; {FORM}")
+            except (OSError, ValueError) as error:
+                said = words(error) if isinstance(error, OSError) else str(error)
+                raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; name another place') from None
+
+    # -- datagrams -----------------------------------------------------------------------------------------
+
+    async def _open_udp(self, door: str, host: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = self._datagrams[door] = trio.socket.socket(family, socket.SOCK_DGRAM)
+        await sock.bind((host, port))
+        self._nursery.start_soon(self._hear_datagrams, door, sock)
+
+    async def _hear_datagrams(self, door: str, sock: trio.socket.SocketType) -> None:
+        with sock:
+            while True:
+                data, address = await sock.recvfrom(READ_BYTES_MAX)
+                peer = f"{address[0]}:{address[1]}"
+                self._addresses[door, peer] = address
+                if len(self._addresses) > STREAMS_MAX:
+                    del self._addresses[next(iter(self._addresses))]
+                await self._came(door, peer, data)
+
+    async def _send_datagram(self, sock: trio.socket.SocketType, data: bytes, address: tuple[object, ...]) -> None:
+        with suppress(OSError):  # a datagram may be lost anywhere on its way, so here too
+            await sock.sendto(data, address)
+
+    # -- streams -------------------------------------------------------------------------------------------
+
+    async def _accept(self, door: str, listener: trio.SocketListener, path: Path | None = None) -> None:
+        try:
+            async with listener:
+                while True:
+                    stream = await listener.accept()
+                    if len(self._peers) >= STREAMS_MAX:
+                        await stream.aclose()
+                    else:
+                        self._nursery.start_soon(self._serve, door, stream)
+        finally:
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+    async def _serve(self, door: str, stream: trio.SocketStream) -> None:
+        name = str(next(self._numbers))
+        out, unsent = trio.open_memory_channel[bytes](UNSENT_MAX)
+        peer = self._peers[door, name] = _Peer(stream, out)
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                nursery.start_soon(self._write_out, peer, unsent)
+                with peer.reading:
+                    await self._read(door, name, stream)
+                if peer.handed is not None:
+                    await self._pass_on(stream, peer.handed)
+                else:
+                    await self._came(door, name, b"")
+                nursery.cancel_scope.cancel()
+        finally:
+            del self._peers[door, name]
+
+    async def _read(self, door: str, name: str, stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await stream.receive_some(READ_BYTES_MAX):
+                await self._came(door, name, data)
+
+    async def _write_out(self, peer: _Peer, unsent: trio.MemoryReceiveChannel[bytes]) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in unsent:
+                await peer.stream.send_all(data)
+        peer.reading.cancel()
+
+    def write(self, door: str, peer: str, data: bytes) -> None:
+        """Write to a peer; to one that has gone, nothing is written."""
+        address = self._addresses.get((door, peer))
+        if door in self._datagrams:
+            if address is not None:
+                self._nursery.start_soon(self._send_datagram, self._datagrams[door], data, address)
+            return
+        found = self._peers.get((door, peer))
+        if found is None:
+            return
+        try:
+            if data:
+                found.out.send_nowait(data)
+            else:
+                found.out.close()
+        except (trio.WouldBlock, trio.ClosedResourceError):
+            found.reading.cancel()
+
+    # -- handing over --------------------------------------------------------------------------------------
+
+    def hand(self, door: str, peer: str, first: bytes) -> None:
+        """From now on what comes from that stream is the router's, and what the router says goes to it."""
+        found = self._peers.get((door, peer))
+        if found is not None:
+            found.handed = first
+            found.reading.cancel()
+
+    async def _pass_on(self, stream: trio.SocketStream, first: bytes) -> None:
+        link = await self._dial()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_pump_out, link, stream, nursery)
+                if first:
+                    await link.send_all(first)
+                while data := await stream.receive_some(READ_BYTES_MAX):
+                    await link.send_all(data)
+                nursery.cancel_scope.cancel()
+        except* (StreamBroken, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the link has ended, and its router has logged why
+        finally:
+            with trio.move_on_after(1, shield=True):
+                await link.aclose()
+
+
+async def _pump_out(link: Stream, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+    while data := await link.receive_some(READ_BYTES_MAX):
+        await stream.send_all(data)
+    nursery.cancel_scope.cancel()
+
+
+def _host_port(rest: str) -> tuple[str, int]:
+    host, colon, port = rest.removeprefix("//").rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ValueError(f"it lacks host or port; {FORM}")
+    return host.strip("[]"), int(port)
+
+
+def _path(home: Path, rest: str) -> Path:
+    return home / rest.removeprefix("//").partition("?")[0]
+
+
+def _unix_listener(home: Path, rest: str) -> trio.SocketListener:
+    """A listening socket file with the mode and group that the URL names; 0600 without."""
+    path, options = _path(home, rest), dict(parse_qsl(rest.partition("?")[2]))
+    if unknown := set(options) - {"mode", "group"}:
+        raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
+    mode = int(options.get("mode", "660" if "group" in options else "600"), 8)
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode) and not _is_alive(path):
+            path.unlink()
+    raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(raw.fileno(), 0o600)
+        raw.bind(os.fsencode(path))
+        if "group" in options:
+            os.chown(path, -1, _group(options["group"]))
+        path.chmod(mode)
+        raw.listen(128)
+    except BaseException:
+        raw.close()
+        raise
+    return trio.SocketListener(trio.socket.from_stdlib_socket(raw))
+
+
+def _group(name: str) -> int:
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ValueError(f'there is no group "{name}" on this machine') from None
+
+
+def _is_alive(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fsencode(path))
+        except ConnectionRefusedError:
+            return False
+    return True

@@ -1,0 +1,272 @@
+"""Services as actors over a link of their own, the same in the node's process and in another.
+
+    class Echo(Service):
+        async def on_message(self, message: Received) -> None:
+            if message.source is not None:
+                await self.node.send(message.source, message.body)
+
+The node runs it when its configuration names it (`services = ["services.echo"]`), over the memory transport; `run`
+runs it in a process of its own, over the node's Unix socket. Either way it has a key, signs what it sends, and is told
+what is addressed to it; if it fails it is started again, and what it had not settled comes again. A message on which it
+fails `attempts_max` times is refused, and the next one is handled.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import trio
+
+from router.actors.actor import TrioActor, as_failure
+from router.client.errors import NodeUnavailable, Refused
+from router.client.node import Node, connect
+from router.client.received import Received
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
+from router.service.attempts import Attempts
+from router.service.contract import Keep, Note
+from router.service.state import EVENTS_MAX, Batch, State, StateError
+from router.settings.config import Config
+from router.settings.home import Home
+
+STATES = "services"
+EVENTS_BYTES_MAX = 48 * 1024
+LOG_AGAIN_S = 1.0
+"""How long a service waits before it offers events again that the log did not take."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as they
+    are written. `guests`: the URL at which the node takes streams that services hand over."""
+
+    name: str
+    url: str
+    key: SigningKey
+    home: Home
+    settings: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    guests: str = ""
+    attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
+
+    @property
+    def state_path(self) -> Any:
+        """The folder of its durable state."""
+        return self.home.path / STATES / self.name
+
+
+class Service(TrioActor):
+    """Subclass it and fill in `on_message`. `settings` are those of its `Settings`; `state` is what it keeps."""
+
+    node: Node
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.address = place.key.public
+        self.name = place.name
+        self.settings = place.settings
+        self.options = place.options
+        self.place = place
+        self._attempts = place.attempts
+        self._in_hand: Received | None = None
+        self._state: State | None = None
+        self._writing = trio.Lock()
+        self._events_wait = trio.Event()
+
+    def __str__(self) -> str:
+        return f"the service {self.name}"
+
+    @property
+    def state(self) -> State:
+        """What this service keeps, as of the last commit; `keep` changes it."""
+        if self._state is None:
+            self._state = State(self.place.state_path)
+            self.nursery.start_soon(self._hand_over_events)
+        return self._state
+
+    def on_start(self) -> None:
+        self.nursery.start_soon(self._serve)
+
+    def on_stop(self) -> None:
+        self._close()
+
+    def on_failure(
+        self, exception_type: type[BaseException] | None, exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """Count a failure elsewhere, as in a task of `nursery`, against the message that was being handled."""
+        self._close()
+        if self._in_hand is not None and not isinstance(exception_value, StateError):
+            self._attempts.fail(self._in_hand.id)
+
+    def _close(self) -> None:
+        if self._state is not None:
+            self._state.close()
+
+    @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
+    async def _serve(self) -> None:
+        place = self.place
+        async with connect(url=place.url, key=place.key, home=place.home, when_down="queue") as self.node:
+            if place.state_path.exists():
+                self.state  # noqa: B018  # what was handled before does not come again
+            await self.live()
+
+    async def live(self) -> None:
+        """Be a service for as long as the connection lasts."""
+        await _as_failure(self.on_connected())
+        async for message in self.node:
+            if self._attempts.are_used_up(message.id):
+                await self.give_up(message)  # that this was said before may have been lost with its connection
+            elif self._state is None or not self._state.has_heard(message.id):
+                await self._attempt(message)
+
+    async def _attempt(self, message: Received) -> None:
+        self._in_hand = message
+        try:
+            await _as_failure(self.on_message(message))
+        except Refused as refusal:  # what it sent in answer is refused, which is an outcome; the next message follows
+            log.warning("%s: %s", self, refusal)
+        except NodeUnavailable:
+            self._in_hand = None  # which is not the message's fault
+            raise
+        except Exception as error:
+            self._in_hand = None
+            if not await self.failed_on(message, error):
+                raise
+            return
+        self._in_hand = None
+        self._attempts.end(message.id)
+
+    async def failed_on(self, message: Received, error: Exception) -> bool:
+        """Count the failure; whether it was the last one allowed, and the message is refused."""
+        if isinstance(error, StateError):
+            return False  # which is not the message's fault
+        self._attempts.fail(message.id)
+        if not self._attempts.are_used_up(message.id):
+            return False
+        which, most = short(key_text("msg", message.id)), self._attempts.most
+        said = "%s failed %d times on message %s, the last time with %r; it is refused, and the next one is handled"
+        log.error(said, self, most, which, error, exc_info=error)
+        await self.give_up(message)
+        return True
+
+    async def give_up(self, message: Received) -> None:
+        """Refuse a message on which the service failed too often."""
+        await message.refuse(Reason.PEER_REFUSED, f"the service failed on it {self._attempts.most} times")
+        self._attempts.end(message.id)
+
+    # -- what lasts ----------------------------------------------------------------------------------------
+
+    async def keep(self, *deeds: Keep | Note) -> None:
+        """Keep values and note events in one transaction; in `on_message`, together with the fact that the message was
+        handled: after a crash it does not come again. Raises `StateError`."""
+        batch = Batch()
+        for deed in deeds:
+            if isinstance(deed, Keep):
+                batch.kept[deed.key] = deed.value
+            else:
+                batch.events.append(event(deed))
+        if self._in_hand is not None:
+            batch.heard.append((self._in_hand.id, self._in_hand.expiry_min))
+        await self.commit(batch)
+
+    async def commit(self, batch: Batch) -> list[int]:
+        """Write it to the state. While too many events wait for the node's log, this waits as well."""
+        state = self.state
+        while batch.events and state.events_waiting >= EVENTS_MAX:
+            await trio.sleep(LOG_AGAIN_S)
+        async with self._writing:
+            numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))
+        if batch.events:
+            self._events_wait.set()
+        return numbers
+
+    async def _hand_over_events(self) -> None:
+        """Hand events to the node's log, in order; they leave the state when the log has them."""
+        state = self._state
+        assert state is not None
+        while True:
+            first, events = state.events(EVENTS_BYTES_MAX)
+            if not events:
+                await self._events_wait.wait()
+                self._events_wait = trio.Event()
+                continue
+            last = await self._note(state, first, events)
+            if last >= first:
+                async with self._writing:
+                    write = partial(state.commit, Batch(noted=last), expiry_min(time.time()))
+                    await trio.to_thread.run_sync(write)
+            if last < first + len(events) - 1:
+                await trio.sleep(LOG_AGAIN_S)
+
+    async def _note(self, state: State, first: int, events: list[dict[str, Any]]) -> int:
+        """Offer these events to the node's log; the number of the last one that it has."""
+        try:
+            answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
+        except (Refused, NodeUnavailable, SaidError) as error:
+            log.warning("%s: its events wait for the node's log: %s", self, error)
+            return 0
+        return int(answer["noted"])
+
+    async def say(self, word: str, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Say a word of the contract to the own router, and return its answer.
+
+        Raises `SaidError`, `Refused`, `NodeUnavailable`.
+        """
+        found: dict[str, Any] = json.loads(await self.node.ask(word, json.dumps(argument)))
+        if "error" in found:
+            raise SaidError(str(found["error"]))
+        return found
+
+    # -- to be filled in -----------------------------------------------------------------------------------
+
+    async def on_connected(self) -> None:
+        """Join groups, start tasks in `self.nursery`."""
+
+    async def on_message(self, message: Received) -> None:
+        """Handle a unicast to this service, or a message of a group it joined. It is settled when this returns.
+
+        A `Refused` that it lets through is logged, and the message counts as handled. Any other exception starts the
+        service again, and the message comes again; the one that uses up its attempts ends the message instead. So do
+        `sys.exit()`, also in a task of `self.nursery`, and a `KeyboardInterrupt`: a service does not end the node.
+        """
+
+
+class SaidError(Exception):
+    """The router does not do what a service asked of it; the text says why."""
+
+
+def event(note: Note) -> dict[str, Any]:
+    """The event as it is kept until the node's log has it."""
+    found: dict[str, Any] = {"event": note.event}
+    if note.message is not None:
+        found["message"] = MessageId(note.message).hex()
+    if note.reason is not None:
+        found["reason"] = int(note.reason)
+    if note.fields:
+        found["fields"] = dict(note.fields)
+    return found
+
+
+async def _as_failure(own: Awaitable[None]) -> None:
+    """Run what is the service's own; `sys.exit()` and `KeyboardInterrupt` there fail it and end nothing else."""
+    try:
+        await own
+    except Exception:
+        raise
+    except trio.Cancelled:
+        raise
+    except BaseException as error:
+        failure = as_failure(error, KeyboardInterrupt)
+        raise failure from failure.__cause__

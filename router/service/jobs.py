@@ -1,0 +1,79 @@
+"""Runs functions in another process, one after the other, so that a service does not hold up the router's."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+
+import cbor2
+import trio
+
+from router.actors.process import program
+
+LENGTH = Struct(">I")
+
+log = logging.getLogger(__name__)
+
+
+class Jobs:
+    """`done(tag, result, error)` hears of each job. The process is started with the first one, and again after it died;
+    it ends with ours, however that ends."""
+
+    def __init__(self, done: Callable[[str, bytes, str], None]) -> None:
+        self._done = done
+        self._waiting: deque[tuple[str, bytes, str]] = deque()
+        self._work = trio.Event()
+        self._process: trio.Process | None = None
+
+    def __repr__(self) -> str:
+        return f"<jobs: {len(self._waiting)} wait>"
+
+    def put(self, function: str, argument: bytes, tag: str) -> None:
+        """Run `module:function` with these bytes."""
+        self._waiting.append((function, argument, tag))
+        self._work.set()
+
+    async def run(self) -> None:
+        """Run what was put, for ever."""
+        try:
+            while True:
+                await self._work.wait()
+                self._work = trio.Event()
+                while self._waiting:
+                    function, argument, tag = self._waiting.popleft()
+                    self._done(tag, *await self._compute(function, argument))
+        finally:
+            if self._process is not None:
+                self._process.kill()
+                with trio.move_on_after(5, shield=True):
+                    await self._process.wait()
+
+    async def _compute(self, function: str, argument: bytes) -> tuple[bytes, str]:
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = await trio.lowlevel.open_process(program("router.service.worker"), stdin=pipe, stdout=pipe)
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        request = cbor2.dumps([function, argument])
+        try:
+            await process.stdin.send_all(LENGTH.pack(len(request)) + request)
+            size = LENGTH.unpack(await _exactly(process.stdout, LENGTH.size))[0]
+            result, error = cbor2.loads(await _exactly(process.stdout, size))
+        except (trio.BrokenResourceError, EOFError):
+            self._process = None
+            code = await process.wait()
+            return b"", f"its process died with {code}; it is started again for the next job"
+        return result, error
+
+
+async def _exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = await stream.receive_some(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data

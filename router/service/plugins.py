@@ -1,0 +1,160 @@
+"""Finds what a service's folder declares: its class, settings, reasons and events, each in a file of its own.
+
+    services/guestbook/rules.py      a class with `hear`: the rules        or service.py: a subclass of `Service`
+                       settings.py   `Settings`, a Struct
+                       reasons.py    reasons of its own
+                       events.py     `EVENTS`: event -> sentence
+                       commands.py   `COMMANDS`: command -> what it does (found by `router.cli`)
+
+A service of one file holds its class and, where it has settings, `Settings` in that file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from types import ModuleType
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from router.core.log.events import EVENT_FORM
+from router.core.wire.errors import RouterError
+from router.service.contract import Rules
+from router.service.host import Service
+from router.settings.config_services import service_name
+from router.settings.config_text import Problem, Schema, Setting
+
+
+class UnknownService(RouterError):
+    """A service that is named cannot be loaded; the text says why and what to do."""
+
+
+class NoSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of a service that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What a service's module declares. Either `kind` or `rules` is given."""
+
+    spec: str
+    kind: type[Service] | None
+    rules: type[Rules] | None
+    settings: type[Struct]
+    events: Mapping[str, str]
+
+    @property
+    def folder(self) -> str:
+        """The name of the service's folder or file."""
+        return service_name(self.spec)
+
+    def judge(self, options: Mapping[str, Any], name: str) -> list[Problem]:
+        """What is wrong with its settings."""
+        at = ("services", name)
+        if self.settings is NoSettings and options:
+            return [Problem((*at, key), f"services.{name}.{key}: {self.spec} has no settings") for key in options]
+        return Schema(self.settings, {}).problems(options, at)
+
+    def settings_of(self, options: Mapping[str, Any]) -> Struct:
+        """Its settings, with defaults for what is not given."""
+        return msgspec.convert(options, self.settings)
+
+    def defaults(self, options: Mapping[str, Any], name: str) -> Iterator[Setting]:
+        """Those of its settings that the file does not name, as rows of `config show`."""
+        for one in Schema(self.settings, {}).settings(self.settings_of(options), {}):
+            if one.name not in options:
+                yield one._replace(name=f"services.{name}.{one.name}")
+
+
+def load(spec: str) -> Plugin:
+    """What `services.echo` or `services.echo:Echo` declares. Raises `UnknownService`."""
+    module_name, _, class_name = spec.partition(":")
+    module = _load_module(spec, module_name)
+    parts = {name: _load_part(spec, module, name) for name in ("settings", "reasons", "events")}
+    kind, rules = _load_class(spec, module, class_name)
+    settings = getattr(parts["settings"] or module, "Settings", NoSettings)
+    if not (isinstance(settings, type) and issubclass(settings, Struct)):
+        raise UnknownService(f"{module_name} has Settings that are no Struct; write `class Settings(Struct, …)`")
+    return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]))
+
+
+def load_class(spec: str) -> type[Service]:
+    """The subclass of `Service` that `services.echo` or `services.echo:Echo` names. Raises `UnknownService`."""
+    kind = load(spec).kind
+    if kind is None:
+        raise UnknownService(f"{spec} holds rules, and no subclass of Service")
+    return kind
+
+
+def deaf(plugin: Plugin) -> str:
+    """Why messages would not reach this service; "" if they do."""
+    found = plugin.kind
+    if found is None:
+        return ""
+    if found.on_message is Service.on_message and found.on_connected is Service.on_connected:
+        return "has neither on_message nor on_connected; write `async def on_message(self, message)`"
+    for name in ("on_message", "on_connected"):
+        if not iscoroutinefunction(getattr(found, name)):
+            return f"has an {name} that is not async; write `async def {name}`"
+    return ""
+
+
+def _load_module(spec: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
+        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}: {error}"
+        advice = "; install it into this environment, or name its folder in PYTHONPATH"
+        raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
+    except SystemExit as error:
+        said = f"the service {spec} of node.services cannot be loaded: its module ends the program ({error!r})"
+        raise UnknownService(f"{said}; what is no definition belongs under `if __name__ == '__main__':`") from None
+
+
+def _load_part(spec: str, module: ModuleType, part: str) -> ModuleType | None:
+    """The file of that name in the service's folder; None if there is none."""
+    if not hasattr(module, "__path__") or importlib.util.find_spec(f"{module.__name__}.{part}") is None:
+        return None
+    return _load_module(spec, f"{module.__name__}.{part}")
+
+
+def _load_class(spec: str, module: ModuleType, class_name: str) -> tuple[type[Service] | None, type[Rules] | None]:
+    places = [module] if class_name else _load_places(spec, module)
+    found = [one for place in places for one in _classes(place, class_name)]
+    if len(found) != 1:
+        said = f"{module.__name__} does not hold exactly one service"
+        how = f"name it as {module.__name__}:CLASS" if found or class_name else "write a class with on_message or hear"
+        raise UnknownService(f"{said} ({', '.join(one.__name__ for one in found) or 'there is none'}); {how}")
+    if issubclass(found[0], Service):
+        return found[0], None
+    return None, cast(type[Rules], found[0])
+
+
+def _load_places(spec: str, module: ModuleType) -> list[ModuleType]:
+    parts = (_load_part(spec, module, part) for part in ("service", "rules"))
+    return [module, *(part for part in parts if part is not None)]
+
+
+def _classes(module: ModuleType, class_name: str) -> list[type]:
+    if class_name:
+        named = [getattr(module, class_name, None)]
+    else:
+        named = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
+    return [one for one in named if isinstance(one, type) and (issubclass(one, Service) or hasattr(one, "hear"))]
+
+
+def _events(spec: str, module: ModuleType | None) -> Mapping[str, str]:
+    """The events it declares; each begins with the name of the service's folder, so that no two services share one."""
+    events = getattr(module, "EVENTS", {}) if module is not None else {}
+    prefix = f"{service_name(spec)}_"
+    for event, sentence in events.items():
+        if not (re.fullmatch(EVENT_FORM, str(event)) and str(event).startswith(prefix) and isinstance(sentence, str)):
+            said = f'the service {spec} declares the event "{event}" in events.py'
+            raise UnknownService(f"{said}; write {prefix}WORD, in small letters, with a sentence of what it tells")
+    return dict(events)

@@ -1,0 +1,303 @@
+"""Runs a service's rules: hears, commits, carries out, in cycles like the router's own.
+
+A cycle lets the rules hear what has come, commits what their deeds keep, note and send in one transaction, and carries
+the deeds out after that. A crash between the two loses nothing: what is to be sent lies in the state, and a message
+that was handled is known there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import trio
+
+from router.client.composer import Lifetime
+from router.client.errors import ClientError, Refused
+from router.client.publishing import Posted
+from router.client.received import Received
+from router.core.wire.admin import ASKED
+from router.core.wire.lifetime import EXPIRY_MIN
+from router.core.wire.message import message_id, with_via
+from router.service import contract as c
+from router.service.doors import Doors
+from router.service.host import Place, SaidError, Service, event
+from router.service.jobs import Jobs
+from router.service.state import Batch, State
+from router.transport import contract as transport
+from router.transport.contract import Stream
+
+CYCLE_HEARD_MAX = 256
+WAITING_MAX = 2_000
+"""So much that was heard waits for the rules; then doors and messages wait as well."""
+SENT_MAX = 100
+"""With so many messages in custody that the state still holds, a cycle follows to let go of them."""
+BLOCKED_S = 1.0
+PULL_S = 10.0
+DIAL_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Kept(Mapping[bytes, bytes]):
+    """The state as the rules see it: with what the present cycle has already decided to keep."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.changed: dict[bytes, bytes | None] = {}
+
+    def __getitem__(self, key: bytes) -> bytes:
+        if key not in self.changed:
+            return self._state[key]
+        if (value := self.changed[key]) is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from (key for key in self._state if key not in self.changed)
+        yield from (key for key, value in self.changed.items() if value is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(slots=True)
+class Cycle:
+    """What one cycle commits, and what it carries out then."""
+
+    batch: Batch = field(default_factory=Batch)
+    deeds: list[c.Deed] = field(default_factory=list)
+    handled: list[Received] = field(default_factory=list)
+    refused: list[tuple[Received, c.Refuse]] = field(default_factory=list)
+    awaited: list[trio.Event] = field(default_factory=list)
+
+
+class RulesHost(Service):
+    """A service whose rules decide everything."""
+
+    def __init__(self, place: Place, rules: type[c.Rules]) -> None:
+        super().__init__(place)
+        self._kind = rules
+        self._heard: deque[tuple[c.Heard, Received | trio.Event | None]] = deque()
+        self._work = trio.Event()
+        self._room = trio.lowlevel.ParkingLot()
+        self._to_send: deque[tuple[int, str, bytes]] = deque()
+        self._sends = trio.Event()
+        self._sent: list[int] = []
+        self._wake = trio.CancelScope()
+
+    async def live(self) -> None:
+        state = self.state
+        self._kept = Kept(state)
+        self._doors = Doors(self._came, self._dial_as_guest, self.place.home.path)
+        self._jobs = Jobs(self._computed)
+        self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept))
+        await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)())
+        self._to_send += state.outbox()
+        self._sends.set()
+        self.hear(c.Started(await self.node.until_up()))
+        self.nursery.start_soon(self._receive)
+        self.nursery.start_soon(self._hear_words)
+        self.nursery.start_soon(self._send)
+        self.nursery.start_soon(self._jobs.run)
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._heard or len(self._sent) >= SENT_MAX:
+                await self._cycle()
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def hear(self, heard: c.Heard, source: Received | trio.Event | None = None) -> None:
+        """Let the rules hear this: a message that was `received`, or what somebody waits for to be carried out."""
+        self._heard.append((heard, source))
+        self._work.set()
+
+    async def _until_room(self) -> None:
+        while len(self._heard) >= WAITING_MAX:
+            await self._room.park()
+
+    async def _receive(self) -> None:
+        async for one in self.node.messages(settle_on_next=False):
+            if self._attempts.are_used_up(one.id):
+                await self.give_up(one)
+            elif self.state.has_heard(one.id):
+                await one.settle()
+            else:
+                await self._until_room()
+                self.hear(_message(one), one)
+
+    async def _came(self, door: str, peer: str, data: bytes) -> None:
+        heard = trio.Event()
+        self.hear(c.Came(door, peer, data), heard)
+        await heard.wait()
+
+    async def _dial_as_guest(self) -> Stream:
+        place = self.place
+        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
+
+    def _computed(self, tag: str, result: bytes, error: str) -> None:
+        self.hear(c.Computed(tag, result, error))
+
+    async def _hear_words(self) -> None:
+        """The router forwards operators' questions: the number of each, its word, and what follows that."""
+        async for inquiry in self.node.words:
+            number, _, rest = inquiry.argument.partition(" ")
+            word, _, argument = rest.partition(" ")
+            if inquiry.ask == ASKED and number.isdecimal():
+                self.hear(c.Asked(int(number), word, argument))
+
+    # -- a cycle -------------------------------------------------------------------------------------------
+
+    async def _cycle(self) -> None:
+        cycle, failed = Cycle(), None
+        for _ in range(CYCLE_HEARD_MAX):
+            if not self._heard:
+                break
+            heard, source = self._heard.popleft()
+            self._in_hand = received = source if isinstance(source, Received) else None
+            try:
+                deeds = self._decide(heard)
+            except Exception as error:
+                failed = received, error
+                break
+            self._in_hand = None
+            for deed in deeds:
+                self._lay_down(cycle, deed, received)
+            if received is not None:
+                cycle.handled.append(received)
+            elif isinstance(source, trio.Event):
+                cycle.awaited.append(source)
+        self._room.unpark_all()
+        await self._commit_and_carry_out(cycle)
+        if failed is not None:
+            await self._fail(*failed)
+
+    def _decide(self, heard: c.Heard) -> list[c.Deed]:
+        """Let the rules hear it; say so where they hold up the process."""
+        began_s = time.monotonic()
+        deeds = self._rules.hear(heard, c.Now(time.time(), began_s))
+        if (took_s := time.monotonic() - began_s) > BLOCKED_S:
+            said = "%s blocked its process for %.1f s over %s; let it Compute that in another process"
+            log.warning(said, self, took_s, type(heard).__name__)
+        return deeds
+
+    async def _fail(self, received: Received | None, error: Exception) -> None:
+        self._in_hand = None
+        if received is None or not await self.failed_on(received, error):
+            raise error
+
+    def _lay_down(self, cycle: Cycle, deed: c.Deed, received: Received | None) -> None:
+        """Sort a deed: what is kept, noted and sent belongs to the transaction, the rest comes after it."""
+        match deed:
+            case c.Keep(key, value):
+                cycle.batch.kept[key] = self._kept.changed[key] = value
+            case c.Note():
+                cycle.batch.events.append(event(deed))
+            case c.Send() | c.Publish() | c.Forward():
+                cycle.batch.outbox.append((deed.tag, self._wire(deed)))
+            case c.Refuse() if received is not None:
+                cycle.refused.append((received, deed))
+            case _:
+                cycle.deeds.append(deed)
+
+    def _wire(self, deed: c.Send | c.Publish | c.Forward) -> bytes:
+        wires = self.node.wires
+        match deed:
+            case c.Send(to, body, ttl_s, via):
+                return wires.unicast(to, body, Lifetime(ttl_s, EXPIRY_MIN), via)
+            case c.Publish(body, group, ttl_s):
+                return self.node.group(group or self.place.key).signed(body, Lifetime(ttl_s, EXPIRY_MIN))
+            case c.Forward(wire, via):
+                return with_via(wire, via)
+
+    async def _commit_and_carry_out(self, cycle: Cycle) -> None:
+        batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
+        batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
+        batch.sent, self._sent = self._sent, []
+        if batch:
+            numbers = await self.commit(batch)
+            self._to_send += [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
+            self._sends.set()
+        self._kept.changed.clear()
+        for deed in cycle.deeds:
+            await self._carry_out(deed)
+        for one, refusal in cycle.refused:
+            await one.refuse(refusal.reason, refusal.text)
+        for one in cycle.handled:
+            await one.settle()
+            self._attempts.end(one.id)
+        for awaited in cycle.awaited:
+            awaited.set()
+
+    # -- carrying out --------------------------------------------------------------------------------------
+
+    async def _carry_out(self, deed: c.Deed) -> None:
+        match deed:
+            case c.Write(door, peer, data):
+                self._doors.write(door, peer, data)
+            case c.Hand(door, peer, first):
+                self._doors.hand(door, peer, first)
+            case c.Compute(function, argument, tag):
+                self._jobs.put(function, argument, tag)
+            case c.Wake(at_s):
+                self._wake.cancel()
+                self._wake = trio.CancelScope()
+                self.nursery.start_soon(self._tick, at_s, self._wake)
+            case _:
+                self.nursery.start_soon(self._do, deed)
+
+    async def _do(self, deed: c.Deed) -> None:
+        """Ask the router for it; what it does not do is a line of the operator's log, and no failure."""
+        try:
+            match deed:
+                case c.Join(group, local):
+                    await self.node.join(group or self.place.key, local=local)
+                case c.Leave(group):
+                    await self.node.leave(group or self.place.key)
+                case c.Pull(group, id):
+                    self.hear(c.Pulled(group, id, await self.node.pull(group, id, timeout_s=PULL_S)))
+                case c.Answer(number, value):
+                    await self.say("answer", {"number": number, "value": value})
+                case c.Learn(key, urls, until_s, name):
+                    await self.say("learn", {"key": key.hex(), "urls": urls, "until_s": until_s, "name": name})
+                case c.Grant(key, rights, until_s, uses):
+                    more = {"rights": rights, "until_s": until_s, "uses": uses}
+                    await self.say("grant", {"key": key.hex(), **more})
+        except (ClientError, SaidError) as error:
+            log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)
+
+    async def _tick(self, at_s: float, scope: trio.CancelScope) -> None:
+        with scope:
+            await trio.sleep(max(0.0, at_s - time.time()))
+            self.hear(c.Tick())
+
+    async def _send(self) -> None:
+        """Hand in what the state holds, in order, as soon as there is room."""
+        while True:
+            await self._sends.wait()
+            self._sends = trio.Event()
+            while self._to_send:
+                number, tag, wire = self._to_send.popleft()
+                await self.node.wires.hand_in(wire, partial(self._settled, number, tag, wire))
+
+    def _settled(self, number: int, tag: str, wire: bytes, posted: Posted) -> None:
+        if posted.error is not None and not isinstance(posted.error, Refused):
+            return  # the connection is gone for good, and the state still holds it
+        self._sent.append(number)
+        refused = posted.error if isinstance(posted.error, Refused) else None
+        if tag:
+            reason, text = (None, "") if refused is None else (refused.reason, refused.text)
+            self.hear(c.Sent(tag, message_id(wire), reason, text))
+        elif refused is not None:
+            log.warning("%s: %s", self, refused)
+        if len(self._sent) >= SENT_MAX:
+            self._work.set()
+
+
+def _message(one: Received) -> c.Message:
+    return c.Message(one.id, one.body, one.source, one.group, one.via, one.seen, one.wire, one.redelivered)

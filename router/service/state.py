@@ -1,0 +1,216 @@
+"""A service's durable state: an LMDB environment of its own, in `services/NAME/` of the home.
+
+One transaction holds what the service keeps, the events it notes, the messages it sends and the ids it has handled. So
+after `kill -9` its state and its events agree, no message is handled twice, and none that it decided to send is lost:
+events stay here until they are in the node's log, and messages until the router has them in custody.
+
+    kept    key                       -> value
+    events  number(8)                 -> JSON of an event that is not in the node's log yet
+    outbox  number(8)                 -> CBOR [tag, message]: not in the router's custody yet
+    heard   id(32)                    -> expiry minute(4) of a message that was handled
+    meta    name                      -> epoch, numbers
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import cbor2
+import lmdb
+import msgspec
+
+from router.core.wire.errors import RouterError
+from router.disk import private_file
+
+MAP_BYTES_MIN = 16 << 20
+GROWTHS_MAX = 20
+EVENTS_MAX = 10_000
+"""With so many events that the node's log has not taken yet, the service waits for it before it hears more."""
+SWEEP_MAX = 1_000
+_NAMES = ("kept", "events", "outbox", "heard", "meta")
+_NUMBER, _MINUTE = Struct(">Q"), Struct(">I")
+
+
+class StateError(RouterError):
+    """The state of a service cannot be read or written; the text says why and what to do."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes. `heard`: ids of messages with their expiry minutes; `sent`, `noted`: numbers of
+    messages that are in custody, and the last of the events that are in the node's log."""
+
+    kept: dict[bytes, bytes | None] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    outbox: list[tuple[str, bytes]] = field(default_factory=list)
+    heard: list[tuple[bytes, int]] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    noted: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.kept or self.events or self.outbox or self.heard or self.sent or self.noted)
+
+
+class State(Mapping[bytes, bytes]):
+    """What the service keeps, as a mapping that shows the last commit; `commit` writes a batch.
+
+    `epoch` names this state: a new one begins to count its events anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            private_file.make_directory(path.parent)
+            private_file.make_directory(path)
+            self._env = lmdb.open(str(path), map_size=self._map_bytes(), max_dbs=len(_NAMES), mode=0o600)
+            self._db = {name: self._env.open_db(name.encode()) for name in _NAMES}
+            self._load()
+        except (lmdb.Error, OSError, ValueError) as error:
+            raise self._unusable("cannot be opened", error) from None
+
+    def __repr__(self) -> str:
+        return f"<state in {self.path}: {len(self)} keys, {self.events_waiting} events not in the log>"
+
+    def _map_bytes(self) -> int:
+        data = self.path / "data.mdb"
+        return max(MAP_BYTES_MIN, (data.stat().st_size if data.exists() else 0) + (1 << 20))
+
+    def _load(self) -> None:
+        with self._env.begin() as txn:
+            epoch = txn.get(b"epoch", db=self._db["meta"])
+            numbers = txn.get(b"numbers", db=self._db["meta"])
+        self.epoch = bytes(epoch or os.urandom(8))
+        self._next_event: int
+        self._next_message: int
+        self._next_event, self._next_message = cbor2.loads(numbers) if numbers else (1, 1)
+        if epoch is None:
+            with self._env.begin(write=True) as txn:
+                txn.put(b"epoch", self.epoch, db=self._db["meta"])
+
+    def close(self) -> None:
+        self._env.close()
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: bytes) -> bytes:
+        with self._env.begin() as txn:
+            found = txn.get(key, db=self._db["kept"])
+        if found is None:
+            raise KeyError(key)
+        return bytes(found)
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._env.begin() as txn:
+            return iter([bytes(key) for key in txn.cursor(self._db["kept"]).iternext(values=False)])
+
+    def __len__(self) -> int:
+        return self._entries("kept")
+
+    @property
+    def events_waiting(self) -> int:
+        """How many events are not in the node's log yet."""
+        return self._entries("events")
+
+    def _entries(self, name: str) -> int:
+        with self._env.begin() as txn:
+            return int(txn.stat(self._db[name])["entries"])
+
+    def has_heard(self, id: bytes) -> bool:
+        """Whether a message of that id was handled."""
+        with self._env.begin() as txn:
+            return txn.get(id, db=self._db["heard"]) is not None
+
+    def events(self, bytes_max: int) -> tuple[int, list[dict[str, Any]]]:
+        """The oldest events that are not in the node's log, at most so many bytes, and the number of the first."""
+        found: list[dict[str, Any]] = []
+        first = 0
+        with self._env.begin() as txn:
+            for key, value in txn.cursor(self._db["events"]):
+                bytes_max -= len(value) + 1
+                if found and bytes_max < 0:
+                    break
+                first = first or _NUMBER.unpack(key)[0]
+                found.append(msgspec.json.decode(value))
+        return first, found
+
+    def outbox(self) -> list[tuple[int, str, bytes]]:
+        """Number, tag and bytes of each message that is not in custody yet, oldest first."""
+        with self._env.begin() as txn:
+            rows = [(_NUMBER.unpack(key)[0], *cbor2.loads(value)) for key, value in txn.cursor(self._db["outbox"])]
+        return rows
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def commit(self, batch: Batch, now_min: int) -> list[int]:
+        """Write all of it durably, or nothing; returns the numbers of its messages. May run in a thread.
+
+        Raises `StateError`.
+        """
+        try:
+            for _ in range(GROWTHS_MAX):
+                try:
+                    return self._write(batch, now_min)
+                except lmdb.MapFullError:
+                    self._env.set_mapsize(self._env.info()["map_size"] * 2)
+        except (lmdb.Error, OSError) as error:
+            raise self._unusable("cannot be written", error) from None
+        raise StateError(f"the state in {self.path} grows beyond what one transaction may add; keep less at once")
+
+    def _write(self, batch: Batch, now_min: int) -> list[int]:
+        db = self._db
+        with self._env.begin(write=True) as txn:
+            event, message = self._next_event, self._next_message
+            for key, value in batch.kept.items():
+                if value is None:
+                    txn.delete(key, db=db["kept"])
+                else:
+                    txn.put(key, value, db=db["kept"])
+            for one in batch.events:
+                txn.put(_NUMBER.pack(event), msgspec.json.encode(one), db=db["events"], append=True)
+                event += 1
+            numbers = list(range(message, message + len(batch.outbox)))
+            for number, (tag, wire) in zip(numbers, batch.outbox, strict=True):
+                txn.put(_NUMBER.pack(number), cbor2.dumps([tag, wire]), db=db["outbox"], append=True)
+            for number in batch.sent:
+                txn.delete(_NUMBER.pack(number), db=db["outbox"])
+            self._forget(txn, batch.noted)
+            for id, until_min in batch.heard:
+                txn.put(id, _MINUTE.pack(until_min), db=db["heard"])
+            self._sweep(txn, now_min)
+            message += len(numbers)
+            txn.put(b"numbers", cbor2.dumps([event, message]), db=db["meta"])
+        self._next_event, self._next_message = event, message
+        return numbers
+
+    def _forget(self, txn: Any, noted: int) -> None:
+        """Remove the events that the node's log has."""
+        cursor = txn.cursor(self._db["events"])
+        while noted and cursor.first() and _NUMBER.unpack(cursor.key())[0] <= noted:
+            cursor.delete()
+
+    def _sweep(self, txn: Any, now_min: int) -> None:
+        """Remove ids of messages that have expired: no router brings these again. A part of the table each time."""
+        cursor = txn.cursor(self._db["heard"])
+        if not cursor.set_range(os.urandom(32)):
+            return
+        for _ in range(SWEEP_MAX):
+            if _MINUTE.unpack(cursor.value())[0] + 10 < now_min:
+                if not cursor.delete() or not cursor.key():
+                    return
+            elif not cursor.next():
+                return
+
+    def _unusable(self, what: str, error: Exception) -> StateError:
+        said = " ".join(str(error).split())
+        is_full = isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == errno.ENOSPC or "space" in said
+        if is_full:
+            remedy = "its disk is full: make room, and the service goes on where it stopped"
+        else:
+            remedy = "see to its disk; to begin anew, stop the node and move that folder away"
+        return StateError(f"the state in {self.path} {what} ({said}); {remedy}")

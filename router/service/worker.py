@@ -1,0 +1,38 @@
+"""The process that `Jobs` starts: `python -m router.service.worker` calls functions until its standard input ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pkgutil import resolve_name
+from typing import BinaryIO
+
+import cbor2
+
+from router.service.jobs import LENGTH
+
+
+def compute(function: str, argument: bytes) -> tuple[bytes, str]:
+    """The bytes that the function returns, or what it failed with."""
+    try:
+        result = resolve_name(function)(argument)
+    except Exception as error:  # it is the service's own; whatever goes wrong is told to it
+        return b"", f"{type(error).__name__}: {error}"
+    if not isinstance(result, bytes):
+        return b"", f"{function} returned {type(result).__name__}, and a job returns bytes"
+    return result, ""
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each request in turn."""
+    while head := requests.read(LENGTH.size):
+        function, argument = cbor2.loads(requests.read(LENGTH.unpack(head)[0]))
+        answer = cbor2.dumps(compute(function, argument))
+        answers.write(LENGTH.pack(len(answer)) + answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a function prints goes to standard error
+    serve(sys.stdin.buffer, out)

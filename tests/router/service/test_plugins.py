@@ -1,0 +1,141 @@
+"""What a service's folder declares is found by name, and what is wrong with it is a sentence."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from router.cli import main
+from router.service import plugins
+from router.settings.home import Home
+
+RULES = """
+from router.service.contract import Deed, Heard, Now, Setup
+
+
+class Tally:
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    def hear(self, heard: Heard, now: Now) -> list[Deed]:
+        return []
+"""
+SETTINGS = """
+from typing import Annotated
+from router.service.settings import Struct, about, span
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    \"\"\"What is counted.\"\"\"
+
+    most: Annotated[int, span(1, 100, "The most that is counted.")] = 7
+    word: Annotated[str, about("What to say.")] = "well"
+"""
+COMMANDS = """
+import click
+COMMANDS = {"NAME": "Say how much was counted."}
+1 / 0
+"""
+
+_names = (f"tally{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a new service, in a directory on the path; its name is its own in each test."""
+    found = tmp_path / "place" / "services" / next(_names)
+    found.mkdir(parents=True)
+    (found / "__init__.py").write_text('"""A tally."""\n')
+    (found / "rules.py").write_text(RULES)
+    monkeypatch.syspath_prepend(tmp_path / "place")
+    services = sys.modules["services"] if "services" in sys.modules else __import__("services")
+    monkeypatch.setattr(services, "__path__", [str(tmp_path / "place" / "services"), *services.__path__])
+    yield found
+
+
+def configured(tmp_path: Path, text: str) -> Home:
+    home = Home(tmp_path / "home")
+    CliRunner().invoke(main, ["--home", str(home.path), "init"])
+    home.config_path.write_text(text)
+    return home
+
+
+def checked(tmp_path: Path, text: str) -> str:
+    home = configured(tmp_path, text)
+    found = CliRunner().invoke(main, ["--home", str(home.path), "config", "check"])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.output
+
+
+def test_settings_are_in_the_sample_judged_and_shown(folder: Path, tmp_path: Path) -> None:
+    (folder / "settings.py").write_text(SETTINGS)
+    name = folder.name
+    home = Home(tmp_path / "new")
+    CliRunner().invoke(main, ["--home", str(home.path), "init"])
+    sample = home.config_path.read_text()
+    for said in (f"#[services.{name}]", "# The most that is counted. (1 to 100)", "#most = 7"):
+        assert said in sample
+    text = f'[node]\nservices = ["services.{name}"]\n[services.{name}]\n'
+    assert "is in order" in checked(tmp_path, text + "most = 9\n")
+    assert f"line 4: unknown key `services.{name}.mots`; did you mean `most`?" in checked(tmp_path, text + "mots = 9\n")
+    assert f"services.{name}.most is 900; it must be at most 100" in checked(tmp_path, text + "most = 900\n")
+    home = configured(tmp_path, text + "most = 9\n")
+    shown = CliRunner().invoke(main, ["--home", str(home.path), "config", "show", "services", "--json"]).stdout
+    rows = {one["name"]: (one["value"], one["origin"]) for one in json.loads(shown)}
+    assert rows == {
+        f"services.{name}.most": (9, "router.toml"),
+        f"services.{name}.word": ("well", "default"),
+    }
+
+
+def test_instances_have_names_and_places_of_their_own(folder: Path, tmp_path: Path) -> None:
+    (folder / "settings.py").write_text(SETTINGS)
+    one = f'[[node.services]]\nname = "one"\nmodule = "services.{folder.name}"\n'
+    two = f'[[node.services]]\nname = "two"\nmodule = "services.{folder.name}"\nrun = "apart"\n'
+    assert "is in order" in checked(tmp_path, f"{one}{two}[services.two]\nmost = 3\n")
+    assert 'line 4: node.services names "one" twice' in checked(tmp_path, one + one)
+    assert 'did you mean "inside"?' in checked(tmp_path, one + 'run = "outside"\n')
+    assert "has no `module`; add a line for it" in checked(tmp_path, '[[node.services]]\nname = "one"\n')
+
+
+def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) -> None:
+    name = folder.name
+    (folder / "commands.py").write_text(COMMANDS.replace("NAME", name))
+    listed = CliRunner().invoke(main, ["--help"]).output
+    assert name in listed and "Say how much was counted." in listed
+    failed = CliRunner().invoke(main, [name])
+    assert "ZeroDivisionError" in failed.output and "mend that file" in failed.output
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("rules.py", "def", "SyntaxError"),
+        ("rules.py", "x = 1", "does not hold exactly one service (there is none); write a class with"),
+        ("rules.py", RULES + "\nclass Other(Tally):\n    pass\n", "(Tally, Other); name it as"),
+        ("settings.py", "class Settings: ...", "has Settings that are no Struct"),
+        ("events.py", 'EVENTS = {"Bad Word": "?"}', "in small letters, with a sentence of what it tells"),
+        ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_a_sentence(
+    folder: Path, tmp_path: Path, file: str, text: str, said: str
+) -> None:
+    (folder / file).write_text(text)
+    found = checked(tmp_path, f'[node]\nservices = ["services.{folder.name}"]\n')
+    assert said in found and "router.toml line 2" in found and len(found.splitlines()) == 1, found
+
+
+def test_a_service_without_settings_takes_none(folder: Path, tmp_path: Path) -> None:
+    text = f'[node]\nservices = ["services.{folder.name}"]\n[services.{folder.name}]\na = 1\n'
+    assert f"line 4: services.{folder.name}.a: services.{folder.name} has no settings" in checked(tmp_path, text)
+
+
+def test_a_class_is_chosen_by_name() -> None:
+    assert plugins.load_class("services.echo:Echo") is plugins.load_class("services.echo")
