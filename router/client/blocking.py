@@ -54,13 +54,13 @@ class BlockingReceived(Message):
     """As `Received`, but for `settle` and `refuse`."""
 
     _settle: Callable[[], None] = field(repr=False, compare=False)
-    _refuse: Callable[[Reason, str], None] = field(repr=False, compare=False)
+    _refuse: Callable[[Reason | str, str], None] = field(repr=False, compare=False)
 
     def settle(self) -> None:
         """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
         self._settle()
 
-    def refuse(self, reason: Reason = Reason.PEER_REFUSED, text: str = "") -> None:
+    def refuse(self, reason: Reason | str = Reason.PEER_REFUSED, text: str = "") -> None:
         """Tell the node that this app does not take this message; see `Received.refuse`."""
         self._refuse(reason, text)
 
@@ -270,6 +270,7 @@ class BlockingNode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(NodeUnavailable):  # the thread has ended by itself
+            self._portal.do(partial(self._node.fail, error))
             self._portal.do(self._stop.set)
         self._thread.join()
         if self._failure is not None and error is None:

@@ -77,6 +77,7 @@ def connect(
     when_down: WhenDown = "raise",
     patience_s: float = PATIENCE_S,
     journal: str | os.PathLike[str] | None = None,
+    attempts_max: int = 0,
     outcomes: bool = False,
     window_messages: int = WINDOW_MESSAGES,
     window_bytes: int = WINDOW_BYTES,
@@ -88,23 +89,18 @@ def connect(
 ) -> Node:
     """Sign on to the node of a home: `async with router.connect() as node`.
 
-    `as_name`: the key of that name in the home, made if it is new; `key`: one of your own; neither: a throwaway key.
-    `home`: as the command line's `--home`, else `ROUTER_HOME`, else the usual place. `url`: another socket, where
-    `expect` may name the router's key. `when_down`: `publish` raises `NodeUnavailable` while the node is away, or
-    (`"queue"`) waits; what was already under way waits in any case, with `"raise"` for `patience_s` at most.
-    `journal`: a file in which handled messages are remembered. `outcomes`: allows `publish(…, wait=True)`.
-    `window_…`: how much the node may hand over before something is settled. `causes`: how many of the newest
-    messages each message names. `verify`: check router signatures again, which the node has done. `on_problem`
-    hears each sentence that `node.problems` keeps, which are logged otherwise. `on_away` hears a sentence when the
-    node goes away, and one when it is back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
+    `as_name`: the key of that name in the home, made if it is new; `key`: your own; neither: a throwaway key. `home`:
+    as the command line's `--home`, else `ROUTER_HOME`, else the usual place. `url`: another socket, where `expect` may
+    name the router's key. `when_down`: `publish` raises `NodeUnavailable` while the node is away, or (`"queue"`) waits;
+    what was already under way waits in any case, with `"raise"` for `patience_s` at most. `journal`: a file in which
+    handled messages are remembered. `attempts_max`: a message in a loop's hand when the block is left by an error so
+    many times is refused; 0: it comes again without end. `outcomes`: allows `publish(…, wait=True)`. `window_…`: how
+    much the node may hand over before something is settled. `causes`: how many of the newest messages each message
+    names. `verify`: check router signatures again, which the node has done. `on_problem` hears each sentence that
+    `node.problems` keeps, which are logged otherwise. `on_away` hears a sentence when the node goes away, and one when
+    it is back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
     """
-    return Node(
-        Settings(
-            key=key, as_name=as_name, home=home, url=url, expect=expect, when_down=when_down, patience_s=patience_s,
-            journal=journal, outcomes=outcomes, window_messages=window_messages, window_bytes=window_bytes,
-            causes=causes, verify=verify, on_problem=on_problem, on_away=on_away, random=random,
-        )
-    )  # fmt: skip
+    return Node(Settings(**locals()))
 
 
 class Node:
@@ -143,6 +139,7 @@ class Node:
         self.wires = Wires(self._composer, self._publishing)
         self.words: Feed[Inquiry] = Feed()
         """What the router itself says to this app, if it is a service of its node."""
+        self._attempts = sign_on.attempts(self._problem)
 
     def __repr__(self) -> str:
         return f"<node at {self._sign_on.url}, {'up' if self.is_up else 'down: ' + self._link.end.text}>"
@@ -202,7 +199,12 @@ class Node:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.fail(error)
         await self._sign_off()
+
+    def fail(self, error: BaseException | None) -> None:
+        """Count an error that ends this app against the messages in its loops' hands; see `attempts_max`."""
+        self._attempts.fail(error, [door.held() for door in self._doors.values()], self._readers.inbox.refuse)
 
     async def _sign_off(self) -> None:
         await self._readers.leave()
@@ -307,7 +309,6 @@ class Node:
 
     @cached_property
     def _names(self) -> Names:
-        """As they were at the first look."""
         return Names.of(self._sign_on.home)
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
@@ -315,11 +316,10 @@ class Node:
         return await self.wires.pull(group, id, timeout_s)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
-        """The node's own answer, as JSON, to an operator's question such as `status`."""
+        """Return the node's answer, as JSON, to an operator's question such as `status`."""
         return await self._asking.ask(Inquiry(word, argument), timeout_s)
 
     # -- bulk: signed frames in, unparsed reads out, for benches and bridges ---------------------------------
-
     def batches(self) -> Batches:
         """What each read brought, unparsed, with doubles after a lost connection. A message goes to one loop only."""
         return Batches(self._readers)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from router.client.attempts import Attempts
 from router.client.composer import CAUSES
 from router.client.errors import ClientError
 from router.client.link import PATIENCE_S, Dialling
@@ -41,6 +42,7 @@ class Settings:
     when_down: WhenDown = "raise"
     patience_s: float = PATIENCE_S
     journal: str | os.PathLike[str] | None = None
+    attempts_max: int = 0
     outcomes: bool = False
     window_messages: int = WINDOW_MESSAGES
     window_bytes: int = WINDOW_BYTES
@@ -64,6 +66,7 @@ class Options(TypedDict, total=False):
     when_down: WhenDown
     patience_s: float
     journal: str | os.PathLike[str] | None
+    attempts_max: int
     outcomes: bool
     window_messages: int
     window_bytes: int
@@ -100,10 +103,15 @@ class SignOn:
 
     def sequences(self) -> Sequences:
         """The numbers of a key that is kept are kept in `apps/` in the home."""
-        if not self.durable:
-            return Sequences(None)
+        return Sequences(self._kept("seq"))
+
+    def attempts(self, problem: Callable[[str], None]) -> Attempts:
+        """How often this app failed on which message, kept beside its numbers."""
+        return Attempts(self.settings.attempts_max, self._kept("failed"), problem)
+
+    def _kept(self, kind: str) -> Path | None:
         name = self.settings.as_name or self.key.public.hex()[:16]
-        return Sequences(Path(self.home) / APPS / f"{name}.seq")
+        return Path(self.home) / APPS / f"{name}.{kind}" if self.durable else None
 
     def _key(self) -> SigningKey:
         if self.settings.key is not None:
@@ -138,5 +146,7 @@ def _check(settings: Settings) -> None:
         raise ClientError(f'"{keyring.NODE}" is the name of the router\'s own key; choose another one for the app')
     if settings.when_down not in ("raise", "queue"):
         raise ClientError(f'when_down is "raise" or "queue", not {settings.when_down!r}')
+    if settings.attempts_max < 0:
+        raise ClientError(f"attempts_max is {settings.attempts_max}; it is at least 1, or 0 for no end")
     if settings.window_messages < 1 or settings.window_bytes < 1:
         raise ClientError("a window holds at least 1 message and 1 byte")

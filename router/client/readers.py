@@ -209,6 +209,10 @@ class Reader:
         self._hands = [*alive, (weakref.ref(loop), hand)]
         return loop
 
+    def held(self) -> list[Arrival]:
+        """Return the messages that loops have in hand, neither settled nor refused."""
+        return [hand.held for _, hand in self._hands if hand.held is not None and not hand.held.done]
+
 
 class Messages(AsyncIterator[Received]):
     """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from router.client.errors import ClientError
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 
@@ -49,8 +50,18 @@ class Received(Message):
         """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
         await self._settle()
 
-    async def refuse(self, reason: Reason = Reason.PEER_REFUSED, text: str = "") -> None:
+    async def refuse(self, reason: Reason | str = Reason.PEER_REFUSED, text: str = "") -> None:
         """Tell the node that this app does not take this message. A final reason ends it: it is logged as refused, and
-        the source of a unicast hears so. A *later* one brings it again after a while. What is settled stays so."""
-        self._refuse(reason, text)
+        the source of a unicast hears so. A *later* one brings it again after a while. What is settled stays so.
+        `reason`: a `Reason` or its word; `ClientError` for another."""
+        self._refuse(_reason(reason), text)
         await trio.lowlevel.checkpoint()
+
+
+def _reason(given: Reason | str) -> Reason:
+    """Return the reason of that word, before anything is settled or refused by one that there is not."""
+    found = next((one for one in Reason if given in (one, one.word)), None)
+    if found is None:
+        words = ", ".join(one.word for one in Reason)
+        raise ClientError(f"{given!r} is no reason to refuse a message; reasons are {words}")
+    return found

@@ -174,3 +174,20 @@ def test_a_connection_is_one_with_block(node_end: ThreadedEnd) -> None:
             made.__enter__()
         with pytest.raises(ClientError, match="publisher is used in a `with` block"):
             made.group(OPEN).publisher().publish(b"x")
+
+
+def test_an_error_that_leaves_the_block_is_an_attempt_at_the_message_in_hand(
+    node_end: ThreadedEnd, tmp_path: Path
+) -> None:
+    key = SigningKey(b"p" * 32)
+    for run in range(2):
+        with (
+            pytest.raises(ZeroDivisionError),
+            router.connect_blocking(url=node_end.end.url, key=key, home=tmp_path, attempts_max=2) as made,
+        ):
+            messages = iter(made.join(OPEN))
+            if not run:
+                node_end.run(node_end.end.publish, raw_wires(1)[0])
+            next(messages)
+            _ = 1 // 0
+        assert [reason for _, reason in node_end.end.refusals] == [Reason.PEER_REFUSED] * run
