@@ -10,7 +10,7 @@ import click
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
-from router.cli.preflight import rules
+from router.cli.preflight import rules, unusable_keys
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
 from router.service import plugins
@@ -29,10 +29,10 @@ def config() -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
-    """Find every mistake in `router.toml`; exit code 2 if there is one."""
+    """Find every mistake in `router.toml`, and keys that `router serve` would refuse; exit code 2 if there is one."""
     home = invocation().home
     path = home.config_path
-    problems = configuration.check(path, rules(home))
+    problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
     if as_json:
         say_json({"file": str(path), "ok": not problems, "problems": problems})
     elif not problems:

@@ -8,7 +8,7 @@ from router.service import plugins
 from router.service.plugins import UnknownService
 from router.settings import keyring
 from router.settings.config import OWNER_URL, Config, Rule
-from router.settings.config_services import instances
+from router.settings.config_services import instances, key_name
 from router.settings.config_text import Problem
 from router.settings.home import Home, HomeError
 from router.transport import contract as transport
@@ -69,7 +69,20 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
         yield from found.judge(config.services.get(one.name, {}), one.name)
 
 
+def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
+    """What `serve` would refuse besides: its own key or a service's that cannot be used, a store without its key."""
+    kept = (keyring.NODE, *(key_name(one.name) for one in instances(config.node.services)))
+    for fault in filter(None, (keyring.fault(home, name) for name in kept)):
+        yield Problem(("node",), fault)
+    try:
+        home.check_key()
+    except HomeError as error:
+        yield Problem(("node",), str(error))
+
+
 def _itself(home: Home, config: Config) -> Iterator[Problem]:
+    if keyring.fault(home, keyring.NODE):
+        return  # `serve` says so, and `unusable_keys`
     for at, one in enumerate(config.peers):
         if why := check_neighbour(home, one.address):
             yield Problem(("peers", at, "address"), f"peers[{at}].address: {why}")

@@ -12,14 +12,20 @@ OTHERS_MAX = 100
 log = logging.getLogger(__name__)
 
 
-def make_room(connections_max: int) -> None:
-    """Raise the soft limit to the hard one; warn if so many connections do not fit into it."""
+def make_room(connections_max: int, listeners: int) -> int:
+    """Raise the soft limit to the hard one. How many connections each listener may have then: as many as it should, or
+    fewer, with a warning, so that the store and the event log never lack a descriptor. A quarter is for local apps."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # where the system allows less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    if soft != resource.RLIM_INFINITY and connections_max + OTHERS_MAX > soft:
-        log.warning(
-            "limits.connections_max is %d, but this process may have only %d file descriptors open; lower it, or raise "
-            "that limit (LimitNOFILE of the service, ulimit -Hn)", connections_max, soft,
-        )  # fmt: skip
+    room = max(1, min(soft - OTHERS_MAX, soft * 3 // 4) // max(1, listeners))
+    if soft == resource.RLIM_INFINITY or connections_max <= room:
+        return connections_max
+    log.warning(
+        "limits.connections_max is %d, but this process may have only %d file descriptors open: it counts as "
+        "%d for each listener until the next start. Lower it, or raise that limit (LimitNOFILE of the service, "
+        "ulimit -Hn)",
+        connections_max, soft, room,
+    )  # fmt: skip
+    return room

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 import trio
+from msgspec import structs
 
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
@@ -146,7 +147,7 @@ class Node:
             held.callback(self._home.clear_socket)
             now = Now(self._clock.wall_ns(), self._clock.mono_ns())
             wall_clock.check(now)
-            descriptors.make_room(config.limits.connections_max)
+            config = self._config = _that_fits(config)
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             boot = secrets.token_bytes(16)
             store = Store(self._home.store_path, store_limits(config), boot)
@@ -320,6 +321,13 @@ async def _listening(
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )
+
+
+def _that_fits(config: Config) -> Config:
+    """The configuration with as many connections as this process has file descriptors for."""
+    remote = [url for url in config.node.listen if not url.startswith("unix:")]
+    most = descriptors.make_room(config.limits.connections_max, len(remote))
+    return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
 
 
 def _first_unsealed(store: Store, sealed: int) -> int:

@@ -18,16 +18,16 @@ from router.service.plugins import NoSettings, Plugin
 from router.service.rules_host import RulesHost
 from router.settings import keyring
 from router.settings.config import Config
+from router.settings.config_services import key_name
 from router.settings.home import Home
 
-KEY_PREFIX = "service-"
 DEFAULTS = Config().node
 ATTEMPTS_MAX = DEFAULTS.service_attempts_max
 
 
 def key_of(home: Home, name: str) -> SigningKey:
     """The key under which a service of that name is kept in the home."""
-    return keyring.load_or_create(home, f"{KEY_PREFIX}{name}")
+    return keyring.load_or_create(home, key_name(name))
 
 
 def guests_url(home: Home) -> str:

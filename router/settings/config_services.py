@@ -47,6 +47,11 @@ def service_name(spec: str) -> str:
     return spec.partition(":")[0].rpartition(".")[2]
 
 
+def key_name(service: str) -> str:
+    """Under which name the key of a service is kept."""
+    return f"service-{service}"
+
+
 def instances(entries: Iterable[str | Instance]) -> tuple[Instance, ...]:
     """Each entry of `node.services` as an instance; a module alone runs inside, under its own name."""
     return tuple(one if isinstance(one, Instance) else Instance(name=service_name(one), module=one) for one in entries)

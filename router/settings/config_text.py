@@ -79,7 +79,8 @@ def text_of(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        raise ConfigError((f"{path} cannot be read: {error.strerror}",)) from None
+        said = f"{path} cannot be read: {error.strerror}; it must be a file that the user who runs this may read"
+        raise ConfigError((said,)) from None
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError((f"{path} has more than {FILE_BYTES_MAX} bytes, which are the most that are read",))
     try:

@@ -31,6 +31,9 @@ _SEED_LINE = re.compile(rb"([0-9a-fA-F]{64})\s*")
 Home = os.PathLike[str] | str
 
 
+MORE_GROUPS = "`router group new NAME` makes one, `router group add LINK` adds one that you were given"
+
+
 class KeyringError(RouterError):
     """A key or group cannot be read, made or found; the text says which and what to do."""
 
@@ -54,6 +57,12 @@ def load(home: Home, name: str) -> SigningKey:
     if key is None:
         raise KeyringError(f'there is no key "{name}" in {path.parent}; {_nearest(name, names(home))}')
     return key
+
+
+def fault(home: Home, name: str) -> str:
+    """What is wrong with the kept key of that name, "" if it can be used or there is none."""
+    found = _key_in(_key_path(home, name))
+    return found if isinstance(found, str) else ""
 
 
 def names(home: Home) -> list[str]:
@@ -103,7 +112,7 @@ def find(home: Home, name_or_key: str) -> tuple[str, GroupLink]:
     except BadText as error:
         key_like = name_or_key.strip().lower().startswith(tuple(f"{kind}1" for kind in KINDS))
         said = str(error) if key_like else f'there is no group "{_visible(name_or_key)}"'
-        raise KeyringError(f"{said}; {_nearest(name_or_key, list(known))}") from None
+        raise KeyringError(f"{said}; {_nearest(name_or_key, list(known))}; {MORE_GROUPS}") from None
     for name, link in known.items():
         if link.group == wanted:
             return name, link
@@ -117,7 +126,8 @@ def _names_in(directory: Path, suffix: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise KeyringError(f"{directory} cannot be read: {error.strerror}") from None
+        said = f"{directory} cannot be read: {error.strerror}"
+        raise KeyringError(f"{said}; it must be a directory of the user who runs this") from None
     found = (file.removesuffix(suffix) for file in files)
     return sorted(name for name in found if re.fullmatch(NAME_PATTERN, name))
 
@@ -233,4 +243,4 @@ def _content(path: Path, bytes_max: int) -> bytes | str | None:
     except private_file.Exposed as exposed:
         return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror}"
+        return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"

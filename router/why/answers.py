@@ -11,6 +11,7 @@ from router.core.why.report import Report, fate_json, followed, turned_json
 from router.core.wire.text import key_text
 from router.disk.log.search import CANDIDATES_MAX, Found
 
+WHERE_ELSE = "if the id is right, ask `router why` at the router that took it from its sender"
 SPANS_MAX = 5
 BY_STORE = "this is what the store holds of it, and what is left in the log; what else became of it cannot be known"
 CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
@@ -55,7 +56,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
         error = f"several message ids begin with {typed}: {said}{more}; give more of it"
         return {"error": error}
     error = f"no message whose id begins with {typed} is in the log of this router"
-    return {"error": f"{error}{_reach(found)}"}
+    return {"error": f"{error}{_reach(found)}; {WHERE_ELSE}"}
 
 
 def _reach(found: Found) -> str:

@@ -52,7 +52,7 @@ def existing_secret(path: Path) -> bytes | None:
     except private_file.Exposed as error:
         raise ExportError(f"{error}; whoever reads it can undo the names: `chmod 600 {path}`") from None
     except OSError as error:
-        raise ExportError(f"{path} cannot be read: {error.strerror}") from None
+        raise ExportError(f"{path} cannot be read: {error.strerror}; name another file for the secret") from None
     try:
         secret = bytes.fromhex(text)
     except ValueError:

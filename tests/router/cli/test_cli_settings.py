@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from conftest import Run
 
 from router.cli.config import overrides
 from router.core.wire.crypto import SigningKey
+from router.settings.home import Home
+from router.settings.keyring import load_or_create
 
 DEAF = """
 from router.service import Service
@@ -71,6 +74,42 @@ def test_serve_and_check_find_the_same(
     assert (checked.exit_code, served.exit_code) == (2, 2)
     assert checked.stderr == served.stderr
     assert said in checked.stderr
+    assert len(checked.stderr.splitlines()) == 1
+
+
+def opened_to_others(key: Path) -> None:
+    key.chmod(0o644)
+
+
+def spoilt(key: Path) -> None:
+    key.write_text("no key\n")
+
+
+def replaced_by_a_directory(key: Path) -> None:
+    key.unlink()
+    key.mkdir()
+
+
+@pytest.mark.parametrize("name", ["node", "service-echo"])
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (opened_to_others, "can be read by others (mode 644); run: chmod 600"),
+        (spoilt, "does not hold a key"), (replaced_by_a_directory, "cannot be read: Is a directory; it must be a file"),
+    ],
+)  # fmt: skip
+def test_check_says_which_keys_serve_would_refuse(
+    router: Run, home: Path, harm: Callable[[Path], None], said: str, name: str
+) -> None:
+    router("init")
+    other = SigningKey(b"o" * 32).public.hex()
+    (home / "router.toml").write_text(f'[node]\nservices = ["services.echo"]\n[[peers]]\naddress = "{other}"\n')
+    load_or_create(Home(home), name)
+    assert router("config", "check").exit_code == 0
+    harm(home / "keys" / f"{name}.key")
+    checked, served = router("config", "check"), router("serve", "--verifiers", "0")
+    assert (checked.exit_code, served.exit_code != 0) == (2, True)
+    assert said in checked.stderr and said in served.stderr
     assert len(checked.stderr.splitlines()) == 1
 
 

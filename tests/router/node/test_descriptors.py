@@ -19,13 +19,19 @@ def soft_limit() -> Iterator[None]:
 
 
 def test_the_soft_limit_becomes_the_hard_one(caplog: pytest.LogCaptureFixture) -> None:
-    make_room(1)
+    assert make_room(1, 2) == 1
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft == hard and not caplog.records
 
 
 def test_more_connections_than_descriptors_are_a_warning_that_names_both(caplog: pytest.LogCaptureFixture) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    make_room(hard - 99)
+    assert make_room(hard - 99, 1) == hard * 3 // 4
     [said] = [one.getMessage() for one in caplog.records]
     assert f"limits.connections_max is {hard - 99}" in said and f"only {hard} file descriptors" in said
+
+
+def test_listeners_share_what_is_left_beside_the_store_and_the_log() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = hard * 3 // 4 // 2
+    assert make_room(hard, 2) == room == make_room(room, 2)

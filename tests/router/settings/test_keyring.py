@@ -15,7 +15,7 @@ import pytest
 from router.core.wire.grouplink import GroupLink, new_group
 from router.core.wire.text import key_text
 from router.settings import keyring
-from router.settings.keyring import KeyringError, add_group, find, groups, load, load_or_create, names
+from router.settings.keyring import MORE_GROUPS, KeyringError, add_group, find, groups, load, load_or_create, names
 
 
 def key_file(home: Path, name: str = "node") -> Path:
@@ -195,7 +195,9 @@ def test_a_name_stands_for_one_group(tmp_path: Path) -> None:
 
 def test_groups_that_are_not_found(tmp_path: Path) -> None:
     add_group(tmp_path, "friends", new_link())
-    assert failure(lambda: find(tmp_path, "freinds"))[0] == ('there is no group "freinds"; did you mean "friends"?')
+    assert failure(lambda: find(tmp_path, "freinds"))[0] == (
+        'there is no group "freinds"; did you mean "friends"?; ' + MORE_GROUPS
+    )
     stranger = key_text("group", new_link().group)
     assert failure(lambda: find(tmp_path, stranger))[0].startswith(f"{stranger} is no group of this home")
     assert "checksum" in failure(lambda: find(tmp_path, stranger[:-1]))[0]
