@@ -217,8 +217,8 @@ class Cycle:
     def begin(self) -> bool:
         """Feed, decide, apply. Whether there is a transaction to commit before `finish`; see `apply_again`."""
         self.wakes = self.is_urgent = False
-        now = self._began = self.now()
-        self._housekeeping.begin_cycle(now)
+        self._housekeeping.begin_cycle(self.now())
+        now = self._began = self.now()  # by what is thought of the clock now
         heard, self._inbox = self._inbox, []
         self._opening.clear()
         for one in heard:
@@ -242,7 +242,7 @@ class Cycle:
 
     def finish(self) -> None:
         """What was applied is on disk: carry out the effects."""
-        now, applied = self._began, self._applied
+        now, applied = self.now(), self._applied
         if applied is not None:
             self.commits += 1
             self.router.released(applied.released)

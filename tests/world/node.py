@@ -170,8 +170,9 @@ class Node:
                 port.end.wire.cut()
         self.ports = {}
 
-    def stop(self) -> None:
-        """Drain and end, as on a signal: goodbyes, what is still settled, and the last event."""
+    def stop(self, ended: Callable[[], None]) -> None:
+        """Drain and end, as on a signal: goodbyes, what is still settled, and the last event; then call `ended`."""
+        self._ended = ended
         self.cycle.drain()
         self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
 
@@ -188,6 +189,7 @@ class Node:
             self._later(0.01, self._end)
         else:
             self.crash()
+            self._ended()
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self.time.after(seconds, self._in_this_life(call))

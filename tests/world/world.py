@@ -206,6 +206,11 @@ class World:
             self._returning.add(node)
             self.time.after(back_s, lambda: self._return(node))
 
+    def stop(self, node: Node, back_s: float = 1.0) -> None:
+        """Drained and ended, as on a signal; back so long after its end."""
+        self._returning.add(node)
+        node.stop(lambda: self.time.after(back_s, lambda: self._return(node)))
+
     def _return(self, node: Node) -> None:
         self._returning.discard(node)
         if not node.alive:

@@ -264,6 +264,14 @@ class Delivery:
             if queue.behind and link is not None and not queue.retry_at:
                 self._want(queue.recipient)
 
+    def clock_judged(self) -> None:
+        """Begin every queue again from its oldest message: what was passed over as past its deadline may be alive by
+        the time that holds now."""
+        for queue in self._queues.by_recipient.values():
+            if queue.total.messages:
+                queue.position, queue.behind = 0, True
+                self._want(queue.recipient)
+
     def finish(
         self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
         link: int = 0, duration_ns: int = 0,

@@ -374,6 +374,7 @@ class Router:
         """It stepped; or, by 0, it is doubted since the start or by its neighbours, or believed again. While it is
         doubted nothing expires. Whoever is away has been away since now: the times before are another clock's."""
         self.witness.clock_judged(by_s, doubted, now)
+        self._delivery.clock_judged()
         if not doubted:
             self._away.count_anew(now)
 

@@ -195,3 +195,22 @@ def test_what_this_router_says_is_sealed_by_the_time_it_goes_by() -> None:
     one.cycle()
     [wire] = one.told(up)
     assert open_message(wire).expiry_min == expiry_min(WALL_S + 3600)
+
+
+def test_what_was_passed_over_as_dead_is_handed_over_when_the_clock_is_set_back() -> None:
+    """By a clock two days ahead it had had its time; before anything expired by it, the clock was mended."""
+    one = OneRouter(Neighbour(EDGE.public, grants=frozenset({JOIN, STORE, RELAY})))
+    edge, writer = one.link(EDGE.public, role="router"), one.link(ALICE.public)
+    join = encode_control(Join(GROUP.public, False))
+    one.bring(edge, seal_unicast(EDGE, ME.public, join, ttl_s=0, expiry_min=expiry_min(WALL_S + 60)))
+    one.cycle()
+    one.router.link_down(edge, one.now())
+    wire = news(0)
+    assert refused(one, writer, wire) == []
+    one.seconds += 2 * DAY_S
+    edge = one.link(EDGE.public, role="router")
+    assert one.handed(edge) == [], "its time is over"
+    one.seconds -= 2 * DAY_S
+    one.router.clock_judged(-2 * DAY_S, False, one.now())
+    one.cycle()
+    assert one.handed(edge) == [wire]

@@ -1,0 +1,23 @@
+"""Seeded schedules of everything that may go wrong with a node, on the cycle that ships."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from world.schedule import play
+
+QUICK, LONG, EACH = 300, 10_000, 50
+
+
+def batches() -> list[object]:
+    """First seeds of batches, of which those beyond `QUICK` are long."""
+    return [first if first < QUICK else pytest.param(first, marks=pytest.mark.long) for first in range(0, LONG, EACH)]
+
+
+@pytest.mark.parametrize("first", batches())
+def test_a_schedule_ends_with_books_that_balance(first: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "router")
+    for seed in range(first, first + EACH):
+        play(seed)
