@@ -67,7 +67,6 @@ class Dialling:
     patience_s: float
     random: Callable[[], float]
     dial_s: float = 10.0
-    hello_s: float = 10.0
 
 
 class ClientLink:
@@ -261,11 +260,13 @@ class ClientLink:
     # -- reading -------------------------------------------------------------------------------------------
 
     async def _read(self, stream: Stream, session: Session) -> End | None:
-        hello_by_s = trio.current_time() + self._dialling.hello_s
+        machine, state, began_s = session.machine, None, 0.0
         unanswered = 0
         while True:
             data = None
-            until_s = trio.current_time() + PING_S if self.is_up else hello_by_s
+            if state is not machine.state:
+                state, began_s = machine.state, trio.current_time()
+            until_s = trio.current_time() + PING_S if self.is_up else began_s + machine.timeout_s
             with trio.move_on_at(until_s):
                 data = await stream.receive_some(READ_BYTES_MAX)
             if data:
@@ -280,7 +281,7 @@ class ClientLink:
             elif data is not None:
                 return None
             elif not self.is_up:
-                said = f"what listens there did not answer within {self._dialling.hello_s:g} s"
+                said = f"what listens there did not answer within {machine.timeout_s:g} s"
                 return End(f"{said}: the node is stopped or overloaded, or it is no router (`router status` tells)")
             elif unanswered >= PINGS_UNANSWERED:
                 return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")

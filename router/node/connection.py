@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import trio
 
@@ -25,7 +24,7 @@ from router.core.link.session import (
     Welcome,
     everybody,
 )
-from router.core.link.unfinished import FRAME_S
+from router.core.link.table import LinkLimits, St
 from router.core.routing.intake import read_messages
 from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -53,10 +52,10 @@ DISPLACED = "another node has signed on there with this node's key: never copy a
 class StreamWriter(LinkWriter):
     """Writes what a link has to say to a stream, in a task."""
 
-    def __init__(self, number: int, session: Session, where: str, goodbye_s: float, place: str = "") -> None:
+    def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
         super().__init__(number, session, where, place)
         self.scope = trio.CancelScope()  # of the writer
-        self._goodbye_s = goodbye_s
+        self._goodbye_s = session.machine.table[St.CLOSING].timeout_s
         self._is_writing = False
         self._work = trio.Event()
         self._work.set()
@@ -92,36 +91,23 @@ class StreamWriter(LinkWriter):
                 await self._written.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Handshake and hello, the rest of a frame, and settling after a goodbye may take so long; so many link items a
-    second are taken."""
-
-    hello_s: float = 10.0
-    frame_s: float = FRAME_S
-    link_items_per_s: float = 10.0
-    goodbye_s: float = 5.0
-
-
 class Connection:
     """Runs one stream until it ends. `tell` gives the message router what arrives. A stranger is read at its `pace`."""
 
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
-        tell: Callable[[LinkEvent], None], in_flight: InFlight, clock: Clock, limits: ConnectionLimits,
+        tell: Callable[[LinkEvent], None], in_flight: InFlight, clock: Clock, limits: LinkLimits,
         log_head: Callable[[], LogHead | None], is_busy: Callable[[], bool],
         welcome: Callable[[PublicKey], Welcome | None] = everybody, paces: Paces | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._session = Session(
-            offer, key, dialler=dialled, peer=stream.peer, expect=expect, link_items_per_s=limits.link_items_per_s,
-            frame_s=limits.frame_s, welcome=welcome,
+            offer, key, dialler=dialled, peer=stream.peer, expect=expect, limits=limits, welcome=welcome,
         )  # fmt: skip
         self._dialled = dialled
         self._tell = tell
         self._in_flight = in_flight
         self._clock = clock
-        self._limits = limits
         self._log_head = log_head
         self._is_busy = is_busy
         self._paces = paces
@@ -130,7 +116,7 @@ class Connection:
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read brought next to nothing
         self.turned_away = ""  # a sentence, where the other end does not let us in
-        self.link_writer = StreamWriter(number, self._session, stream.where, limits.goodbye_s, stream.place)
+        self.link_writer = StreamWriter(number, self._session, stream.where, stream.place)
 
     async def run(self) -> str:
         """Returns why the connection ended, for people."""
@@ -152,7 +138,8 @@ class Connection:
     # -- reading -------------------------------------------------------------------------------------------
 
     async def _read(self) -> str:
-        with trio.move_on_after(self._limits.hello_s) as patience:
+        machine = self._session.machine
+        with trio.move_on_after(machine.timeout_s) as patience:
             while True:
                 try:
                     data = await self._more()
@@ -167,7 +154,7 @@ class Connection:
                 if text is not None:
                     return text
         await self._last_words(Reason.CONNECT_TIMEOUT, "no complete handshake in time")
-        return f"no complete handshake within {self._limits.hello_s:g} s"
+        return f"no complete handshake within {machine.timeout_s:g} s"
 
     async def _more(self) -> bytes:
         """What the stream brings next; `RemoteProtocolError` if that would be the rest of a frame, and takes too long.
@@ -197,7 +184,11 @@ class Connection:
         received_bytes, self._received_bytes = self._received_bytes, self._stream.received_bytes
         if self._pace is not None:
             await self._pace.take_bytes(max(len(data), self._received_bytes - received_bytes))
+        machine = self._session.machine
+        before = machine.state
         events, fault = self._receive(data, mono_ns)
+        if machine.state not in (before, St.CLOSING):  # that one's time begins when what was said before is taken
+            patience.deadline = trio.current_time() + machine.timeout_s
         for event in events:
             match event:
                 case Messages():
@@ -214,7 +205,6 @@ class Connection:
                 case RefusedAt(k, reason, text):
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
-                    patience.deadline = float("inf")
                     self.is_up, self._trickles = True, False
                     if self._paces is not None and self._session.is_stranger:
                         self._pace = self._paces.one()

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.core.link.table import GOODBYE_S
 from router.core.log import events as ev
 from router.core.routing.directory import WHY
 from router.core.routing.effects import (
@@ -91,7 +90,7 @@ class CycleLimits:
 
     messages_max: int = DEFAULTS.store.commit_messages_max
     bytes_max: int = DEFAULTS.store.commit_bytes_max
-    drain_s: float = GOODBYE_S
+    drain_s: float = DEFAULTS.link.goodbye_s
 
 
 class Cycle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from router.core.link.table import LinkLimits
 from router.core.routing.limits import (
     AcceptanceLimits,
     AdmissionLimits,
@@ -17,7 +18,6 @@ from router.core.routing.limits import (
 )
 from router.core.routing.limits import Limits as CoreLimits
 from router.disk.limits import LogLimits, StoreLimits
-from router.node.connection import ConnectionLimits
 from router.node.cycle import CycleLimits
 from router.node.housekeeping import HousekeepingLimits
 from router.node.wall_clock import ClockLimits
@@ -118,10 +118,13 @@ def commit_bytes_max(config: Config) -> int:
     return min(store.commit_bytes_max, store.map_bytes_max // 16 or store.commit_bytes_max)
 
 
-def connection_limits(config: Config, *, is_known: bool) -> ConnectionLimits:
+def link_limits(config: Config, *, is_known: bool) -> LinkLimits:
     limits = config.limits
     hello_s = limits.hello_s if is_known else limits.strangers_hello_s
-    return ConnectionLimits(hello_s, limits.frame_s, limits.link_items_per_s, config.link.goodbye_s)
+    return LinkLimits(
+        hello_s=hello_s, goodbye_s=config.link.goodbye_s, frame_s=limits.frame_s,
+        link_items_per_s=limits.link_items_per_s,
+    )  # fmt: skip
 
 
 def cycle_limits(config: Config) -> CycleLimits:

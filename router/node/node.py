@@ -39,12 +39,12 @@ from router.node.dialler import Dialler
 from router.node.in_flight import InFlight
 from router.node.limits import (
     clock_limits,
-    connection_limits,
     core_limits,
     cycle_limits,
     handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
+    link_limits,
     log_limits,
     pace_limits,
     store_limits,
@@ -285,7 +285,7 @@ class Node:
         connection = Connection(
             next(self._numbers), stream, offer, self._key, dialled=expect is not None, expect=expect,
             tell=self._message_router.hear, in_flight=self._in_flight, clock=self._clock,
-            limits=connection_limits(config, is_known=is_known),
+            limits=link_limits(config, is_known=is_known),
             log_head=self._log_head, is_busy=self._is_busy, welcome=judge, paces=self._paces,
         )  # fmt: skip
         if not is_known and self._unknown > unknown_max(config.limits):

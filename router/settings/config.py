@@ -15,14 +15,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from router.core.link.table import GOODBYE_S
 from router.core.routing.limits import LOG_KEEP_BYTES, LOG_KEEP_S, REFUSED_PERCENT, REFUSED_STRANGERS_PERCENT
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.disk import private_file
 from router.disk.limits import LogLimits, StoreLimits
 from router.settings import config_peers, config_sample, config_services
-from router.settings.config_limits import CORE, Limits
+from router.settings.config_limits import CORE, LINK, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import ServiceEntry
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
@@ -165,7 +164,7 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "The first wait before a message refused for now is sent again; each further one doubles.",
         )] = CORE.delivery.retry_s_min
     retry_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest such wait.")] = CORE.delivery.retry_s_max
-    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = GOODBYE_S
+    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = LINK.goodbye_s
 
 
 class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

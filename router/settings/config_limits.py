@@ -6,14 +6,13 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from router.core.link.table import HELLO_S
-from router.core.link.unfinished import FRAME_S
+from router.core.link.table import LinkLimits
 from router.core.routing.limits import Limits as CoreLimits
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.settings.config_units import DAY_S, GIB, HOUR_S, KIB, MIB, span
 from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
 
-CORE, HANDSHAKES = CoreLimits(), HandshakeLimits()
+CORE, LINK, HANDSHAKES = CoreLimits(), LinkLimits(), HandshakeLimits()
 
 
 # fmt: off
@@ -22,9 +21,10 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
         "Largest frame; a longer one is refused at its first bytes, too-large.")] = FRAME_BYTES_MAX
-    hello_s: Annotated[float, span(0.1, 600, "Handshake and hello must be done by then, or we close.")] = HELLO_S
+    hello_s: Annotated[float, span(0.1, 600,
+        "Handshake, hello and proof may each take so long, or we close.")] = LINK.hello_s
     frame_s: Annotated[float, span(1, HOUR_S,
-        "The rest of a frame that has begun is waited for so long, then we close.")] = FRAME_S
+        "The rest of a frame that has begun is waited for so long, then we close.")] = LINK.frame_s
     window_messages: Annotated[int, span(1, 1_000_000,
         "Messages a neighbour may have unsettled with us; more closes the link, window-exceeded.")] = 4096
     window_bytes: Annotated[int, span(4 * KIB, GIB,
@@ -81,7 +81,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = CORE.pulls_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings, pongs and unreadable messages taken from a neighbour, five times as many at once; more closes the "
-        "link.")] = 10.0
+        "link.")] = LINK.link_items_per_s
     messages_per_s_neighbour: Annotated[int, span(0, 10_000_000,
         "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = CORE.admission.messages_per_s_neighbour
     messages_per_s_source: Annotated[int, span(0, 10_000_000,

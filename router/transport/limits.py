@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.core.link.table import HELLO_S
+from router.core.link.table import LinkLimits
 
 CONNECTIONS_MAX = 10_000  # open connections per listener; further ones are closed at once
 
@@ -17,5 +17,5 @@ class HandshakeLimits:
     max_per_prefix: int = 64
     per_s_per_prefix: float = 20.0
     per_s: float = 100.0
-    timeout_s: float = HELLO_S
+    timeout_s: float = LinkLimits().hello_s
     spared_s: float = 2.0

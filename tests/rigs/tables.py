@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import inf
 
 import pytest
 
@@ -12,18 +13,19 @@ SIDES = (Agency.INITIATOR, Agency.RESPONDER)
 
 
 def check_spec(table: Table, spec: str) -> None:
-    """The table is the specification's, copied as lines `state agency [seconds] [message -> state]…`.
+    """The table is the specification's, copied as lines `state agency [seconds] [bytes] [message -> state]…`.
 
-    Example: `StBusy responder 20s MsgAccept -> StIdle MsgReject -> StIdle`; it begins in the first line.
+    Example: `StBusy responder 20s 65535B MsgAccept -> StIdle MsgReject -> StIdle`; it begins in the first line.
     """
     assert [_line(table, state) for state in table] == [" ".join(line.split()) for line in spec.strip().splitlines()]
 
 
 def _line(table: Table, state: object) -> str:
     [(name, row)] = [(key.value, row) for key, row in table.items() if key is state]
-    seconds = [] if row.timeout_s is None else [f"{row.timeout_s:g}s"]
+    limits = [f"{row.timeout_s:g}s"] if row.timeout_s < inf else []
+    limits += [f"{row.bytes_max:.0f}B"] if row.bytes_max < inf else []
     steps = [f"{kind.__name__} -> {to.value}" for kind, to in row.on.items()]
-    return " ".join([str(name), row.agency.value, *seconds, *steps])
+    return " ".join([str(name), row.agency.value, *limits, *steps])
 
 
 def check_every_step(table: Table) -> None:
@@ -41,10 +43,12 @@ def check_every_step(table: Table) -> None:
 
 
 def check_reachable(table: Table) -> None:
-    """Every state can be reached, every step leads to a row, and it ends only where nobody may speak."""
+    """Every state can be reached, every step leads to a row, and it ends only where nobody may speak; no limit forbids
+    all that a state allows."""
     reached = {next(iter(table))}
     while more := {to for state in reached for to in table[state].on.values()} - reached:
         reached |= more
     assert reached == set(table), f"not connected: {reached ^ set(table)}"
     for state, row in table.items():
         assert bool(row.on) is (row.agency is not Agency.NOBODY), f"{state.name} is a dead end or speaks for nobody"
+        assert min(row.timeout_s, row.bytes_max) > 0, f"{state.name} has a limit that nothing can keep"

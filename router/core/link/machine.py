@@ -1,14 +1,16 @@
-"""A protocol is a table: who may speak, what, where it leads, how long it may take; this file reads it.
+"""A protocol is a table: who may speak, what, where it leads, within what time and bytes; this file reads it.
 
-A new version of a protocol is a new table. A refused step raises and changes nothing.
+A new version of a protocol is a new table. A refused step raises and changes nothing. Whoever runs a machine asks it
+for the limits of its present state, so that a limit stands in the table and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from math import inf
+from typing import Any, TypedDict
 
 from router.core.wire.reasons import Reason
 
@@ -41,25 +43,40 @@ class Agency(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Who may speak in a state, what they may say and the state it leads to, and how long they may take."""
+    """Who may speak in a state, what they may say and the state it leads to; how long the state may last, and how long
+    each message in it may be."""
 
     agency: Agency
     on: Mapping[type, Enum] = field(default_factory=dict)
-    timeout_s: float | None = None
+    timeout_s: float = inf
+    bytes_max: float = inf
 
 
 Table = Mapping[Enum, Row]
 """A row for every state; the protocol begins in the first."""
 
 
+class RowLimits(TypedDict, total=False):
+    """The limits of a row, as a configuration may say them otherwise."""
+
+    timeout_s: float
+    bytes_max: float
+
+
+def with_limits(table: Table, limits: Mapping[Enum, RowLimits]) -> Table:
+    """The table with other limits in those of its rows that `limits` names."""
+    assert limits.keys() <= table.keys(), f"no row of the table: {limits.keys() - table.keys()}"
+    return {state: replace(row, **limits.get(state, {})) for state, row in table.items()}
+
+
 class Machine:
     """One running instance of a table, seen from the side `we`; it begins in `state` or the first row."""
 
-    __slots__ = ("_table", "_we", "state")
+    __slots__ = ("_we", "state", "table")
 
     def __init__(self, table: Table, state: Enum | None = None, *, we: Agency = Agency.INITIATOR) -> None:
         assert we in (Agency.INITIATOR, Agency.RESPONDER), f"{we} is not a side of a protocol"
-        self._table = table
+        self.table = table
         self._we = we
         self.state = next(iter(table)) if state is None else state
 
@@ -69,7 +86,7 @@ class Machine:
     @property
     def agency(self) -> Agency:
         """Whose turn it is now."""
-        return self._table[self.state].agency
+        return self.table[self.state].agency
 
     @property
     def done(self) -> bool:
@@ -77,9 +94,14 @@ class Machine:
         return self.agency is Agency.NOBODY
 
     @property
-    def timeout_s(self) -> float | None:
-        """How long the present state may last; None: for ever."""
-        return self._table[self.state].timeout_s
+    def timeout_s(self) -> float:
+        """How long the present state may last."""
+        return self.table[self.state].timeout_s
+
+    @property
+    def bytes_max(self) -> float:
+        """How long a message in the present state may be."""
+        return self.table[self.state].bytes_max
 
     def step(self, speaker: Agency, message: object) -> Enum:
         """The state after `message` (or a message of that class) from `speaker`.
@@ -87,7 +109,7 @@ class Machine:
         Raises `LocalProtocolError` if the fault is ours, `RemoteProtocolError` (malformed) if the peer's.
         """
         kind = message if isinstance(message, type) else type(message)
-        row = self._table[self.state]
+        row = self.table[self.state]
         if row.agency not in (speaker, Agency.EITHER):
             raise self._error(speaker, f"{self._saying(speaker, kind)}, where it is the turn of {row.agency.value}")
         state = row.on.get(kind)
@@ -114,6 +136,9 @@ def mermaid(table: Table) -> str:
         ]
         if row.agency is Agency.NOBODY:
             lines.append(f"    {state.value} --> [*]")
-        if row.timeout_s is not None:
-            lines.append(f"    note right of {state.value} : at most {row.timeout_s:g} s")
+        limits = [
+            f"{limit:.7g} {unit}" for limit, unit in ((row.timeout_s, "s"), (row.bytes_max, "bytes")) if limit < inf
+        ]
+        if limits:
+            lines.append(f"    note right of {state.value} : at most {', '.join(limits)}")
     return "\n".join(lines) + "\n"

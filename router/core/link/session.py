@@ -17,9 +17,9 @@ from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import clean
 
 from .custody import ADDED_BYTES_MAX, Incoming
-from .machine import Agency, Machine, RemoteProtocolError
-from .table import PROVEN, PROVING, Message, St
-from .unfinished import FRAME_S, Unfinished
+from .machine import Agency, Machine, RemoteProtocolError, with_limits
+from .table import LinkLimits, Message, St, in_force
+from .unfinished import Unfinished
 
 VERSION = 1
 FRAMES_AT_ONCE = 1024
@@ -98,6 +98,9 @@ class Welcome(NamedTuple):
     frame_bytes_max: int | None = None
 
 
+LIMITS = LinkLimits()
+
+
 def everybody(_: PublicKey) -> Welcome | None:
     """Let every key in that is proven."""
     return Welcome()
@@ -112,7 +115,7 @@ class Session:
 
     def __init__(
         self, offer: Offer, key: SigningKey, *, dialler: bool, peer: PublicKey | None = None,
-        expect: PublicKey | None = None, link_items_per_s: float = 10.0, frame_s: float = FRAME_S,
+        expect: PublicKey | None = None, limits: LinkLimits = LIMITS,
         welcome: Callable[[PublicKey], Welcome | None] = everybody,
     ) -> None:  # fmt: skip
         self._key = key
@@ -123,14 +126,14 @@ class Session:
         self._welcome = welcome
         self.peer = peer
         self.hello: link_items.Hello | None = None
-        self.machine = Machine(PROVEN if peer else PROVING, St.HELLO)
-        self.incoming = Incoming(offer.window_messages, offer.window_bytes)
         # To an app the router adds itself as VIA to what its sender could just send.
-        self.frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
-        self._allowance = Allowance(link_items_per_s, link_items_per_s * 5)
+        frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
+        self.machine = Machine(in_force(peer is not None, limits, frame_bytes_max))
+        self.incoming = Incoming(offer.window_messages, offer.window_bytes)
+        self._allowance = Allowance(limits.link_items_per_s, limits.link_items_per_s * 5)
         self._metered = _METERED
         self.is_stranger = False
-        self.unfinished = Unfinished(frame_s)
+        self.unfinished = Unfinished(limits.frame_s)
         self._sent: int | None = None
         self._settled = self._refused = 0  # what the peer has said of what was sent
         self._said_goodbye = False
@@ -206,20 +209,10 @@ class Session:
                 return
             data = whole
         at = 0
-        while at < len(data) and self.machine.state in (St.HELLO, St.PROOF):
-            start, end = self._bounds(data, at)
-            if end - at > link_items.HELLO_BYTES_MAX:
-                text = f"nothing may be longer than {link_items.HELLO_BYTES_MAX} bytes before hello and proof"
-                raise RemoteProtocolError(Reason.TOO_LARGE, text)
-            if end > len(data):
-                break
-            self._hear([(at, start, end)], data, now, events)
-            at = end
-        else:
-            spans = [(at, at, at)]
-            while spans:  # not all at once: what comes behind a bad frame is not even cut
-                spans, at = self._split(data, at)
-                self._hear(spans, data, now, events)
+        spans = [(at, at, at)]
+        while spans:  # not all at once: what comes behind a bad frame is not even cut
+            spans, at = self._split(data, at)
+            self._hear(spans, data, now, events)
         if at < len(data):
             self._keep(data, at)
 
@@ -250,13 +243,14 @@ class Session:
 
     def _bounds(self, data: bytes, at: int) -> tuple[int, int]:
         try:
-            return frame_bounds(data, at, self.frame_bytes_max)
+            return frame_bounds(data, at, self.machine.bytes_max)
         except Malformed as error:
             raise _fault(error) from None
 
     def _split(self, data: bytes, at: int) -> tuple[list[tuple[int, int, int]], int]:
         try:
-            return split_frames(data, self.frame_bytes_max, at, most=FRAMES_AT_ONCE)
+            most = FRAMES_AT_ONCE if self.machine.state is St.OPEN else 1  # in a handshake each has its own state
+            return split_frames(data, self.machine.bytes_max, at, most=most)
         except Malformed as error:
             raise _fault(error) from None
 
@@ -355,7 +349,8 @@ class Session:
         if found is None:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
         if found.frame_bytes_max is not None:
-            self.frame_bytes_max = min(self.frame_bytes_max, found.frame_bytes_max)
+            bytes_max = min(self.machine.table[St.OPEN].bytes_max, found.frame_bytes_max)
+            self.machine.table = with_limits(self.machine.table, {St.OPEN: {"bytes_max": bytes_max}})
         self.is_stranger = found.is_stranger
         if found.is_stranger:
             self._metered = _METERED_OF_STRANGERS

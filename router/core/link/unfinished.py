@@ -11,15 +11,13 @@ from router.core.wire.reasons import Reason
 
 from .machine import RemoteProtocolError
 
-FRAME_S = 300.0
-
 
 class Unfinished:
     """At most one frame's beginning. `frame_s`: so many seconds may be spent waiting for the rest of it."""
 
     __slots__ = ("_bytes", "_end", "_frame_s", "_waited_s")
 
-    def __init__(self, frame_s: float = FRAME_S) -> None:
+    def __init__(self, frame_s: float) -> None:
         self._bytes = bytearray()
         self._end = 0
         self._frame_s = frame_s

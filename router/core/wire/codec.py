@@ -173,7 +173,7 @@ _HEAD_BYTES = {24: 2, 25: 3, 26: 5}
 _SHORTEST = {24: 24, 25: 1 << 8, 26: 1 << 16}
 
 
-def frame_bounds(data: bytes, at: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> tuple[int, int]:
+def frame_bounds(data: bytes, at: int, frame_bytes_max: float = FRAME_BYTES_MAX) -> tuple[int, int]:
     """Where the item of the frame at `at` begins and ends, whether or not `data` reaches that far.
 
     Where even its head is cut short, both are where that head ends. Raises like `split_frames`.
@@ -196,7 +196,7 @@ def frame_bounds(data: bytes, at: int, frame_bytes_max: int = FRAME_BYTES_MAX) -
 
 
 def split_frames(
-    data: bytes, frame_bytes_max: int = FRAME_BYTES_MAX, at: int = 0, *, most: int = 1 << 30
+    data: bytes, frame_bytes_max: float = FRAME_BYTES_MAX, at: int = 0, *, most: int = 1 << 30
 ) -> tuple[list[tuple[int, int, int]], int]:
     """Cut `data` into frames without copying, at most `most` of them.
 

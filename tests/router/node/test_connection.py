@@ -15,13 +15,14 @@ from samples.core import ALICE, BOB
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.link.session import Ended, Offer, Session, SettledUpTo, Welcome
+from router.core.link.table import LinkLimits
 from router.core.routing.intake import Arrived
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection, ConnectionLimits
+from router.node.connection import Connection
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream
@@ -47,12 +48,14 @@ def offer(role: str = "router") -> Offer:
 class Ends:
     """A connection of a node, and its other end by hand."""
 
-    def __init__(self, in_flight: InFlight, limits: ConnectionLimits, number: int, paces: Paces | None) -> None:
+    def __init__(self, in_flight: InFlight, limits: LinkLimits, number: int, paces: Paces | None) -> None:
         ours, self.stream = stream_pair()
         self.told: list[LinkEvent] = []
         self.heard: set[float] = set()
         self.said = ""
-        self.session = Session(offer("app"), ALICE, dialler=True, expect=NODE.public, link_items_per_s=1e6)
+        self.session = Session(
+            offer("app"), ALICE, dialler=True, expect=NODE.public, limits=LinkLimits(link_items_per_s=1e6)
+        )
         self.connection = Connection(
             number, ours, offer(), NODE, dialled=False, expect=None, tell=self._tell, in_flight=in_flight,
             clock=Clock(), limits=limits, log_head=lambda: None, is_busy=lambda: False,
@@ -101,10 +104,10 @@ class Ends:
 
 @asynccontextmanager
 async def connected(
-    in_flight: InFlight | None = None, limits: ConnectionLimits | None = None, number: int = 1, *,
+    in_flight: InFlight | None = None, limits: LinkLimits | None = None, number: int = 1, *,
     paces: Paces | None = None, shakes_hands: bool = True,
 ) -> AsyncIterator[Ends]:  # fmt: skip
-    ends = Ends(in_flight or InFlight(UNLIMITED, UNLIMITED), limits or ConnectionLimits(), number, paces)
+    ends = Ends(in_flight or InFlight(UNLIMITED, UNLIMITED), limits or LinkLimits(), number, paces)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ends.run)
         if shakes_hands:
@@ -269,17 +272,26 @@ async def test_a_stranger_does_not_wait_for_all_that_others_have_brought(
 
 @pytest.mark.parametrize("hello_s", [0.5, 30.0])
 async def test_a_hello_is_due(hello_s: float, autojump_clock: MockClock) -> None:
-    limits = ConnectionLimits(hello_s=hello_s, goodbye_s=1)
+    limits = LinkLimits(hello_s=hello_s, goodbye_s=1)
     async with connected(limits=limits, shakes_hands=False) as ends:
         began = trio.current_time()
         assert (await ends.goodbye()).reason is Reason.CONNECT_TIMEOUT
         assert trio.current_time() - began == pytest.approx(hello_s, abs=0.1)
 
 
+async def test_each_state_of_the_handshake_has_the_time_of_its_row(autojump_clock: MockClock) -> None:
+    async with connected(limits=LinkLimits(hello_s=5, goodbye_s=1), shakes_hands=False) as ends:
+        await trio.sleep(4)
+        await ends.flush()  # the hello; no proof follows
+        began = trio.current_time()
+        assert (await ends.goodbye()).reason is Reason.CONNECT_TIMEOUT
+        assert trio.current_time() - began == pytest.approx(5, abs=0.1)
+
+
 @pytest.mark.parametrize("per_s", [2.0, 20.0])
 async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float, autojump_clock: MockClock) -> None:
     """Five seconds' worth may come at once."""
-    limits = ConnectionLimits(link_items_per_s=per_s, goodbye_s=1)
+    limits = LinkLimits(link_items_per_s=per_s, goodbye_s=1)
     ping = frame(link.encode_item(link.Ping(1)))
     async with connected(limits=limits) as ends:
         for _ in range(int(per_s) * 5):
@@ -294,7 +306,7 @@ async def test_more_link_items_a_second_than_are_taken_end_the_link(per_s: float
 
 async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(autojump_clock: MockClock) -> None:
     """Neither pongs nor messages, which the other end would not take any more."""
-    async with connected(limits=ConnectionLimits(goodbye_s=1)) as ends:
+    async with connected(limits=LinkLimits(goodbye_s=1)) as ends:
         await ends.say(letter(10))
         link_writer = ends.connection.link_writer
         link_writer.close(Reason.SHUTDOWN, "the node stops")

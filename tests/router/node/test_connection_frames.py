@@ -12,13 +12,14 @@ from samples.core import ALICE, BOB
 from trio.testing import MockClock
 
 from router.core.link.session import Session, Welcome, everybody
+from router.core.link.table import LinkLimits
 from router.core.routing.intake import Arrived
 from router.core.wire import link_items as link
 from router.core.wire.codec import FRAME_BYTES_MAX, frame, split_frames
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection, ConnectionLimits
+from router.node.connection import Connection
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, Opened
 from router.transport.contract import Stream, StreamBroken
@@ -46,7 +47,7 @@ class Scene:
         self.heard = b""
         self.ended = ""
         self.closed_s = 0.0
-        limits = ConnectionLimits(hello_s=HELLO_S, frame_s=FRAME_S, goodbye_s=1.0)
+        limits = LinkLimits(hello_s=HELLO_S, frame_s=FRAME_S, goodbye_s=1.0)
         self.connection = Connection(
             1, here, offer(messages=4000, size=4 << 20), BOB, dialled=False, expect=None, tell=self.told.append,
             in_flight=InFlight(64 << 20, 64 << 20), clock=TrioClock(), limits=limits, log_head=lambda: None,

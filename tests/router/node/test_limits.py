@@ -14,12 +14,12 @@ from router.core.link.session import Offer
 from router.core.routing.directory import Directory
 from router.node.limits import (
     clock_limits,
-    connection_limits,
     core_limits,
     cycle_limits,
     handshake_limits,
     housekeeping_limits,
     in_flight_bytes,
+    link_limits,
     log_limits,
     pace_limits,
     store_limits,
@@ -67,8 +67,8 @@ def in_force(config: Config) -> list[Any]:
     return [
         *told_to_a_stranger(config),
         core_limits(config), store_limits(config), cycle_limits(config), log_limits(config),
-        housekeeping_limits(config), clock_limits(config), connection_limits(config, is_known=True),
-        connection_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
+        housekeeping_limits(config), clock_limits(config), link_limits(config, is_known=True),
+        link_limits(config, is_known=False), in_flight_bytes(config.limits), pace_limits(config.limits),
         unknown_max(config.limits), handshake_limits(config.limits), verifiers(config),
     ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_a_setting_s_default_is_that_of_the_part_which_it_limits() -> None:
     parts: list[object] = [
         core_limits(config), store_limits(config), cycle_limits(config), log_limits(config),
         housekeeping_limits(config), clock_limits(config), handshake_limits(config.limits),
-        connection_limits(config, is_known=True),
+        link_limits(config, is_known=True),
     ]  # fmt: skip
     assert parts == [type(part)() for part in parts]
 

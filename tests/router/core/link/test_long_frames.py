@@ -83,8 +83,10 @@ def test_an_app_takes_what_its_sender_could_just_send_and_the_router_named_itsel
     app = Session(offer("app", b"d" * 16, size=4 << 20), ALICE, dialler=True, peer=BOB.public)
     router = Session(offer(nonce=b"l" * 16, size=4 << 20), BOB, dialler=False, peer=ALICE.public)
     exchange(app, router)
-    room = router.frame_bytes_max - len(news(1 << 20)) + (1 << 20)
+    limit = 1_052_672
+    assert router.machine.bytes_max == limit
+    room = limit - len(news(1 << 20)) + (1 << 20)
     wire = news(room)
-    assert len(wire) == router.frame_bytes_max and frame(wire).startswith(head(router.frame_bytes_max))
+    assert len(wire) == limit and frame(wire).startswith(head(limit))
     [messages] = app.receive(frame(with_via(wire, BOB.public)), 0)
     assert isinstance(messages, Messages)

@@ -13,11 +13,11 @@ from rigs.tables import check_reachable, check_spec
 from samples.core import ALICE, BOB, ITEMS, UNICASTS
 
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
-from router.core.link.machine import Agency, Machine, RemoteProtocolError
+from router.core.link.machine import Agency, Machine, RemoteProtocolError, with_limits
 from router.core.link.session import Ended, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
 from router.core.link.table import PROVEN, PROVING, Message, St
 from router.core.wire import link_items as link
-from router.core.wire.codec import frame
+from router.core.wire.codec import frame, head
 from router.core.wire.crypto import PublicKey, Signature, SigningKey
 from router.core.wire.reasons import Reason
 
@@ -25,10 +25,10 @@ MALLORY = SigningKey(b"m" * 32)
 TALK = """Message -> StOpen Settled -> StOpen Refused -> StOpen Ping -> StOpen Pong -> StOpen Outcome -> StOpen
     Missed -> StOpen Redelivered -> StOpen Goodbye -> StClosing""".replace("\n", " ")
 SPEC = """
-    StHello responder 10s Hello -> {after} Goodbye -> StClosing
-    StProof responder 10s Proof -> StOpen Goodbye -> StClosing
-    StOpen responder {talk}
-    StClosing responder 5s Settled -> StClosing Refused -> StClosing
+    StHello responder 10s 1024B Hello -> {after} Goodbye -> StClosing
+    StProof responder 10s 256B Proof -> StOpen Goodbye -> StClosing
+    StOpen responder 1052672B {talk}
+    StClosing responder 5s 256B Settled -> StClosing Refused -> StClosing
 """
 
 
@@ -183,11 +183,11 @@ def test_a_hello_that_offers_nothing_useful_ends_it(change: dict[str, object], r
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x59\x04\x00" + bytes(1024), b"\x59\x04\x00" + bytes(1100), bytes((0x59, 4, 0)) + bytes(1022)]
+    "data", [b"\x59\x04\x01" + bytes(1025), b"\x59\x04\x01" + bytes(1100), bytes((0x59, 4, 1)) + bytes(1022)]
 )
 def test_nothing_long_is_waited_for_before_the_hello(data: bytes) -> None:
     _, router = pair(proven=False)
-    with pytest.raises(RemoteProtocolError, match=f"longer than {link.HELLO_BYTES_MAX} bytes") as error:
+    with pytest.raises(RemoteProtocolError, match="frame of 1025 bytes; the limit is 1024") as error:
         for at in range(len(data)):
             router.receive(data[at : at + 1], 0)
     assert error.value.reason is Reason.TOO_LARGE
@@ -196,14 +196,25 @@ def test_nothing_long_is_waited_for_before_the_hello(data: bytes) -> None:
 def test_nothing_long_is_waited_for_before_the_proof() -> None:
     app, router = pair(proven=False)
     router.receive(said(app), 0)
-    with pytest.raises(RemoteProtocolError, match=f"longer than {link.HELLO_BYTES_MAX} bytes"):
+    with pytest.raises(RemoteProtocolError, match="frame of 1048576 bytes; the limit is 256"):
         router.receive(b"\x5a\x00\x10\x00\x00" + bytes(1020), 0)
+
+
+@pytest.mark.parametrize("state", St)
+def test_what_is_longer_than_its_row_allows_is_refused_at_its_first_bytes(state: St) -> None:
+    _, router = pair(proven=False)
+    router.machine.state = state
+    router.machine.table = with_limits(router.machine.table, {state: {"bytes_max": 300}})
+    with pytest.raises(RemoteProtocolError, match="frame of 301 bytes; the limit is 300") as error:
+        router.receive(head(301), 0)
+    assert error.value.reason is Reason.TOO_LARGE
+    assert router.receive(head(300), 0) == [] and router.unfinished
 
 
 def test_a_message_before_the_proof_ends_it() -> None:
     app, router = pair(proven=False)
     router.receive(said(app), 0)
-    with pytest.raises(RemoteProtocolError, match="Message in StProof"):
+    with pytest.raises(RemoteProtocolError, match="Message"):
         router.receive(frame(UNICASTS[0]), 0)
 
 
@@ -290,7 +301,7 @@ def test_after_a_goodbye_only_settling_is_heard() -> None:
     assert not app.is_open
     [event] = router.receive(said(app), 0)
     assert event == Ended(Reason.SHUTDOWN, "see you")
-    assert router.machine.timeout_s == 5.0
+    assert (router.machine.timeout_s, router.machine.bytes_max) == (5.0, 256)
     assert router.receive(item(link.Refused(1, Reason.NO_ROUTE)) + item(link.Settled(1)), 0)
     with pytest.raises(RemoteProtocolError):
         router.receive(frame(UNICASTS[0]), 0)

@@ -107,7 +107,7 @@ def test_a_stranger_is_told_of_a_shorter_frame_and_held_to_it_and_reports_no_mor
         offer(nonce=b"l" * 16), BOB, dialler=False, peer=ALICE.public, welcome=lambda _: Welcome(True, 2000)
     )
     exchange(app, router)
-    assert router.is_stranger and router.frame_bytes_max == 2000
+    assert router.is_stranger and router.machine.bytes_max == 2000
     missed = item(link.Missed(None, 1, IDS[0], IDS[0], 13))
     with pytest.raises(RemoteProtocolError) as error:
         router.receive(missed * 51, 0)
