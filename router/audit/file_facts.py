@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import BinaryIO
 
 from router.audit.spelling import Care, Spelling
-from spark_analytics.judgement.log_files import FileFacts
+from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts
 
 LINE_BYTES_MAX = 64 * 1024
 """As much of the first and the last line is kept; header and footer are shorter."""
@@ -41,13 +41,20 @@ def read_facts(
 def file_facts(path: str, care: Care | None = None) -> FileFacts:
     """The facts of one file, in one pass with little memory."""
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - names need not be UTF-8
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for ever
-            return FileFacts(path, 0, b"", b"", "", "it is not a regular file")
+        if not is_regular(path):  # opening a pipe would wait for ever
+            return FileFacts(path, 0, b"", b"", "", NOT_A_FILE)
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be UTF-8
             return _facts(path, file, Spelling(care) if care else None)
     except OSError as error:
-        return FileFacts(path, 0, b"", b"", "", error.strerror or str(error))
+        return FileFacts(path, 0, b"", b"", "", why_unreadable(path, error))
+
+
+def is_regular(path: str) -> bool:
+    return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - names need not be UTF-8
+
+
+def why_unreadable(path: str, error: OSError) -> str:
+    return DEAD_LINK if os.path.islink(path) else error.strerror or str(error)  # noqa: PTH114
 
 
 def _facts(path: str, file: BinaryIO, spelling: Spelling | None) -> FileFacts:

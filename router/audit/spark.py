@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,12 +14,12 @@ from router.audit import publish
 from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.disk_space import NO_ROOM
 from router.audit.engine import Report, Span
-from router.audit.file_facts import content, read_facts
+from router.audit.file_facts import content, is_regular, read_facts, why_unreadable
 from router.audit.java import ERRORS, java_home
 from router.audit.listing import Listing
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
-from spark_analytics.judgement.log_files import FileFacts
+from spark_analytics.judgement.log_files import NOT_A_FILE, FileFacts
 from spark_analytics.judgement.schema import role
 from spark_analytics.report.page import render
 
@@ -116,14 +115,14 @@ def _oddity(path: str) -> str | None:
         return ""
     try:
         path.encode()
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            return "it is not a regular file"
+        if not is_regular(path):
+            return NOT_A_FILE
         with open(path, "rb"):  # noqa: PTH123
             pass
     except UnicodeEncodeError:
         return "its name is not UTF-8"
     except OSError as error:
-        return error.strerror or str(error)
+        return why_unreadable(path, error)
     return None
 
 

@@ -223,7 +223,7 @@ def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
 
 def _holes(router: str, files: list[Seen], forked_at: int | None) -> list[Hole]:
     """What of the log from 1 on is not covered. Files from the fork on get their status."""
-    end = max(seen.last for seen in files)
+    end = max((seen.last for seen in files if seen.is_file), default=0)
     holes = []
     if forked_at is not None:
         holes.append(Hole(router, forked_at, end, f"from {forked_at} on the files tell two histories, and none counts"))

@@ -22,6 +22,8 @@ ASIDE = "was set aside when a segment of that name was written again; it is not 
 
 CHANGED = "was changed while it was read: audit it again"
 UNLISTED = "cannot be listed"
+NOT_A_FILE = "it is not a regular file"
+DEAD_LINK = "it is a link, and leads to no file that can be read"
 """What is said of a directory that the audit may not look into."""
 UNREADABLE = "cannot be read"
 SIGNED_SO = "its router signed it as it is: the footer's digest fits, and what it counts does not"
@@ -62,7 +64,8 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """A file, what it claims and what it is. `seals`: what it covers for good; `digest`: of all its bytes."""
+    """A file, what it claims and what it is. `seals`: what it covers for good; `digest`: of all its bytes; `is_file`:
+    what is none may lack where its name says, but no log reaches to there because of it."""
 
     path: str
     status: str
@@ -73,6 +76,7 @@ class Seen:
     predecessor: str | None = None
     digest: str = ""
     seals: tuple[Seal, ...] = ()
+    is_file: bool = True
 
 
 class Reading:
@@ -94,6 +98,7 @@ class Reading:
         elif fact.error:
             self._say(fact.path, 0, f"{UNREADABLE}: {fact.error}")
             self._take_bad(fact.path, Lines())
+            self.files[-1].is_file = fact.error not in (NOT_A_FILE, DEAD_LINK)
         elif kind == "pruned" or (kind is None and fact.head.startswith(b'{"v":1,"event":"seal"')):
             self._take_pruned(fact.path)
         elif kind == "tail":

@@ -11,7 +11,7 @@ from pathlib import Path
 from router.core.log.line import Line, decode_line
 from router.core.wire.crypto import verify
 from spark_analytics.judgement.evidence import NO_LOG, Evidence, Gap, Witness, judge, witnessed
-from spark_analytics.judgement.log_files import FileFacts, Problem
+from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts, Problem
 from spark_analytics.judgement.schema import FRAME_EVENTS, role
 from spark_analytics.judgement.segment_lines import examine
 
@@ -21,10 +21,11 @@ LINE_BYTES_MAX = 64 * 1024
 def facts(path: Path) -> FileFacts:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return FileFacts(str(path), 0, b"", b"", "", "not a regular file")
+            return FileFacts(str(path), 0, b"", b"", "", NOT_A_FILE)
         data = path.read_bytes()
     except OSError as error:
-        return FileFacts(str(path), 0, b"", b"", "", error.strerror or str(error))
+        why = DEAD_LINK if path.is_symlink() else error.strerror or str(error)
+        return FileFacts(str(path), 0, b"", b"", "", why)
     last = data.rfind(b"\n", 0, max(0, len(data) - 1)) + 1
     head = data[: data.find(b"\n") + 1 or len(data)]
     digest = sha256(data[:last]).hexdigest()

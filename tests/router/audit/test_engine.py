@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from router.audit import engine
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
+from router.core.log.segment import file_name
 from spark_analytics.judgement.schema import ENDS
 
 
@@ -39,6 +42,20 @@ def test_what_has_no_end_is_unaccounted_and_named(tmp_path: Path) -> None:
     [lost] = found["lost"]
     assert (lost["parcel"], lost["recipient"], lost["count"], lost["id"]) == (1, APP, 1, message_id(34))
     assert found["verdict"] == "bad"
+
+
+@pytest.mark.parametrize("junk", [os.mkfifo, lambda path: path.symlink_to("/nonexistent"), Path.mkdir])
+def test_what_is_no_file_is_told_and_takes_no_watermark_away(tmp_path: Path, junk: Callable[[Path], None]) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    directory = ended(log).write(tmp_path)
+    before = audited(directory)
+    junk(directory / file_name(300))
+    found = audited(directory)
+    assert found["watermark"] == before["watermark"] is not None
+    assert [one["whole"] for one in found["logs"]] == [True]
+    assert any(file_name(300) in problem for problem in found["problems"])
 
 
 def test_pending_until_ten_minutes_after_it_was_due(tmp_path: Path) -> None:

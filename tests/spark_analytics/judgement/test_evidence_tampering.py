@@ -16,6 +16,7 @@ from router.core.log.segment import file_name
 from spark_analytics.judgement.footer import decode_line
 
 ONE, TWO, THREE, FOUR = (file_name(seq) for seq in (1, 3, 5, 7))
+BEHIND = file_name(300)
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def replaced_by_a_pipe(log: Path) -> None:
 def replaced_by_a_link_to_nothing(log: Path) -> None:
     (log / TWO).unlink()
     (log / TWO).symlink_to(log / "nowhere")
+
+
+def a_pipe_behind_the_end(log: Path) -> None:
+    os.mkfifo(log / BEHIND)
+
+
+def a_link_to_nothing_behind_the_end(log: Path) -> None:
+    (log / BEHIND).symlink_to(log / "nowhere")
 
 
 def sealed_by_another_router(log: Path) -> None:
@@ -129,9 +138,15 @@ MATRIX: dict[str, tuple[Callable[[Path], None], list[tuple[int, int]], list[tupl
         moved(TWO, f".aside-{TWO}"), [LOST],
         [(f".aside-{TWO}", 0, "was set aside")],
     ),
-    "a directory": (replaced_by_a_directory, [LOST], [(TWO, 0, "cannot be read: not a regular file")]),
-    "a pipe": (replaced_by_a_pipe, [LOST], [(TWO, 0, "cannot be read: not a regular file")]),
-    "a link to nothing": (replaced_by_a_link_to_nothing, [LOST], [(TWO, 0, "cannot be read: No such file")]),
+    "a directory": (replaced_by_a_directory, [LOST], [(TWO, 0, "cannot be read: it is not a regular file")]),
+    "a pipe": (replaced_by_a_pipe, [LOST], [(TWO, 0, "cannot be read: it is not a regular file")]),
+    "a link to nothing": (
+        replaced_by_a_link_to_nothing, [LOST], [(TWO, 0, "cannot be read: it is a link, and leads to no file")],
+    ),
+    "a pipe behind the end": (a_pipe_behind_the_end, [], [(BEHIND, 0, "cannot be read: it is not a regular file")]),
+    "a link to nothing behind the end": (
+        a_link_to_nothing_behind_the_end, [], [(BEHIND, 0, "cannot be read: it is a link, and leads to no file")],
+    ),
     "sealed by another router": (sealed_by_another_router, [LOST], []),
     "a newer version": (
         changed(TWO, lambda data: data.replace(b'"v":1', b'"v":2')), [LOST], [(TWO, 1, "has version 2 of the schema")],

@@ -94,7 +94,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     reading = Reading(lambda _: [], verify, ())
     reading.take(facts(tmp_path / NAME))
-    assert reading.problems == [Problem(str(tmp_path / NAME), 0, "cannot be read: not a regular file")]
+    assert reading.problems == [Problem(str(tmp_path / NAME), 0, "cannot be read: it is not a regular file")]
     assert [(seen.status, seen.first, seen.last) for seen in reading.files] == [("bad", 10, 10)]
 
 
