@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from router.cli.exits import Exit
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
@@ -206,7 +207,8 @@ class Story:
     async def _ask_why(self) -> None:
         """Of two messages that did not go the straight way; one of them to nobody."""
         nobody = key_text("addr", SigningKey(secrets.token_bytes(32)).public)
-        refused = json.loads(await self.a.router("send", nobody, "is anybody there?", "--json"))["id"]
+        sent = await self.a.router("send", nobody, "is anybody there?", "--json", or_code=Exit.REFUSED)
+        refused = json.loads(sent)["id"]
         await self.a.until_answer("the refusal of a message to nobody", "queue", lambda queues: not queues)
         for about, identity in (("delayed", self._delayed), ("refused", refused)):
             words = ("why", identity[:12], "--follow")
