@@ -44,6 +44,7 @@ IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|ut
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
+LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # what a part is made with
 LINES_MAX, TEST_LINES_MAX = 400, 450
 
 Tree = dict[str, str]
@@ -190,4 +191,37 @@ def docstrings(tree: Tree) -> Iterator[str]:
             yield f"{path}:1 does not say what it is for: open it with one sentence, its duty"
 
 
-RULES = (layers, floors, late_imports, purity, circles, sizes, names, words, swallowing, docstrings)
+def limits_once(tree: Tree) -> Iterator[str]:
+    """Where the node makes a part's limits of settings, by name, one of the two defaults is taken from the other."""
+    settings, parts = _written_here(tree, "router/settings/.*"), _written_here(tree, "router/(?!settings/).*")
+    for path, module in _modules(tree):
+        nodes = [*ast.walk(module)] if path.startswith("router/node/") else []
+        imports = [name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names]
+        bare = {name.asname: name.name for name in imports if name.asname}
+        for call in nodes:
+            if not isinstance(call, ast.Call) or not (made := LIMITS.fullmatch(ast.unparse(call.func))):
+                continue
+            if call.args:
+                yield f"{path}:{call.lineno} gives limits to {made[0]} by position: name each, to have it followed"
+            for given in call.keywords if not made[2] else ():
+                section, _, setting = ast.unparse(given.value).rpartition(".")
+                first = settings.get((section.rpartition(".")[2].capitalize(), setting))
+                second = parts.get((bare.get(made[1], made[1]), given.arg or ""))
+                if first and second:
+                    yield f"{path}:{call.lineno} {given.arg} has a default in {first} and in {second}: keep one"
+
+
+def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
+    """The place of each field's default, by class and field, but for those that are taken from another object."""
+    return {
+        (one.name, ast.unparse(field.target)): f"{path}:{field.lineno}"
+        for path, module in _modules(tree)
+        for one in ast.walk(module)
+        if re.fullmatch(room, path) and isinstance(one, ast.ClassDef)
+        for field in one.body
+        if isinstance(field, ast.AnnAssign) and field.value
+        if not any(isinstance(part, ast.Attribute) for part in ast.walk(field.value))
+    }
+
+
+RULES = (layers, floors, late_imports, purity, circles, sizes, names, words, swallowing, docstrings, limits_once)

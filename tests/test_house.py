@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import LINES_MAX, RULES, Tree, circles, read
+from house import LINES_MAX, RULES, Tree, circles, limits_once, read
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
@@ -103,3 +103,27 @@ def test_a_circle_is_caught(tmp_path: Path) -> None:
     read.cache_clear()
     [found] = circles(read(tmp_path))
     assert all(name in found for name in ("router.node", "router.store", "router.core.words"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "part", "is_caught"),
+    [
+        ("30.0", "30.0", True),
+        ("15 * DAY_S", "1_296_000", True),
+        ("PingLimits().every_s", "30.0", False),
+        ("30.0", "Link().ping_s", False),
+    ],
+)
+def test_a_default_that_stands_twice_is_caught(setting: str, part: str, is_caught: bool, tmp_path: Path) -> None:
+    write(tmp_path, "router/settings/config.py", f"class Link:\n    ping_s: float = {setting}")
+    write(tmp_path, "router/node/pings.py", f"class PingLimits:\n    every_s: float = {part}")
+    write(
+        tmp_path, "router/node/limits.py", "def ping_limits(config):\n    return PingLimits(every_s=config.link.ping_s)"
+    )
+    assert [found.partition(" ")[0] for found in limits_once(read(tmp_path))] == ["router/node/limits.py:2"] * is_caught
+
+
+def test_limits_that_cannot_be_followed_by_name_are_caught(tmp_path: Path) -> None:
+    write(tmp_path, "router/node/limits.py", "def ping_limits(config):\n    return PingLimits(config.link.ping_s)")
+    [found] = limits_once(read(tmp_path))
+    assert "by position" in found

@@ -86,7 +86,8 @@ def core_limits(config: Config) -> CoreLimits:
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
         ),
         door=DoorLimits.shares(
-            log.refused_ids_per_s, log.keep_bytes, log.keep_s, log.refused_percent, log.strangers_percent
+            ids_max=log.refused_ids_per_s, keep_bytes=log.keep_bytes, keep_s=log.keep_s, percent=log.refused_percent,
+            strangers_percent=log.strangers_percent,
         ),
         index=IndexLimits(
             entries_max=limits.seen_index_max, lifetime_s_max=limits.lifetime_s_max,

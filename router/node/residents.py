@@ -106,7 +106,7 @@ class Residents:
     @property
     def _back_off(self) -> BackOff:
         node = self._config.node
-        return BackOff(node.service_restart_s_min, node.service_restart_s_max)
+        return BackOff(pause_s_min=node.service_restart_s_min, pause_s_max=node.service_restart_s_max)
 
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
