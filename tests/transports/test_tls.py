@@ -230,6 +230,23 @@ async def test_handshakes_per_prefix_are_limited() -> None:
         assert await says(await this.connect(), b"fine") == b"fine"
 
 
+async def test_a_known_key_that_proves_itself_gives_its_prefix_every_other_turn() -> None:
+    asked: list[PublicKey] = []
+    proven: list[str] = []
+
+    def is_known(key: PublicKey) -> bool:
+        asked.append(key)
+        return len(asked) == 2
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Places, "proven", lambda _, address: proven.append(address))
+        async with listening("tls://127.0.0.1:0", handler=echo, is_known=is_known) as this:
+            for expected in ([], ["127.0.0.1"]):
+                assert await says(await this.connect(), b"fine") == b"fine"
+                assert proven == expected
+    assert asked == [CLIENT.public] * 2
+
+
 async def test_a_waiting_handshake_is_served_when_its_turn_comes() -> None:
     async with listening("tls://127.0.0.1:0", handler=echo, handshakes=HandshakeLimits(max_per_prefix=1)) as this:
         silent = await trio.open_tcp_stream(*tcp_address(this.url))
