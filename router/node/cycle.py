@@ -70,7 +70,7 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
 class CycleLog(Log, Protocol):
     """What a cycle needs of the event log (`router.disk.log.logbook.Logbook`)."""
 
-    def committed(self, value: bytes, now: Now) -> None: ...
+    def committed(self, logged: ev.Logged, now: Now) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +246,8 @@ class Cycle:
             self.commits += 1
             self.router.released(applied.released)
             self.router.forgot(applied.forgotten)
-            if applied.log_value:
-                self._logbook.committed(applied.log_value, now)
+            if applied.logged is not None:
+                self._logbook.committed(applied.logged, now)
         decision, self._decision = self._decision, Decision()
         self.counts.add(decision.changes.events)
         self._carry_out(decision.effects, now)

@@ -131,7 +131,8 @@ class Here:
     def commit(self, changes: Changes) -> None:
         applied = self.store.apply(changes, WALL_S)
         self.store.commit()
-        self.book.committed(applied.log_value, self.now())
+        assert applied.logged is not None
+        self.book.committed(applied.logged, self.now())
 
     def accept(self, recipients: list[bytes], ttl_s: int = 60) -> None:
         """The message with the arrival number 1."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
-from router.core.log.events import Accepted, Event, Outward, State, Turned, decode_events
+from router.core.log.events import Accepted, Event, Outward, State, Turned
 from router.core.routing.directory import Directory, Neighbour
 from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, SendItem, SendOwn, SendParcel, Settle
 from router.core.routing.intake import Refusal, read_messages
@@ -95,7 +95,7 @@ class OneRouter:
             self.store.commit()
             self.router.released(applied.released)
             self.router.forgot(applied.forgotten)
-            self.events += decode_events(applied.log_value)[2] if applied.log_value else []
+            self.events += applied.logged.events if applied.logged else []
         self._carry_out(decision.effects)
 
     def _carry_out(self, effects: list[Effect]) -> None:

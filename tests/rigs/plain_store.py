@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 
-from router.core.log.events import encode_events, span
+from router.core.log.events import Logged, encode_events, span
 from router.core.routing.effects import Changes
 from router.core.routing.groups import Subscription
 from router.core.routing.owed import Damaged, Due, Owed
@@ -175,7 +175,8 @@ class PlainStore:
         swept, self._swept_at_s = self._swept_at_s, 0
         self._sweep(disk, wall_s)
         self._swept_at_s = swept
-        return bool(self._sealed_seq) or len(disk.parcels) + len(disk.ids) < len(self.disk.parcels) + len(self.disk.ids)
+        is_sealed = any(seq <= self._sealed_seq for seq in self.disk.log)
+        return is_sealed or len(disk.parcels) + len(disk.ids) < len(self.disk.parcels) + len(self.disk.ids)
 
     def _sweep(self, disk: Disk, wall_s: int) -> dict[bytes, int]:
         limits = self._limits
@@ -193,15 +194,15 @@ class PlainStore:
             del disk.ids[one]
         return dict(Counter(disk.holders.pop(one) for one in dead))
 
-    def _put_log(self, disk: Disk, changes: Changes) -> bytes:
+    def _put_log(self, disk: Disk, changes: Changes) -> Logged | None:
         for seq in [one for one in disk.log if one <= self._sealed_seq]:
             del disk.log[seq]
         if not changes.events:
-            return b""
-        value = encode_events(changes.events, disk.next_seq, self._boot)
-        disk.log[disk.next_seq] = value
+            return None
+        logged = Logged(disk.next_seq, self._boot, changes.events)
+        disk.log[disk.next_seq] = encode_events(changes.events, disk.next_seq, self._boot)
         disk.next_seq += sum(map(span, changes.events))
-        return value
+        return logged
 
     # -- reading ---------------------------------------------------------------------------------------------
 

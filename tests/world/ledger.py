@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.core.log.events import Accepted, Event, Outward, State, Turned, span
+from router.core.log.events import Accepted, Event, Logged, Outward, State, Turned, span
 
 ENDS = ("delivered", "acked", "unconfirmed", "expired", "refused", "dropped")
 
@@ -45,7 +45,7 @@ class Ledger:
         return dict(found)
 
 
-def read(log: Iterable[tuple[int, bytes, list[Event]]]) -> Ledger:
+def read(log: Iterable[Logged]) -> Ledger:
     """Sequence numbers are gapless, arrivals and ids are accepted once, nothing ends that was not accepted, and what
     happens outward names the accepted event that it is about."""
     ledger = Ledger()

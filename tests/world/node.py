@@ -10,7 +10,7 @@ from rigs.plain_store import Disk
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
-from router.core.log.events import Event, decode_events
+from router.core.log.events import Logged
 from router.core.routing.directory import Directory, Neighbour
 from router.core.routing.effects import Dial, Now
 from router.core.routing.job import Job
@@ -83,8 +83,8 @@ class Book:
         self._node = node
         self._seq = self._sealed = 0
 
-    def committed(self, value: bytes, now: Now) -> None:
-        self._node.log.append(decode_events(value))
+    def committed(self, logged: Logged, now: Now) -> None:
+        self._node.log.append(logged)
 
     def sealed(self, now: Now) -> int:
         before, self._sealed = self._sealed, self._node.store.next_seq - 1 if self._node.time.chance(0.1) else 0
@@ -113,7 +113,7 @@ class Node:
         self.neighbours: dict[bytes, Neighbour] = {}
         self.configured: set[bytes] = set()
         self.public: set[bytes] = set()
-        self.log: list[tuple[int, bytes, list[Event]]] = []
+        self.log: list[Logged] = []
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
         self._open_store = open_store

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import cbor2
 import msgspec
@@ -161,6 +161,14 @@ def reason_word(number: int) -> str:
 # -- one batch as one value of the store ----------------------------------------------------------------
 
 
+class Logged(NamedTuple):
+    """The events of one transaction: the first has the sequence number `first_seq`; `boot` names the router's run."""
+
+    first_seq: int
+    boot: bytes
+    events: Sequence[Event]
+
+
 def encode_events(events: Sequence[Event], first_seq: int, boot: bytes) -> bytes:
     """One value: the first event takes the sequence number `first_seq`; `boot` names this run of the router.
 
@@ -181,7 +189,7 @@ def _row(event: Event) -> tuple[Any, ...]:
             assert event.event in TURNED_EVENTS and _ids_fit(event), event
         case State():
             assert event.event in STATE_EVENTS and stands_for(event) >= 0, event
-            fields = [(_storable(name), _storable(value)) for name, value in event.fields]
+            fields = [(storable(name), storable(value)) for name, value in event.fields]
             return 3, event.at_ns, event.mono_ns, event.event, fields
     return _TAGS[type(event)], *msgspec.structs.astuple(event)
 
@@ -197,7 +205,7 @@ def _ids_fit(event: Turned) -> bool:
     return not rest and count <= event.count
 
 
-def _storable(value: Plain) -> Plain:
+def storable(value: Plain) -> Plain:
     """Text that a file's name made odd becomes plain text; a number of more than 18 digits becomes text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode().replace("\ufffd", "?")
@@ -206,8 +214,8 @@ def _storable(value: Plain) -> Plain:
     return value
 
 
-def decode_events(value: bytes) -> tuple[int, bytes, list[Event]]:
-    """`(first sequence number, boot, events)` of a value; `Malformed` if it is none."""
+def decode_events(value: bytes) -> Logged:
+    """The events of a value; `Malformed` if it is none."""
     try:
         stream = BytesIO(value)
         raw = cbor2.CBORDecoder(stream, max_depth=8).decode()
@@ -226,7 +234,7 @@ def decode_events(value: bytes) -> tuple[int, bytes, list[Event]]:
         raise Malformed(f"a value of the event log has a wrong shape: {str(error)[:120]}") from None
     for event in events:
         _check(event)
-    return first_seq, boot, events
+    return Logged(first_seq, boot, events)
 
 
 def _check(event: Event) -> None:

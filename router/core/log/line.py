@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .events import FIELD_MAX, Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for
+from .events import FIELD_MAX, Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for, storable
 
 VERSION = 1
 KINDS = ("unicast", "multicast")
@@ -145,7 +145,10 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
                 reason=reason_word(event.reason), signer=_hex(event.signer),
                 duration_ns=event.duration_ns or None, bytes=event.size or None,
             )  # fmt: skip
-    fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in event.fields}
+    fields = {
+        str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
+        for name, value in event.fields
+    }
     count = stands_for(event)
     return Line(
         VERSION,

@@ -6,6 +6,7 @@ import logging
 
 import trio
 
+from router.core.log.events import Logged
 from router.core.routing.effects import Now
 from router.core.wire.codec import Malformed
 from router.core.wire.link_items import LogHead
@@ -50,12 +51,12 @@ class Logbook:
         except Malformed:  # it will be a gap
             return self._segments.newest_ns()
 
-    def committed(self, value: bytes, now: Now) -> None:
-        """A transaction with this value has been committed."""
+    def committed(self, logged: Logged, now: Now) -> None:
+        """A transaction with these events has been committed."""
         if self._behind:
             return  # it comes from the store, in its turn
         try:
-            self._add(value, now)
+            self._sealer.add_events(logged, now.mono_s)
         except LogNotWritten as error:
             self._fail(error)
 

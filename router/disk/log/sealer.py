@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from router.core.log.events import decode_events
+from router.core.log.events import Logged, decode_events
 from router.core.log.line import Line, encode_lines, event_rows, gap
 from router.core.log.segment import Tally, file_name, header, sign
 from router.disk.log.eventlog import OPEN, Segments
@@ -67,12 +67,16 @@ class Sealer:
         return f"<Sealer: {state}, next is {self.next_seq}>"
 
     def add(self, value: bytes, now: float) -> bool:
-        """Take the next value; False if it was sealed or taken before. `now`: seconds of any steady clock.
+        """Take the next value as the store holds it; `Malformed` for one that is none of the log's (the caller may go
+        on with the next: the gap will show)."""
+        return self.add_events(decode_events(value), now)
 
-        Sequence numbers that were skipped become a `log_gap` line. `Malformed` for a value that is none of
-        the log's (the caller may go on with the next: the gap will show), `LogNotWritten` if the disk fails.
+    def add_events(self, logged: Logged, now: float) -> bool:
+        """Take the next events; False if they were sealed or taken before. `now`: seconds of any steady clock.
+
+        Sequence numbers that were skipped become a `log_gap` line. `LogNotWritten` if the disk fails.
         """
-        first_seq, boot, events = decode_events(value)
+        first_seq, boot, events = logged
         found = event_rows(first_seq, boot, events, self._router)
         end = found[-1].seq + found[-1].n if found else 0
         if end <= self.next_seq:

@@ -35,7 +35,7 @@ from typing import Any
 import cbor2
 import lmdb
 
-from router.core.log.events import decode_events, encode_events, span
+from router.core.log.events import Logged, decode_events, encode_events, span
 from router.core.routing.effects import Changes, Finished
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
@@ -231,10 +231,11 @@ class Store:
             if again_s:
                 txn.put(TIMED.pack(again_s, first), b"", db=self._db["due"])
 
-    def _put_log(self, txn: Any, changes: Changes) -> bytes:
-        log, value = self._db["log"], b""
+    def _put_log(self, txn: Any, changes: Changes) -> Logged | None:
+        log, logged = self._db["log"], None
         if changes.events:
             first_seq = self._state[1]
+            logged = Logged(first_seq, self._boot, changes.events)
             value = encode_events(changes.events, first_seq, self._boot)
             txn.put(NUMBER.pack(first_seq), value, db=log, append=True)
             self._state[1] += sum(map(span, changes.events))
@@ -243,7 +244,7 @@ class Store:
             while cursor.first() and NUMBER.unpack(cursor.key())[0] <= self._sealed_seq:
                 cursor.delete()
             self._sealed_seq = 0
-        return value
+        return logged
 
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:

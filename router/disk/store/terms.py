@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from router.core.log.events import Logged
 from router.core.routing.recovered import Holding
 
 
@@ -30,4 +31,4 @@ class Applied(NamedTuple):
 
     released: Sequence[Holding]
     forgotten: Mapping[bytes, int]
-    log_value: bytes
+    logged: Logged | None

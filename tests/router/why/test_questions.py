@@ -191,7 +191,7 @@ def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) -> None:
         answer = node.answer()
         assert (states(answer), answer["acceptance"]) == (["queued"], "store") and answer["incomplete"].endswith(said)
         node.ask(APP, "abcd" * 5)
-        assert node.answer()["error"].endswith(said)
+        assert said in node.answer()["error"]
         node.book.sealed(node.now())
         node.ask(APP, node.identity)
         assert states(node.answer()) == ["queued"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_events import ALICE, BOB, BOOT, GROUP, accepted, some_events
 
 from router.core.log.events import Accepted, Event, Outward, State, Turned, encode_events, span
-from router.core.log.line import COLUMNS, Line, decode_line, encode_lines, gap, lines, rows
+from router.core.log.line import COLUMNS, Line, decode_line, encode_lines, event_rows, gap, lines, rows
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 
@@ -153,6 +153,14 @@ def meant(event: Event) -> tuple[object, ...]:
             return event.event, peer, event.link, word, event.ids.hex(), event.count, signer
     fields = {name: one.hex() if isinstance(one, bytes) else one for name, one in event.fields}
     return event.event, fields
+
+
+@given(some_events)
+def test_events_give_the_lines_that_their_value_gives(events: list[Event]) -> None:
+    """What is handed over when it commits, and what is read from the store after a crash."""
+    assert encode_lines(event_rows(40, BOOT, events, ROUTER)) == encode_lines(
+        rows(encode_events(events, 40, BOOT), ROUTER)
+    )
 
 
 @settings(max_examples=60)

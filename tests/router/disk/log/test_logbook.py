@@ -41,7 +41,8 @@ class Pair:
         changes = Changes(events=[outward(9) for _ in range(events)])
         applied = self.store.apply(changes, 9)
         self.store.commit()
-        self.book.committed(applied.log_value, self.now())
+        assert applied.logged is not None
+        self.book.committed(applied.logged, self.now())
 
     def tick(self) -> int:
         self.mono_s += 1

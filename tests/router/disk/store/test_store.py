@@ -163,7 +163,7 @@ def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path
                 full += 1
         expected = plain.apply(changes, wall_s)
         plain.commit()
-        assert applied.released == expected.released and applied.log_value == expected.log_value
+        assert applied.released == expected.released and applied.logged == expected.logged
         assert store.log_values(0, 99) == plain.log_values(0, 99), "what is sealed is gone, also from a repeated batch"
     assert full >= 2
     assert owed_shape(store.fetch(KEYS[0], 0, 1 << 30, 1 << 40)) == owed_shape(

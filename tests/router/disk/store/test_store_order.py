@@ -50,7 +50,9 @@ def bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_events_out_of_order_end_the_replay(at: int, bit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.disk.log.logbook.REPLAY_VALUES", 4)
     store = opened(tmp_path / "store")
-    values = [apply(store, Changes(events=[outward(WALL_S + n)]))[-1] for n in range(14)]
+    for n in range(14):
+        apply(store, Changes(events=[outward(WALL_S + n)]))
+    values = [value for _, value in store.log_values(0, 14)]
     store.close()
     flip(tmp_path / "store", NUMBER.pack(12) + values[11], at, bit)  # the last of four that are read at once
     store = opened(tmp_path / "store")
