@@ -1,4 +1,6 @@
-"""The one configuration file, `router.toml`: every limit has its name, default, range and reason here.
+"""The one configuration file, `router.toml`: every limit has its name, range and reason here.
+
+Its default is that of the object which enforces it, or stands here for what stands above the settings.
 
 Units stand at the end of names: `_s` seconds, `_bytes`, `_messages`, `_per_s`, `_percent`; `_max` and `_min`
 are bounds. What happens when a limit is reached stands in its sentence. The sample file, `config show` and
