@@ -11,23 +11,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import trio
 
-from router.client.custody.inbox import Inbox
-from router.client.custody.outbox import Outbox
+from router.client.app_end import FINAL, AppEnd, End
 from router.client.errors import NodeUnavailable
-from router.client.joins import ASK_AGAIN_S, Joins
-from router.core.link.custody import Outgoing
+from router.client.joins import ASK_AGAIN_S
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.core.link.session import Offer, Session
 from router.core.wire import link_items
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
-from router.core.wire.codec import Malformed
-from router.core.wire.control import Carried, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.message import open_message
 from router.core.wire.reasons import Reason
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream, StreamBroken
@@ -41,18 +34,6 @@ RETRY_S_MAX = 15.0
 CLOSE_S = 2.0
 PING_S = 30.0
 PINGS_UNANSWERED = 2
-
-# Reasons after which dialling again cannot help, or would take the connection from another process again and again.
-FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
-
-News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried
-
-
-class End(NamedTuple):
-    """Why a connection ended; `final`: there will be no other."""
-
-    text: str
-    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +58,38 @@ class ClientLink:
     """
 
     def __init__(
-        self,
-        dialling: Dialling,
-        key: SigningKey,
-        offer: Callable[[], Offer],
-        outbox: Outbox,
-        inbox: Inbox,
-        joins: Joins,
-        hear: Callable[[News], None],
-        changed: Callable[[], None],
-        wall_s: Callable[[], float] = time.time,
+        self, dialling: Dialling, key: SigningKey, offer: Callable[[], Offer], app: AppEnd, changed: Callable[[], None]
     ) -> None:
         self._dialling = dialling
         self._key = key
         self._offer = offer
-        self._outbox = outbox
-        self._inbox = inbox
-        self._joins = joins
-        self._hear = hear
+        self._app = app
         self._changed = changed
-        self._wall_s = wall_s
-        self._outgoing: Outgoing | None = None
         self._wake = trio.Event()
         self._goodbye: tuple[Reason, str] | None = None
         self._said_goodbye = trio.Event()
         self._tried = trio.Event()
         self._scope = trio.CancelScope(shield=True)
-        self.router: PublicKey | None = dialling.expect
-        self.is_up = False
-        self.is_away = True
+        self._is_away = True
         self.is_closed = False
         self.end = End("no connection has been tried")
 
     def __repr__(self) -> str:
         state = "up" if self.is_up else f"down, {self.end.text}"
         return f"<link of an app to {self._dialling.url}: {state}>"
+
+    @property
+    def router(self) -> PublicKey | None:
+        """The node's router, once it is known."""
+        return self._app.router
+
+    @property
+    def is_up(self) -> bool:
+        return self._app.is_up
+
+    @property
+    def is_away(self) -> bool:
+        return self._is_away and not self.is_up
 
     def wake(self) -> None:
         """There is something to write."""
@@ -126,7 +104,7 @@ class ClientLink:
         self.is_closed = True
         if self.is_up:
             with trio.move_on_after(CLOSE_S, shield=True):
-                await self._joins.all_again()  # just after a new connection: what comes again is settled first
+                await self._app.joins.all_again()  # just after a new connection: what comes again is settled first
             self._said_goodbye = trio.Event()
             self._goodbye = Reason.LEFT, "the app signs off"
             self.wake()
@@ -142,7 +120,7 @@ class ClientLink:
             with self._scope:
                 await self._keep_connected()
         finally:
-            self.is_up, self._outgoing = False, None
+            self._app.lost()
             if self.is_closed:
                 self.end = End("left")
 
@@ -152,11 +130,11 @@ class ClientLink:
         while not self.is_closed:
             self.end = await self._connect()
             now_s = trio.current_time()
-            self.is_away = not self.is_up
+            self._is_away = not self.is_up
             if self.is_up:
                 attempt, lost_s = 0, now_s
                 log.info("%s: %s", self._dialling.url, self.end.text)
-            self.is_up, self._outgoing = False, None
+            self._app.lost()
             self._give_up_perhaps(now_s - lost_s)
             self._changed()
             self._tried.set()
@@ -174,13 +152,13 @@ class ClientLink:
     def _give_up_perhaps(self, away_s: float) -> None:
         if self.end.final:
             error = NodeUnavailable(self.end.text)
-            self._joins.end(error)
+            self._app.joins.end(error)
         elif away_s >= self._dialling.patience_s:
             said = f"the node has been away for {away_s:.0f} s ({self.end.text})"
             error = NodeUnavailable(f"{said}; whether it took what was under way is not known: its event log tells")
         else:
             return
-        self._outbox.fail(error)
+        self._app.outbox.fail(error)
 
     async def _connect(self) -> End:
         how = self._dialling
@@ -196,11 +174,12 @@ class ClientLink:
 
     async def _converse(self, stream: Stream) -> End:
         session = Session(self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect)
+        self._app.begin(session)
         self.wake()
         end = End("the node closed the connection")
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, stream, session)
+                nursery.start_soon(self._write, stream)
                 nursery.start_soon(self._ask_again)
                 end = await self._read(stream, session) or end
                 nursery.cancel_scope.cancel()
@@ -210,38 +189,26 @@ class ClientLink:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    async def _write(self, stream: Stream, session: Session) -> None:
+    async def _write(self, stream: Stream) -> None:
         try:
-            await self._write_for_ever(stream, session)
+            await self._write_for_ever(stream)
         except StreamBroken:
             self._said_goodbye.set()
             await trio.sleep(CLOSE_S)  # what the node said before, perhaps why it closed, can still be read
             raise
 
-    async def _write_for_ever(self, stream: Stream, session: Session) -> None:
+    async def _write_for_ever(self, stream: Stream) -> None:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
             goodbye = self._goodbye
-            parts = self._parts(session, goodbye)
+            parts = self._app.output(goodbye)
             if parts:
                 await stream.send_parts((b"".join(parts),) if len(parts) > 1 else parts)
             if goodbye is not None:
                 self._goodbye = None
                 self._said_goodbye.set()
                 return
-
-    def _parts(self, session: Session, goodbye: tuple[Reason, str] | None) -> list[bytes]:
-        """Everything there is to say now. What is settled goes first: it is what the node waits for."""
-        up = self._outgoing is not None and session.is_open
-        if up:
-            session.settle(self._inbox.settled, self._inbox.take_refusals())
-        if goodbye is not None:
-            session.goodbye(*goodbye)
-        parts = session.output()
-        if up and goodbye is None and self._outgoing is not None:
-            parts += self._outbox.take(self._outgoing)
-        return parts
 
     async def _ask_again(self) -> None:
         """JOINs and LEAVEs that are not answered."""
@@ -250,11 +217,8 @@ class ClientLink:
             await trio.sleep(ASK_AGAIN_S)
 
     def ask(self) -> None:
-        """Put the JOINs and LEAVEs that are due before everything else."""
-        if self.router is None or self._outgoing is None:
-            return
-        for run in reversed(self._joins.requests(self.router, trio.current_time())):
-            self._outbox.add(run, urgent=True)
+        """Say the JOINs and LEAVEs that are due."""
+        if self._app.ask(trio.current_time()):
             self.wake()
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -272,10 +236,12 @@ class ClientLink:
             if data:
                 unanswered = 0
                 try:
-                    end = self._take(session, data)
+                    end = self._app.receive(data, trio.current_time())
                 except RemoteProtocolError as error:
                     await self._protest(error)
                     return End(f"the node broke the protocol: {error.text}", error.reason in FINAL)
+                if self._app.is_known:
+                    self._tried.set()
                 if end is not None:
                     return end
             elif data is not None:
@@ -297,69 +263,3 @@ class ClientLink:
         self.wake()
         with trio.move_on_after(CLOSE_S):
             await self._said_goodbye.wait()
-
-    def _take(self, session: Session, data: bytes) -> End | None:
-        """Act on what a read brought; the end, if the node said goodbye."""
-        for event in session.receive(data, trio.current_time()):
-            match event:
-                case Messages():
-                    for wire in self._inbox.take_in(event, self._wall_s()):
-                        self._hear_router(wire)
-                case SettledUpTo(n):
-                    assert self._outgoing is not None
-                    self._outgoing.settle(n)
-                    self._outbox.settle(n)
-                    self._changed()
-                case RefusedAt(k, reason, text):
-                    assert self._outgoing is not None
-                    self._outgoing.check_refusal(k)
-                    self._outbox.refuse(k, reason, text)
-                case Heard(item):
-                    self._hear_item(session, item)
-                case Up(peer, hello):
-                    self._come_up(peer, hello)
-                case Ended(reason, text):
-                    said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
-                    advice = "" if text and reason is Reason.NOT_AUTHORISED else _ADVICE.get(reason, "")
-                    return End(said + advice, reason in FINAL)
-        return None
-
-    def _come_up(self, router: PublicKey, hello: link_items.Hello) -> None:
-        self.router, self.is_up, self.is_away = router, True, False
-        self._outgoing = Outgoing(hello.window_messages, hello.window_bytes)
-        self._outbox.restart(hello.frame_bytes_max)
-        self._inbox.begin(router)
-        self._joins.restart()
-        self.ask()
-        self._changed()
-
-    def _hear_item(self, session: Session, item: link_items.Item) -> None:
-        match item:
-            case link_items.Ping(t0):
-                now_ns = int(self._wall_s() * 1e9)
-                session.send(link_items.Pong(t0, now_ns, now_ns))
-            case link_items.Redelivered(n):  # the first that a node says once it knows this app
-                self._inbox.redelivered(n)
-                self._tried.set()
-            case link_items.Outcome() | link_items.Missed():
-                self._hear(item)
-
-    def _hear_router(self, wire: bytes) -> None:
-        """A unicast of the router itself; what it says that is unknown here is for a later version."""
-        body = open_message(wire).body
-        try:
-            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
-        except Malformed as error:
-            log.debug("the router said what is not understood here: %s", error)
-            return
-        match said:
-            case JoinAck() | LeaveAck():
-                self._joins.hear(said)
-            case Report() | Answer() | Inquiry() | Carried():
-                self._hear(said)
-
-
-_ADVICE = {
-    Reason.REPLACED: " (another process has signed on with the same key; give each its own name)",
-    Reason.NOT_AUTHORISED: " (the node does not know this app's key)",
-}

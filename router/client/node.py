@@ -32,6 +32,7 @@ from typing import Literal, overload
 
 import trio
 
+from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
 from router.client.composer import CAUSES, Composer, Lifetime, RecentIds, octets
 from router.client.custody.arrivals import UNICASTS
@@ -42,7 +43,7 @@ from router.client.feed import Feed
 from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
-from router.client.link import PATIENCE_S, ClientLink, News
+from router.client.link import PATIENCE_S, ClientLink
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
@@ -129,10 +130,8 @@ class Node:
             problem=self._problem, wake_loops=self._readers.wake, wake_link=lambda: self._link.wake(),
         )  # fmt: skip
         self._joins = Joins(sign_on.key, settings.wall_s, lambda: self._link.ask(), self._problem)
-        self._link = ClientLink(
-            sign_on.dialling, sign_on.key, sign_on.offer, outbox, inbox, self._joins, self._hear, self._changed,
-            settings.wall_s,
-        )  # fmt: skip
+        app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, settings.wall_s, sign_on.dialling.expect)
+        self._link = ClientLink(sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed)
         self._readers.inbox, self._publishing.link = inbox, self._link
         self._asking = Asking(self._composer, self._publishing)
         self._senders = Senders(sign_on.home, self._causes)

@@ -1,0 +1,174 @@
+"""An app's end of a link, without I/O: what was read goes in, what is to be written comes out (pure).
+
+One connection after the other: `begin` with a session, `receive` and `output` while it lasts, `lost` when it is over.
+What is unsettled stays in the outbox, and goes out again on the next connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from router.client.custody.inbox import Inbox
+from router.client.custody.outbox import Outbox
+from router.client.joins import Joins
+from router.core.link.custody import Outgoing
+from router.core.link.session import Ended, Event, Heard, Messages, RefusedAt, Session, SettledUpTo, Up
+from router.core.wire import link_items
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.control import Carried, JoinAck, LeaveAck, Report, decode_control
+from router.core.wire.crypto import PublicKey
+from router.core.wire.message import open_message
+from router.core.wire.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+# Reasons after which dialling again cannot help, or would take the connection from another process again and again.
+FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
+
+News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried
+
+
+class End(NamedTuple):
+    """Why a connection ended; `final`: there will be no other."""
+
+    text: str
+    final: bool = False
+
+
+class AppEnd:
+    """`hear` gets what the router says that is not about joining; `changed` is called when something was settled, and
+    when the connection is up. `is_known`: the node has said so on the present connection."""
+
+    def __init__(
+        self, outbox: Outbox, inbox: Inbox, joins: Joins, hear: Callable[[News], None], changed: Callable[[], None],
+        wall_s: Callable[[], float], router: PublicKey | None,
+    ) -> None:  # fmt: skip
+        self.outbox = outbox
+        self.inbox = inbox
+        self.joins = joins
+        self.router = router
+        self.is_up = self.is_known = False
+        self._hear = hear
+        self._changed = changed
+        self._wall_s = wall_s
+        self._session: Session | None = None
+        self._outgoing: Outgoing | None = None
+
+    def __repr__(self) -> str:
+        return f"<end of an app, {'up' if self.is_up else 'down'}: {self.outbox!r}, {self.inbox!r}>"
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "no connection has begun"
+        return self._session
+
+    def begin(self, session: Session) -> None:
+        """A new connection is there; the session has its hello to say."""
+        self.lost()
+        self._session = session
+
+    def lost(self) -> None:
+        """The connection is over."""
+        self.is_up = self.is_known = False
+        self._outgoing = None
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, mono_s: float) -> End | None:
+        """Act on what a read brought; the end, if the node said goodbye. `RemoteProtocolError` if it is at fault."""
+        for event in self.session.receive(data, mono_s):
+            end = self._take(event, mono_s)
+            if end is not None:
+                return end
+        return None
+
+    def _take(self, event: Event, mono_s: float) -> End | None:
+        match event:
+            case Messages():
+                for wire in self.inbox.take_in(event, self._wall_s()):
+                    self._hear_router(wire)
+            case SettledUpTo(n):
+                assert self._outgoing is not None
+                self._outgoing.settle(n)
+                self.outbox.settle(n)
+                self._changed()
+            case RefusedAt(k, reason, text):
+                assert self._outgoing is not None
+                self._outgoing.check_refusal(k)
+                self.outbox.refuse(k, reason, text)
+            case Heard(item):
+                self._hear_item(item)
+            case Up(peer, hello):
+                self._come_up(peer, hello, mono_s)
+            case Ended(reason, text):
+                said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
+                advice = "" if text and reason is Reason.NOT_AUTHORISED else _ADVICE.get(reason, "")
+                return End(said + advice, reason in FINAL)
+        return None
+
+    def _come_up(self, router: PublicKey, hello: link_items.Hello, mono_s: float) -> None:
+        self.router, self.is_up = router, True
+        self._outgoing = Outgoing(hello.window_messages, hello.window_bytes)
+        self.outbox.restart(hello.frame_bytes_max)
+        self.inbox.begin(router)
+        self.joins.restart()
+        self.ask(mono_s)
+        self._changed()
+
+    def _hear_item(self, item: link_items.Item) -> None:
+        match item:
+            case link_items.Ping(t0):
+                now_ns = int(self._wall_s() * 1e9)
+                self.session.send(link_items.Pong(t0, now_ns, now_ns))
+            case link_items.Redelivered(n):  # the first that a node says once it knows this app
+                self.inbox.redelivered(n)
+                self.is_known = True
+            case link_items.Outcome() | link_items.Missed():
+                self._hear(item)
+
+    def _hear_router(self, wire: bytes) -> None:
+        """A unicast of the router itself; what it says that is unknown here is for a later version."""
+        body = open_message(wire).body
+        try:
+            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
+        except Malformed as error:
+            log.debug("the router said what is not understood here: %s", error)
+            return
+        match said:
+            case JoinAck() | LeaveAck():
+                self.joins.hear(said)
+            case Report() | Answer() | Inquiry() | Carried():
+                self._hear(said)
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    def ask(self, mono_s: float) -> bool:
+        """Put the JOINs and LEAVEs that are due before everything else; whether there are any."""
+        if self.router is None or self._outgoing is None:
+            return False
+        due = self.joins.requests(self.router, mono_s)
+        for run in reversed(due):
+            self.outbox.add(run, urgent=True)
+        return bool(due)
+
+    def output(self, goodbye: tuple[Reason, str] | None = None) -> list[bytes]:
+        """Everything there is to say now. What is settled goes first: it is what the node waits for."""
+        session, outgoing = self.session, self._outgoing
+        up = outgoing is not None and session.is_open
+        if up:
+            session.settle(self.inbox.settled, self.inbox.take_refusals())
+        if goodbye is not None:
+            session.goodbye(*goodbye)
+        parts = session.output()
+        if up and goodbye is None and outgoing is not None:
+            parts += self.outbox.take(outgoing)
+        return parts
+
+
+_ADVICE = {
+    Reason.REPLACED: " (another process has signed on with the same key; give each its own name)",
+    Reason.NOT_AUTHORISED: " (the node does not know this app's key)",
+}
