@@ -99,7 +99,13 @@ class Joins:
         """The same for LEAVE; leaving a group that was not joined succeeds (R-C15)."""
         await self._wait(Membership(group, self._problem, leave=True), timeout_s)
 
-    async def _wait(self, membership: Membership, timeout_s: float) -> None:
+    def want(self, group: PublicKey, *, local: bool = False, leave: bool = False) -> Membership:
+        """Ask for it now and at every connection; `answered` says when the router has answered."""
+        membership, _ = self._begin(Membership(group, self._problem, local, leave))
+        return membership
+
+    def _begin(self, membership: Membership) -> tuple[Membership, Membership | None]:
+        """The membership that is asked for, which may be one that is waited for already; and the one before it."""
         if membership.group not in self._memberships and len(self._memberships) >= GROUPS_MAX:
             raise ClientError(f"this app is in {GROUPS_MAX} groups, which is the most; leave some first")
         earlier = self._memberships.get(membership.group)
@@ -109,8 +115,12 @@ class Joins:
             else:
                 earlier.deny(ClientError("a later request about the same group took the place of this one"))
         self._memberships[membership.group] = membership
-        membership.waiting += 1
         self._ask()
+        return membership, earlier
+
+    async def _wait(self, membership: Membership, timeout_s: float) -> None:
+        membership, earlier = self._begin(membership)
+        membership.waiting += 1
         try:
             with trio.move_on_after(timeout_s):
                 await membership.answered.wait()
@@ -148,6 +158,11 @@ class Joins:
         for membership in self._memberships.values():
             if membership.waiting:
                 membership.deny(error)
+
+    @property
+    def granted(self) -> list[PublicKey]:
+        """The groups that the router has let this app join."""
+        return [one.group for one in self._memberships.values() if one.granted and not one.leave]
 
     # -- the link's side -----------------------------------------------------------------------------------
 
