@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from router.cli.output import address_text, columns, facts, say, size_text, span_text
+from router.cli.output import columns, facts, say, short_text, size_text, span_text
 from spark_analytics.judgement.schema import STATES
 
 FINDINGS_MAX = 8
 PROBLEMS_MAX = 8
-LIMITS_MAX = 4
+PLACE_MAX = 20
+UNSEALED = " (unsealed events)"
+PLAIN = ("info", "good")
+"""Levels of what nobody has to act on; these stand together."""
 TEXT_MAX = 300
 """Characters of one of these: some name every router."""
 _VERDICTS = {
@@ -36,23 +39,27 @@ def show(summary: Summary) -> None:
     facts([
         ("messages", f"{summary['messages']:,}"),
         ("owed", f"{summary['owed']:,} = {arithmetic(summary)}"),
-        ("residual", f"{summary['residual']:,}"),
+        *([("residual", f"{summary['residual']:,}")] if summary["residual"] else []),
         ("beside", ", ".join(f"{summary[name]:,} {name}" for name in ("duplicates", "redelivered", "strays"))),
-        ("latency", _latency(summary["latency_ms"])),
-        ("custody", _latency(summary["custody_ms"])),
+        ("latency", latency_text(summary["latency_ms"])),
+        ("custody", latency_text(summary["custody_ms"])),
         ("accepted", _span(summary)),
         ("watermark", summary["watermark"] or "none: no log is whole"),
         ("read", _read(summary["run"])),
     ])  # fmt: skip
     say()
     columns(
-        ("ROUTER", "SEGMENTS", "FIRST", "LAST", "WHOLE", "OWED", "UNKNOWN", "PENDING", "UNACCOUNTED", "IN"),
+        ("ROUTER", "WHOLE", "OWED", "UNKNOWN", "PENDING", "UNACCOUNTED", "IN"),
         _logs(summary),
         "no log of any router",
     )
     keys = _keys(summary)
+    was_plain = False
     for finding in summary["findings"][:FINDINGS_MAX]:
-        say()
+        is_plain = finding["level"] in PLAIN
+        if not (is_plain and was_plain):
+            say()
+        was_plain = is_plain
         say(spelled(f"{finding['level']}: {finding['text']}", keys))
         if finding["remedy"]:
             say(spelled(f"  {finding['remedy']}", keys))
@@ -60,7 +67,8 @@ def show(summary: Summary) -> None:
         levels = ", ".join(f"{count} {level}" for level, count in rest.items())
         say(f"\nand {rest.total()} more findings ({levels}): `--json` or `--out DIR` has all")
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
-    _list("what no log can tell", [spelled(text, re.findall(_KEY, text)) for text in summary["limits"]], LIMITS_MAX)
+    if summary["limits"]:
+        say(f"\nwhat no log can tell stands in {len(summary['limits'])} sentences in `--json` and `--out DIR`")
 
 
 def _verdict(summary: Summary) -> str:
@@ -76,7 +84,9 @@ def _verdict(summary: Summary) -> str:
 
 def spelled(text: str, keys: Collection[str]) -> str:
     """The text with these keys as the tables spell them, not in hex."""
-    return re.sub(_KEY, lambda found: address_text(found[0]) if found[0] in keys else found[0], text)
+    return re.sub(
+        _KEY, lambda found: short_text("addr", bytes.fromhex(found[0])) if found[0] in keys else found[0], text
+    )
 
 
 def _keys(summary: Summary) -> set[str]:
@@ -100,9 +110,20 @@ def arithmetic(summary: Summary) -> str:
     return " + ".join(f"{summary[state]:,} {state}" for state in shown)
 
 
-def _latency(found: dict[str, float | None]) -> str:
-    said = [f"{name} {value:,.3f} ms" for name, value in found.items() if value is not None]
+def latency_text(found: dict[str, float | None]) -> str:
+    """Return `p50 3.2 ms, p95 2.2 s`."""
+    said = [f"{name} {_duration(value)}" for name, value in found.items() if value is not None]
     return ", ".join(said) or "-"
+
+
+def _duration(ms: float) -> str:
+    return f"{ms:.1f} ms" if ms < 1000 else f"{ms / 1000:,.1f} s" if ms < 120_000 else span_text(ms / 1000)
+
+
+def _end_of(place: str) -> str:
+    """Return the end of a path, by which logs are told apart; that its newest events are unsealed, `--json` says."""
+    place = place.removesuffix(UNSEALED)
+    return place if len(place) <= PLACE_MAX else f"…{place[1 - PLACE_MAX :]}"
 
 
 def _span(summary: Summary) -> str:
@@ -122,7 +143,7 @@ def _logs(summary: Summary) -> list[tuple[object, ...]]:
     for log in summary["logs"]:
         own = totals.get(log["router"], zero)
         rows.append((
-            address_text(log["router"]), log["segments"], log["first"], log["last"], "yes" if log["whole"] else "no",
-            *(own[name] for name in zero), log["place"],
+            short_text("addr", bytes.fromhex(log["router"])), "yes" if log["whole"] else "no",
+            *(own[name] for name in zero), _end_of(log["place"]),
         ))  # fmt: skip
     return rows

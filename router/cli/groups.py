@@ -10,7 +10,7 @@ import click
 
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, note, say, say_json
+from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.core.wire.grouplink import GroupLink, new_group, parse_link
 from router.core.wire.text import key_text
 from router.settings import keyring
@@ -33,6 +33,10 @@ def new(name: str, as_json: bool) -> None:
     link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), keyring.checked(name))
     keyring.add_group(invocation().home_to_write, name, link)
     _print_link(name, link, as_json)
+    hint(
+        f"this link is a secret: whoever has it can read and write in {name}. Give it to the others in private; "
+        f"each runs `router group add LINK`, then `router sub {name}`. `router group share {name}` prints it again"
+    )
 
 
 @group.command("list", cls=Command)
@@ -44,7 +48,7 @@ def list_groups(as_json: bool) -> None:
         say_json([{"name": name, "group": link.group, "send": link.seed is not None} for name, link in known.items()])
         return
     rows = [
-        (name, key_text("group", link.group), "read only" if link.seed is None else "send")
+        (name, short_text("group", link.group), "read only" if link.seed is None else "send")
         for name, link in known.items()
     ]
     columns(("NAME", "GROUP", "RIGHT"), rows, "no groups yet; `router group new NAME` makes one")

@@ -12,7 +12,7 @@ import trio
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, note, say, say_json, short_text
+from router.cli.output import at_terminal, columns, note, say, say_json, short_text
 from router.client.errors import NodeUnavailable
 from router.client.node import connect
 from router.core.wire.text import key_text
@@ -71,7 +71,7 @@ def check_name(home: Home, name: str | None) -> None:
     if name is None or name in known or name == keyring.NODE:
         return
     near = get_close_matches(keyring.checked(name), [one for one in known if one != keyring.NODE], n=1)
-    if near and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+    if near and sys.stdin is not None and sys.stdin.isatty() and at_terminal():
         asked = f'there is no key "{name}", but one "{near[0]}"; make a new one'
         if not click.confirm(asked, err=True):
             raise Failure(Exit.USAGE, f"nothing was made or sent; give --as {near[0]}")

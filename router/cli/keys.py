@@ -8,9 +8,13 @@ import click
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import facts, say, say_json
+from router.cli.output import facts, hint, say, say_json
+from router.cli.preflight import check_url
 from router.core.wire.text import key_text
 from router.settings import config, keyring
+from router.settings.config_text import toml_value
+
+EVERYWHERE = '"tls://0.0.0.0:4100"'
 
 
 @click.command(cls=Command)
@@ -19,15 +23,27 @@ from router.settings import config, keyring
     type=click.Choice(["edge", "core"]),
     help="An edge node serves its owner, a core node others too.",
 )
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="URL",
+    help="Where others reach this node: tls://HOST:PORT, 0.0.0.0 for every interface. Repeatable.",
+)
 @json_option
-def init(role: str | None, as_json: bool) -> None:
+def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
     """Make the key and a commented configuration; print the address.
 
     What exists already stays as it is.
     """
+    for url in listen:
+        check_url(url)
     home = invocation().chosen_home
-    is_new = home.create(cast(config.Role, role or "edge"))
+    is_new = home.create(cast(config.Role, role or "edge"), listen)
     settings, _ = config.load(home.config_path)
+    urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
+    if listen and listen != urls:
+        said = f"{home.config_path} says listen = {toml_value(urls)} already"
+        raise Failure(Exit.USAGE, f"{said}; change that line to make it {toml_value(listen)}")
     if role is not None and role != settings.node.role:
         said = f'{home.config_path} says role = "{settings.node.role}" already'
         raise Failure(Exit.USAGE, f"{said}; change that line to make it a {role} node")
@@ -36,7 +52,12 @@ def init(role: str | None, as_json: bool) -> None:
         say_json({"address": address, "role": settings.node.role, "home": str(home.path), "created": is_new})
         return
     say(key_text("addr", address))
-    facts([("role", settings.node.role), ("configuration", home.config_path), ("key", home.key_path)])
+    facts([
+        ("role", settings.node.role), ("listening", ", ".join(urls) or "for apps of this machine only"),
+        ("configuration", home.config_path), ("key", home.key_path),
+    ])  # fmt: skip
+    if urls and all("//127.0.0.1:" in url or "//localhost:" in url or "//[::1]:" in url for url in urls):
+        hint(f"other machines cannot reach it there; for that, write listen = [{EVERYWHERE}] into {home.config_path}")
 
 
 @click.command("id", cls=Command)

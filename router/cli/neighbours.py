@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, note, say, say_json
+from router.cli.output import columns, named_address, note, problems, say, say_json
 from router.cli.preflight import check_neighbour, check_url
 from router.client.errors import NodeUnavailable
 from router.core.wire.crypto import PublicKey
@@ -124,15 +124,14 @@ def list_peers(as_json: bool) -> None:
     if live is None and rows:
         note("no node is running: their states are not known")
     table = [
-        (one["name"], key_text("addr", one["address"]), one["state"], ",".join(one["grant"]), one["rtt_ms"],
-         " ".join(one["urls"]), one["problem"] or "")
+        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["rtt_ms"],
+         " ".join(one["urls"]))
         for one in rows
     ]  # fmt: skip
     columns(
-        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS", "PROBLEM"),
-        table,
-        "no neighbours yet; `router peer add` adds one",
+        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS"), table, "no neighbours yet; `router peer add` adds one"
     )
+    problems((row[0] or row[1], one["problem"]) for row, one in zip(table, rows, strict=True))
 
 
 def _live() -> dict[str, dict[str, Any]] | None:

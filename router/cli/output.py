@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -19,6 +20,17 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """One line for the person at the terminal, beside what is being printed."""
     click.echo(text, err=True)
+
+
+def at_terminal() -> bool:
+    """Whether a person reads standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def hint(text: str) -> None:
+    """One line for a person at a terminal; scripts are not told."""
+    if at_terminal():
+        note(text)
 
 
 def one_line(body: bytes) -> str:
@@ -68,6 +80,18 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
         )
         line = line.rstrip()
         say(click.style(line, bold=True) if row is heads else line)
+
+
+def named_address(name: str, hex_key: str) -> tuple[str, str]:
+    """Return two cells: a name with its short address, or no name with the whole address, by which one then goes."""
+    return name, short_text("addr", bytes.fromhex(hex_key)) if name else address_text(hex_key)
+
+
+def problems(found: Iterable[tuple[str, str | None]]) -> None:
+    """Print what is wrong with whom below a table that it would make too wide."""
+    for name, problem in found:
+        if problem:
+            say(f"\n{name}: {clean(problem, 1000)}")
 
 
 def facts(rows: Sequence[tuple[str, object]]) -> None:

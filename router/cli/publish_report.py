@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from router.cli.exits import Exit, Failure, leave_output, unwritten
-from router.cli.output import note, say, say_json, short_text
+from router.cli.output import hint, note, say, say_json, short_text
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.outcomes import TERMINAL, Outcomes
 from router.core.log.events import reason_word
@@ -77,10 +76,10 @@ class Tally:
     def waiting(self, outcomes: Outcomes, wait_s: float) -> None:
         """Say at a terminal for whom a message that was just taken is waited."""
         open_ones = [one for one in outcomes.recipients if one.state not in TERMINAL]
-        if open_ones and sys.stderr.isatty():
+        if open_ones:
             whom = ", ".join(map(self._whom, open_ones[:SHOWN_MAX]))
             more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
-            note(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
+            hint(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
 
     def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome]) -> None:
         """Remember that all uplinks refused the message; say so if it is not known yet whether anybody listens."""

@@ -16,7 +16,7 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import note, one_line, say, say_json, short_text
+from router.cli.output import hint, note, one_line, say, say_json, short_text
 from router.client.node import Node, connect
 from router.client.readers import Messages
 from router.client.received import Received
@@ -102,9 +102,8 @@ async def _subscribe(name: str, raw: bool, listening: Listening) -> None:
     async with listening.connect() as node:
         group = await node.join(name, raw=raw)
         log.info("joined %s", key_text("group", group.key))
-        if sys.stderr.isatty():
-            whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
-            note(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
+        whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
+        hint(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
         await _print_all(group.messages(), listening)
 
 

@@ -8,7 +8,18 @@ import click
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
-from router.cli.output import address_text, columns, facts, group_text, say, say_json, size_text, span_text
+from router.cli.output import (
+    address_text,
+    columns,
+    facts,
+    named_address,
+    problems,
+    say,
+    say_json,
+    short_text,
+    size_text,
+    span_text,
+)
 from router.settings.names import Names
 
 
@@ -59,13 +70,13 @@ def peers(as_json: bool) -> None:
         return
     rows = [
         (
-            one["name"] or names.of_address(one["address"]), address_text(one["address"]), one["state"],
-            one["standing"], one["rtt_ms"], one["in_flight"], one["where"], one["problem"] or "",
+            one["name"] or names.of_address(one["address"]), short_text("addr", bytes.fromhex(one["address"])),
+            one["state"], one["standing"], one["rtt_ms"], one["where"],
         )
         for one in found
     ]  # fmt: skip
-    heads = ("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "IN FLIGHT", "WHERE", "PROBLEM")
-    columns(heads, rows, "nobody is connected")
+    columns(("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "WHERE"), rows, "nobody is connected")
+    problems((row[0] or row[1], one["problem"]) for row, one in zip(rows, found, strict=True))
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -82,7 +93,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [
         (
-            one["name"] or names.of_address(one["recipient"]), address_text(one["recipient"]), one["messages"],
+            *named_address(one["name"] or names.of_address(one["recipient"]), one["recipient"]), one["messages"],
             size_text(one["bytes"]), span_text(one["oldest_s"]),
             f"{max(_percent(one, 'messages'), _percent(one, 'bytes'))} %",
         )
@@ -126,7 +137,8 @@ def groups(as_json: bool) -> None:
         return
     table = [
         (
-            one["name"], group_text(one["group"]), one["subscriber_name"] or address_text(one["subscriber"]),
+            one["name"], short_text("group", bytes.fromhex(one["group"])),
+            one["subscriber_name"] or short_text("addr", bytes.fromhex(one["subscriber"])),
             "this node" if one["local"] else "all",
         )
         for one in rows

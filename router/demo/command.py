@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,7 +14,7 @@ from pathlib import Path
 import click
 import trio
 
-from router.audit.terminal import show
+from router.audit.terminal import latency_text, show
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
@@ -23,6 +24,8 @@ from router.demo.processes import DemoFailed
 from router.demo.scenario import perform
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+GONE = "The homes are removed now; `router demo --keep` keeps them, to look at logs, stores and configurations."
 
 
 @click.command(cls=Command)
@@ -51,6 +54,7 @@ def demo(messages: int, keep: bool, as_json: bool) -> None:
             raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
         if not as_json:
             say("\nEverything that was acknowledged has arrived, once.")
+            say(GONE if not keep else "")
 
 
 @contextmanager
@@ -98,14 +102,17 @@ def _json(counts: Counts, failures: list[str]) -> dict[str, object]:
         "lost": sum(one.lost for one in counts.heard), "doubled": sum(one.doubled for one in counts.heard),
         "out_of_order": sum(one.out_of_order for one in counts.heard), "apps": [asdict(one) for one in counts.heard],
         "acknowledged_without_core": counts.alone, "waited_for_b": counts.waited, "queued": counts.queued,
+        "core_away_s": counts.core_away_s, "latency_ms": counts.latency_ms,
         "why": [asdict(one) for one in counts.asked], "audit": counts.audit,
         "core_disk": asdict(counts.disk), "tracebacks": counts.tracebacks, "seconds": counts.seconds,
     }  # fmt: skip
 
 
 def _print_asked(counts: Counts) -> None:
+    began, ended = (time.strftime("%H:%M:%S", time.gmtime(at_s)) for at_s in counts.core_away_s)
+    why = {"delayed": f", because the next router, the core, was away from {began} to {ended} UTC"}
     for one in counts.asked:
-        say(f"A message that was {one.about}: $ {one.command}\n")
+        say(f"A message that was {one.about}{why.get(one.about, '')}: $ {one.command}\n")
         say(one.text)
 
 
@@ -123,6 +130,8 @@ def _print(counts: Counts) -> None:
         ("left in queues", sum(counts.queued.values())),
         ("words found on the core's disk", disk.words),
         ("searched there", f"{size_text(disk.bytes)}, which name the group {disk.keys} times"),
+        ("latency while all were up", latency_text(counts.latency_ms["all_up"])),
+        ("since, most of it kept", latency_text(counts.latency_ms["kept"])),
         ("seconds", counts.seconds),
     ])  # fmt: skip
     say()

@@ -92,7 +92,9 @@ class Counts:
 
     `alone`: acknowledged by A while the core was dead. `waited`: at the core for B when it came back. `queued`: what
     is left in the queues of each node at the end. `asked`: of a message that was delayed and one that was refused.
-    `audit`: the summary of the audit of all three logs. `tracebacks`: who printed one.
+    `audit`: the summary of the audit of all three logs. `core_away_s`: Unix seconds from when to when the core was
+    dead. `latency_ms`: of what was published while all nodes were up (`all_up`), and since (`kept`). `tracebacks`: who
+    printed one.
     """
 
     published: int
@@ -104,6 +106,8 @@ class Counts:
     disk: Disk = field(default_factory=Disk)
     asked: list[Asked] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
+    core_away_s: list[float] = field(default_factory=list)
+    latency_ms: dict[str, dict[str, float | None]] = field(default_factory=dict)
     tracebacks: list[str] = field(default_factory=list)
     seconds: float = 0.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Story:
         self._counts = Counts(FIRST + messages)
         self._words = f"words-that-only-members-may-read-{secrets.token_hex(8)}"
         self._group = ""
+        self._all_up_until = ""
         self._core_url = ""
         self._delayed = ""  # the id of a message that A took while it was on its own
         self.core = stage.node("the core", "core")
@@ -139,6 +141,7 @@ class Story:
         await self._until_done(FIRST)
         for app in (self.at_core, self.at_b):
             await app.until_received(FIRST)
+        self._all_up_until = datetime.now(UTC).isoformat()
         self._say(f"A's app publishes {FIRST} sealed messages. The apps on B and on the core receive them.")
 
     async def _kill_b(self) -> None:
@@ -152,6 +155,7 @@ class Story:
         await self._order(FIRST + 1, most)
         await self.speaker.until(f"publish {half} messages", lambda: len(self.speaker.taken) >= half)
         await self.core.kill()
+        self._counts.core_away_s = [time.time()]
         known = len(self.speaker.taken)
         self._say(f"When {known - FIRST:,} of these are acknowledged, the core is killed too, in the midst of them.")
         await self._until_done(most)
@@ -170,6 +174,7 @@ class Story:
         await self._order(len(self.speaker.taken) + 1, total)
         self._say("The core starts again, and A's app publishes the rest meanwhile.")
         await self.core.start("--listen", self._core_url)
+        self._counts.core_away_s.append(time.time())
         await self._until_done(total)
         await self.at_core.until_received(total)
         await self.a.until_answer("the handing over of what it kept", "queue", lambda queues: not queues)
@@ -233,6 +238,9 @@ class Story:
         counts.disk = search(places, self._words.encode(), bytes.fromhex(self._group))
         homes = [str(node.home) for node in (self.core, self.a, self.b)]
         counts.audit = json.loads(await self.core.router("audit", *homes, "--json"))
+        for part, option in (("all_up", "--until"), ("kept", "--since")):
+            told = json.loads(await self.core.router("audit", *homes, option, self._all_up_until, "--json"))
+            counts.latency_ms[part] = told["latency_ms"]
         counts.tracebacks = self._stage.tracebacks()
 
     def _compare(self, where: str, app: App, book: str) -> Heard:

@@ -242,10 +242,11 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
     return list(_SCHEMA.settings(config, origins))
 
 
-def sample(role: Role = "edge") -> str:
-    """The file of a new home: its role, and everything else as comments with the defaults."""
+def sample(role: Role = "edge", listen: tuple[str, ...] = ()) -> str:
+    """Return the file of a new home: role, listeners if given, and all else as comments with the defaults."""
+    live = {"node.role": role, "node.listen": listen} if listen else {"node.role": role}
     services = [config_sample.options(name, kind) for name, kind in config_services.settings()]
-    return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, {"node.role": role}), *services))
+    return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, live), *services))
 
 
 def edit_peers(path: Path, change: PeerChange) -> None:

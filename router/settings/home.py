@@ -94,7 +94,7 @@ class Home:
         usual = self.path / SOCKET_NAME
         return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
 
-    def create(self, role: config.Role = "edge") -> bool:
+    def create(self, role: config.Role = "edge", listen: tuple[str, ...] = ()) -> bool:
         """Make what is missing, with a commented `router.toml`; whether that file is new."""
         try:
             self._take()
@@ -102,7 +102,7 @@ class Home:
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
                 private_file.make_directory(directory)
             if not self.config_path.exists():
-                private_file.create(self.config_path, config.sample(role).encode())
+                private_file.create(self.config_path, config.sample(role, listen).encode())
                 return True
         except FileExistsError as error:
             if self.config_path.is_file():  # Another process was quicker.

@@ -48,6 +48,8 @@ def test_everything_arrives_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found["waited_for_b"] >= AWAY and found["acknowledged_without_core"] >= AWAY // 8
     assert found["queued"] == {"edge A": 0, "the core": 0, "edge B": 0}
+    began_s, ended_s = found["core_away_s"]
+    assert ended_s > began_s and all(found["latency_ms"][part]["p50"] > 0 for part in ("all_up", "kept"))
     delayed, refused = found["why"]
     assert delayed["about"] == "delayed" and "acked, " in delayed["text"] and "has taken custody" in delayed["text"]
     assert refused["about"] == "refused" and "refused (no-route)" in refused["text"]

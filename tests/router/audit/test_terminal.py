@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from samples.summaries import sample
 
-from router.audit.terminal import _NOTHING, _verdict, show, spelled
-from router.cli.output import address_text
+from router.audit.terminal import _NOTHING, _verdict, latency_text, show, spelled
+from router.cli.output import short_text
 
 KEY, ID = "ab" * 32, "cd" * 32
 
 
 def test_keys_are_spelled_as_in_the_tables_and_ids_as_they_are() -> None:
     text = f"The router {KEY} lost {ID}; {KEY}a and {KEY[:-1]} are neither."
-    assert spelled(text, {KEY}) == f"The router {address_text(KEY)} lost {ID}; {KEY}a and {KEY[:-1]} are neither."
+    assert (
+        spelled(text, {KEY})
+        == f"The router {short_text('addr', bytes.fromhex(KEY))} lost {ID}; {KEY}a and {KEY[:-1]} are neither."
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,21 @@ def test_what_the_screen_leaves_out_is_counted_by_level(capsys: pytest.CaptureFi
     show({**found, "findings": rows, "run": {"files": 1, "bytes": 5, "seconds": 1.0}})
     assert "and 6 more findings (6 info): `--json` or `--out DIR` has all" in (out := capsys.readouterr().out)
     assert "read       1 file, 5 B, in 1.0 s" in out
+
+
+def test_the_table_fits_a_screen_and_limits_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    found = sample()
+    log = {"router": KEY, "whole": True, "place": "/var/lib/a-long-way/to/the/home/of/core (unsealed events)"}
+    limits = ["a sentence " * 40, "another " * 40]
+    run = {"files": 1, "bytes": 5, "seconds": 1.0}
+    show({**found, "findings": [], "logs": [log], "limits": limits, "problems": [], "run": run})
+    out = capsys.readouterr().out
+    table = out[out.index("ROUTER") :].splitlines()
+    assert max(map(len, table)) <= 80 and table[1].endswith("  …to/the/home/of/core"), table
+    assert "what no log can tell stands in 2 sentences in `--json` and `--out DIR`" in table
+
+
+def test_long_times_are_told_in_seconds() -> None:
+    assert latency_text({"p50": 3.24, "p95": 2214.593, "max": 3_700_000.0, "p99": None}) == (
+        "p50 3.2 ms, p95 2.2 s, max 1 h 1 min"
+    )

@@ -11,7 +11,7 @@ from conftest import Run
 
 from router.cli import main
 from router.core.wire.grouplink import parse_link
-from router.core.wire.text import parse_key
+from router.core.wire.text import key_text, parse_key, short
 
 
 def lines(result: Result) -> list[str]:
@@ -103,8 +103,10 @@ def test_a_link_that_is_for_reading_only_is_said_to_be(router: Run, tmp_path: Pa
 def test_a_group_is_found_by_its_key(router: Run) -> None:
     [link] = lines(router("group", "new", "family"))
     name, key, right = lines(router("group", "list"))[1].split()
-    assert (name, right) == ("family", "send")
-    for form in (key, parse_key(key, "group").hex()):
+    [listed] = json.loads(router("group", "list", "--json").stdout)
+    whole = key_text("group", bytes.fromhex(listed["group"]))
+    assert (name, right, key) == ("family", "send", short(whole))
+    for form in (whole, listed["group"]):
         assert lines(router("group", "share", form)) == [link]
 
 
@@ -190,3 +192,34 @@ def test_verbose_adds_the_traceback(router: Run, home: Path) -> None:
     (home / "keys/node.key").chmod(0o644)
     assert "Traceback" not in router("id").stderr
     assert "Traceback" in router("id", "--verbose").stderr
+
+
+def test_init_writes_where_to_listen_and_says_who_can_reach_it(router: Run, home: Path) -> None:
+    there = router("init", "--role", "core", "--listen", "tls://0.0.0.0:4777")
+    assert there.exit_code == 0 and "tls://0.0.0.0:4777" in there.stdout and there.stderr == ""
+    assert 'listen = ["tls://0.0.0.0:4777"]' in (home / "router.toml").read_text().splitlines()
+    assert router("init", "--listen", "tls://0.0.0.0:4777").exit_code == 0
+    other = router("init", "--listen", "tls://0.0.0.0:4778")
+    assert other.exit_code == 2 and 'says listen = ["tls://0.0.0.0:4777"] already' in other.stderr
+    assert router("init", "--listen", "foo").exit_code == 2
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.cli.output.at_terminal", lambda: True)
+
+
+def test_init_says_that_a_core_listens_on_this_machine_only(router: Run, at_terminal: None) -> None:
+    core = router("init", "--role", "core")
+    assert "tls://127.0.0.1:4100" in core.stdout and "other machines cannot reach it there" in core.stderr
+
+
+def test_an_edge_listens_for_its_own_apps_only(router: Run, at_terminal: None) -> None:
+    edge = router("init")
+    assert "for apps of this machine only" in edge.stdout and edge.stderr == ""
+
+
+def test_a_new_group_says_that_its_link_is_a_secret_and_what_to_do_with_it(router: Run, at_terminal: None) -> None:
+    made = router("group", "new", "pals")
+    assert made.stdout.startswith("upsycle:") and len(made.stdout.splitlines()) == 1
+    assert "this link is a secret" in made.stderr and "`router group add LINK`, then `router sub pals`" in made.stderr

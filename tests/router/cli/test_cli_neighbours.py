@@ -9,7 +9,7 @@ import pytest
 from conftest import Run, RunningNode
 
 from router.core.wire.crypto import SigningKey
-from router.core.wire.text import key_text
+from router.core.wire.text import key_text, short
 from router.settings import config, keyring
 
 BOB = SigningKey(b"b" * 32).public
@@ -98,7 +98,9 @@ def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:
         "address", "name", "learned", "urls", "last_contact_s", "rtt_ms", "offset_ms", "state",
     }  # fmt: skip
     assert (row["address"], row["state"]) == (BOB.hex(), "unknown")
-    assert BOB_TEXT in router("peer", "list").stdout
+    assert short(BOB_TEXT) in router("peer", "list").stdout
+    router("peer", "add", BOB_TEXT, "--name", "")
+    assert BOB_TEXT in router("peer", "list").stdout, "who has no name goes by the whole address"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from conftest import Run, run_in, start_node, stop_node
 
 from router.cli.ask import ask
+from router.cli.output import problems
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.settings import keyring
@@ -43,8 +44,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def until_connected(home: Home) -> None:
-    while not any(one["name"] == "hub" and one["state"] == "connected" for one in ask(home, "peers")):
-        pass
+    for _ in range(1000):
+        if any(one["name"] == "hub" and one["state"] == "connected" for one in ask(home, "peers")):
+            return
+    raise AssertionError("the edge did not link to its uplink")
 
 
 def test_a_group_that_nobody_has_joined_behind_the_uplink_ends_with_4(pair: Pair) -> None:
@@ -63,6 +66,16 @@ def test_a_group_that_somebody_has_joined_ends_with_0(pair: Pair) -> None:
     assert len(one.stdout.splitlines()) == 2
 
 
+def test_tables_fit_80_columns(pair: Pair) -> None:
+    lost = SigningKey(b"l" * 32).public.hex()
+    assert pair.edge("peer", "add", lost, "tls://127.0.0.1:1", "--name", "lost", "--grant", "join,store").exit_code == 0
+    for command in (("peers",), ("peer", "list"), ("groups",), ("queue",), ("keys",), ("group", "list")):
+        table = pair.edge(*command).stdout
+        assert max(map(len, table.splitlines()), default=0) <= 80, table
+    assert pair.edge("peer", "block", "lost").stdout == "lost is blocked\n"
+    assert pair.edge("peer", "remove", "lost").stdout == "lost is no neighbour any more\n"
+
+
 def test_an_address_that_nobody_knows_ends_with_4(pair: Pair) -> None:
     result = pair.edge("send", key_text("addr", SigningKey(b"n" * 32).public), "hello")
     assert result.exit_code == 4 and "was refused by hub" in result.stderr
@@ -79,3 +92,8 @@ def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> No
     assert result.exit_code == 0
     assert "it is not known yet whether anybody gets it" in result.stderr and "waits for hub" in result.stderr
     assert f"`router why {result.stdout.strip()}` tells later" in result.stderr
+
+
+def test_problems_stand_below_the_table_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    problems([("ann", None), ("lost", "port \x1bshut"), ("bob", "")])
+    assert capsys.readouterr().out == "\nlost: port shut\n"
