@@ -1,7 +1,7 @@
-"""An app's end of a link, without I/O: what was read goes in, what is to be written comes out (pure).
+"""An app's end of a link, without I/O: take the bytes that were read, return the bytes to write (pure).
 
-One connection after the other: `begin` with a session, `receive` and `output` while it lasts, `lost` when it is over.
-What is unsettled stays in the outbox, and goes out again on the next connection.
+Connections follow one another: `begin` with a session, `receive` and `output` while it lasts, `lost` when it is over.
+Unsettled messages stay in the outbox and are sent again on the next connection.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carr
 
 
 class End(NamedTuple):
-    """Why a connection ended; `final`: there will be no other."""
+    """Why a connection ended; `final` if the app must not dial again."""
 
     text: str
     final: bool = False
 
 
 class AppEnd:
-    """`hear` gets what the router says that is not about joining; `changed` is called when something was settled, and
-    when the connection is up. `is_known`: the node has said so on the present connection."""
+    """The app's state across connections. `hear` gets all the router sends except answers to JOIN and LEAVE; `changed`
+    is called when messages are settled and when the connection comes up. `is_known`: the node has confirmed on the
+    present connection that it knows this app."""
 
     def __init__(
         self, outbox: Outbox, inbox: Inbox, joins: Joins, hear: Callable[[News], None], changed: Callable[[], None],
@@ -66,19 +67,20 @@ class AppEnd:
         return self._session
 
     def begin(self, session: Session) -> None:
-        """A new connection is there; the session has its hello to say."""
+        """Start on a new connection, whose session has yet to send its hello."""
         self.lost()
         self._session = session
 
     def lost(self) -> None:
-        """The connection is over."""
+        """Forget the connection, which is over."""
         self.is_up = self.is_known = False
         self._outgoing = None
 
     # -- in ------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, mono_s: float) -> End | None:
-        """Act on what a read brought; the end, if the node said goodbye. `RemoteProtocolError` if it is at fault."""
+        """Act on the bytes of one read; return why the connection ends if the node said goodbye. Raise
+        `RemoteProtocolError` if the node is at fault."""
         for event in self.session.receive(data, mono_s):
             end = self._take(event, mono_s)
             if end is not None:
@@ -123,14 +125,14 @@ class AppEnd:
             case link_items.Ping(t0):
                 now_ns = int(self._wall_s() * 1e9)
                 self.session.send(link_items.Pong(t0, now_ns, now_ns))
-            case link_items.Redelivered(n):  # the first that a node says once it knows this app
+            case link_items.Redelivered(n):  # the first item that a node sends once it knows this app
                 self.inbox.redelivered(n)
                 self.is_known = True
             case link_items.Outcome() | link_items.Missed():
                 self._hear(item)
 
     def _hear_router(self, wire: bytes) -> None:
-        """A unicast of the router itself; what it says that is unknown here is for a later version."""
+        """Act on a unicast of the router itself; ignore one that this version does not understand."""
         body = open_message(wire).body
         try:
             said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
@@ -146,7 +148,7 @@ class AppEnd:
     # -- out -----------------------------------------------------------------------------------------------
 
     def ask(self, mono_s: float) -> bool:
-        """Put the JOINs and LEAVEs that are due before everything else; whether there are any."""
+        """Put the JOINs and LEAVEs that are due before all other messages; return whether there were any."""
         if self.router is None or self._outgoing is None:
             return False
         due = self.joins.requests(self.router, mono_s)
@@ -155,7 +157,7 @@ class AppEnd:
         return bool(due)
 
     def output(self, goodbye: tuple[Reason, str] | None = None) -> list[bytes]:
-        """Everything there is to say now. What is settled goes first: it is what the node waits for."""
+        """Return all bytes to write now. Settlements go first, because the node waits for them."""
         session, outgoing = self.session, self._outgoing
         up = outgoing is not None and session.is_open
         if up:

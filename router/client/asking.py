@@ -1,4 +1,4 @@
-"""An operator's questions to the node and its answers, one after the other: answers come in the order of asking."""
+"""An operator's questions to the node and its answers, one at a time: answers come in the order of asking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIFETIME = Lifetime(ttl_s=0, expiry_min=60)
 
 
 class Question:
-    """One question on its way; the sink of its run."""
+    """One question under way, and the sink of its submission."""
 
     def __init__(self) -> None:
         self.answer: Answer | None = None
@@ -26,7 +26,7 @@ class Question:
         self.fail(Refused(reason, text))
 
     def ended(self, count: int) -> None:
-        """The node has it; its answer follows."""
+        """Do nothing: the node has the question, its answer follows."""
 
     def failed(self, error: ClientError) -> None:
         self.fail(error)
@@ -37,7 +37,7 @@ class Question:
 
 
 class Asking:
-    """At most one question is open; others wait for their turn. A lost connection ends it: nothing is asked twice."""
+    """Keep at most one question open; others wait. A lost connection ends it, and no question is asked twice."""
 
     def __init__(self, composer: Composer, publishing: Publishing) -> None:
         self._composer = composer
@@ -50,7 +50,7 @@ class Asking:
         return f"<asking the node: {'one question is open' if self._open else 'nothing is open'}>"
 
     async def ask(self, inquiry: Inquiry, timeout_s: float) -> bytes:
-        """The node's answer, JSON. Raises `NotAnswered`, `Refused`, `NodeUnavailable`."""
+        """Return the node's answer as JSON. Raise `NotAnswered`, `Refused` or `NodeUnavailable`."""
         async with self._turn:
             await self._publishing.until_up()
             router = self._publishing.link.router
@@ -80,7 +80,7 @@ class Asking:
             self._open.over.set()
 
     def lost(self) -> None:
-        """The connection is lost, and with it what was not answered."""
+        """Fail the open question, because the connection is lost."""
         self._late = 0
         if self._open is not None:
             self._open.fail(NodeUnavailable("the connection was lost before the node answered; ask again"))

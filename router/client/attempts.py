@@ -1,4 +1,5 @@
-"""How often an app has failed on a message: counted when its block is left by an error, in a file that outlives it."""
+"""Count how often an app has failed on a message (its block was left by an error), in a file that outlives the
+process."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from router.core.wire.text import key_text, short
 from router.disk import private_file
 
 MESSAGES_MAX = 1000
-"""How many messages are remembered with their attempts; the oldest give way."""
+"""How many messages have their attempts remembered; the oldest are forgotten first."""
 _LINE_BYTES_MAX = 2 * 32 + 22
 SAID_MAX = 400
 
@@ -21,8 +22,8 @@ Refuse = Callable[[Arrival, Reason, str], None]
 
 
 class Attempts:
-    """The counts of one app. `most`: attempts before a message is refused, 0 for no end. `path`: None counts nothing,
-    because a throwaway key never gets a message twice. `problem` hears what the app's owner should know."""
+    """The failure counts of one app. `most`: attempts before a message is refused, 0 for no limit. `path`: None counts
+    nothing, because a throwaway key never gets a message twice. `problem` gets sentences for the app's owner."""
 
     def __init__(self, most: int, path: Path | None, problem: Callable[[str], None]) -> None:
         self._most = most
@@ -71,7 +72,7 @@ def _read(path: Path) -> dict[MessageId, int]:
 
 
 def _is_the_app_s(error: BaseException | None) -> bool:
-    """Whether the app failed, rather than was ended or lost its node."""
+    """Whether the app itself failed, rather than being cancelled or losing its node."""
     if isinstance(error, ExceptionGroup):
         return error.split(NodeUnavailable)[1] is not None
     return isinstance(error, Exception) and not isinstance(error, NodeUnavailable)

@@ -1,4 +1,4 @@
-"""The same API without `async`, for scripts and threads: the connection lives in a thread of its own.
+"""The API of `router.connect` without `async`, for scripts and threads: the connection lives in its own thread.
 
     with router.connect_blocking() as node:
         group = node.join("family")
@@ -44,14 +44,14 @@ T = TypeVar("T")
 def connect_blocking(**settings: Unpack[Options]) -> BlockingNode:
     """Sign on to a node: `with router.connect_blocking() as node`. Takes what `router.connect` takes.
 
-    What is given to be called (`on_problem`) is called in the connection's thread.
+    Callbacks (such as `on_problem`) are called in the connection's thread.
     """
     return BlockingNode(settings)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingReceived(Message):
-    """As `Received`, but for `settle` and `refuse`."""
+    """A message in an app's hands, as `Received` is, with a blocking `settle` and `refuse`."""
 
     _settle: Callable[[], None] = field(repr=False, compare=False)
     _refuse: Callable[[Reason | str, str], None] = field(repr=False, compare=False)
@@ -66,7 +66,7 @@ class BlockingReceived(Message):
 
 
 class _Messages(AsyncIterator[BlockingReceived]):
-    """A loop's messages with a `settle` that waits."""
+    """Wrap a loop's messages so that their `settle` blocks."""
 
     def __init__(self, portal: Portal, source: AsyncIterator[Received]) -> None:
         self._portal = portal
@@ -83,7 +83,7 @@ class _Messages(AsyncIterator[BlockingReceived]):
 
 
 class BlockingFeed(Generic[T]):
-    """As `Feed`."""
+    """`Feed` for a blocking caller."""
 
     def __init__(self, portal: Portal, feed: Feed[T]) -> None:
         self._portal = portal
@@ -107,7 +107,7 @@ class BlockingFeed(Generic[T]):
 
 
 class BlockingOutcomes:
-    """As `Outcomes`."""
+    """`Outcomes` for a blocking caller."""
 
     def __init__(self, portal: Portal, outcomes: Outcomes) -> None:
         self._portal = portal
@@ -133,7 +133,7 @@ class BlockingOutcomes:
 
 
 class BlockingPublisher:
-    """As `Publisher`."""
+    """`Publisher` for a blocking caller."""
 
     def __init__(self, portal: Portal, publisher: Publisher) -> None:
         self._portal = portal
@@ -160,7 +160,7 @@ class BlockingPublisher:
 
 
 class BlockingGroup:
-    """As `Group`."""
+    """`Group` for a blocking caller."""
 
     def __init__(self, portal: Portal, group: Group) -> None:
         self._portal = portal
@@ -210,7 +210,8 @@ class BlockingGroup:
         timeout_s: float | None = None,
         **manner: Unpack[Manner],
     ) -> list[MessageId]:
-        """`bodies` is read in the connection's thread: it must not wait."""
+        """Publish all of them; return their ids when all are in custody. `bodies` is iterated in the connection's
+        thread, so it must not block."""
         return self._portal.run(partial(self._group.publish_many, bodies, in_flight, **manner), timeout_s)
 
     def leave(self, *, timeout_s: float | None = None) -> None:
@@ -218,7 +219,7 @@ class BlockingGroup:
 
 
 class BlockingNode:
-    """As `Node`, for use in `with`, once."""
+    """`Node` for a blocking caller, to be used in `with`, once."""
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
@@ -245,7 +246,7 @@ class BlockingNode:
         return self._inside
 
     def _live(self) -> None:
-        """The connection's thread, from beginning to end."""
+        """Run the connection in its thread, from beginning to end."""
         try:
             trio.run(self._run)
         except BaseException as error:
@@ -269,7 +270,7 @@ class BlockingNode:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(NodeUnavailable):  # the thread has ended by itself
+        with suppress(NodeUnavailable):  # the thread has already ended
             self._portal.do(partial(self._node.fail, error))
             self._portal.do(self._stop.set)
         self._thread.join()

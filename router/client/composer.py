@@ -1,8 +1,8 @@
-"""How what an app says becomes a signed message: sealing, sequence, causes, and ids of their own.
+"""Turn an app's bodies into signed messages: sealing, sequence numbers, causes, and distinct ids.
 
-Two equal messages have one id, and a router delivers one of them. Sealed bodies always differ, by their nonce. Of a
-body that is sent as it is, every copy gets a ttl a few seconds lower than the one asked for (or, with ttl 0, an
-expiry a few minutes earlier), so that saying the same thing twice says it twice.
+Two equal messages have one id, and a router delivers one of them. Sealed bodies always differ, by their nonce. Each
+copy of an unsealed body gets a ttl a few seconds lower than the one asked for (or, with ttl 0, an expiry a few minutes
+earlier), so that publishing it twice delivers it twice.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-CAUSES = 4  # of the newest messages seen, how many a message names (R-A9, R-E2)
+CAUSES = 4  # how many of the newest messages seen a message names as causes (R-A9, R-E2)
 CAUSES_MAX = 16
-ALIKE_MAX = 4096  # raw bodies remembered, so that an equal one gets another id
-SPREAD_MAX = 256  # by how much the first of equal bodies may differ from those of another process
+ALIKE_MAX = 4096  # unsealed bodies remembered, so that an equal one gets another id
+SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that it differs from another process's
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long a message may wait at a router (seconds), and until when it is valid (minutes from now)."""
+    """How long a message may wait at a router (seconds), and for how long it is valid (minutes from now)."""
 
     ttl_s: int = TTL_S
     expiry_min: int = EXPIRY_MIN
@@ -47,7 +47,8 @@ class Lifetime:
 class Composed:
     """A message ready to be handed in.
 
-    `unsay`: it was refused, and is nobody's cause; `undo`: it was never sent, and its sequence number is free.
+    `unsay`: called when it is refused, so that no later message names it as a cause; `undo`: called when it was never
+    sent, to free its sequence number.
     """
 
     id: MessageId
@@ -66,19 +67,19 @@ class RecentIds:
         self._newest.appendleft((id, until_min))
 
     def drop(self, id: MessageId) -> None:
-        """That message was refused: nobody will ever see it."""
+        """Forget a message that was refused, because no one else will ever see it."""
         kept = [one for one in self._newest if one[0] != id]
         self._newest.clear()
         self._newest.extend(kept)
 
     def ids(self, now_min: int) -> tuple[MessageId, ...]:
-        """Newest first, distinct, unexpired (R-A9)."""
+        """Return the ids newest first, distinct and unexpired (R-A9)."""
         return tuple(dict.fromkeys(id for id, until_min in self._newest if until_min > now_min))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSender:
-    """What is needed to speak in a group: its key, how its bodies are sealed, and what has been said before."""
+    """All that is needed to publish in a group: its key, how bodies are sealed, and the recent ids."""
 
     group: PublicKey
     signer: SigningKey | None
@@ -92,7 +93,7 @@ class GroupSender:
 
 
 class Composer:
-    """Makes the messages of one app, signed with its key. `wall_s` is Unix seconds, `entropy` random bytes."""
+    """Make the messages of one app, signed with its key. `wall_s` returns Unix seconds, `entropy` random bytes."""
 
     def __init__(
         self, key: SigningKey, sequences: Sequences, wall_s: Callable[[], float], entropy: Callable[[int], bytes]
@@ -104,7 +105,7 @@ class Composer:
         self._alike: OrderedDict[bytes, int] = OrderedDict()
 
     def multicast(self, sender: GroupSender, body: bytes, lifetime: Lifetime, *, raw: bool) -> Composed:
-        """A message to a group; sealed, unless it is `raw` or the group has no content key."""
+        """Compose a message to a group; sealed, unless it is `raw` or the group has no content key."""
         if sender.signer is None:
             name = short(key_text("group", sender.group))
             raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
@@ -127,7 +128,7 @@ class Composer:
         return Composed(id, frame(wire), partial(sender.causes.drop, id), undo)
 
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
-        """A message to one address, its body as it is."""
+        """Compose a message to one address, with the body unsealed."""
         now_s = self._wall_s()
         ttl_s, until_min = self._bounds(lifetime, now_s)
         ttl_s, until_min = self._unlike(destination + digest(body), ttl_s, until_min, now_s)
@@ -142,7 +143,7 @@ class Composer:
         return lifetime.ttl_s, expiry_min(now_s + 60 * lifetime.expiry_min)
 
     def _unlike(self, said: bytes, ttl_s: int, until_min: int, now_s: float) -> tuple[int, int]:
-        """A ttl, or an expiry, with which the same has not been said before."""
+        """Choose a ttl, or an expiry, with which this body has not been published before."""
         least_min = expiry_min(now_s) + 1
         chance = int.from_bytes(self._entropy(2), "big")
         first = chance % min(SPREAD_MAX, ttl_s // 8 + 1)
@@ -161,7 +162,7 @@ class Composer:
 
 
 def octets(body: bytes) -> bytes:
-    """The body as it is now; `TypeError` for what is no bytes."""
+    """Copy the body as it is now; raise `TypeError` if it is not bytes."""
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     remedy = "; say body.encode()" if isinstance(body, str) else ""
@@ -169,4 +170,4 @@ def octets(body: bytes) -> bytes:
 
 
 def _nothing() -> None:
-    """Nothing is to be undone."""
+    """Undo nothing."""

@@ -1,4 +1,4 @@
-"""What an app may have to catch: every error says what happened, with which value, and what to do."""
+"""The errors an app may have to catch; each says what happened, with which value, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_BEGUN = "this connection has not begun: use `async with router.connect() as 
 
 
 class ClientError(RouterError):
-    """Whatever goes wrong between an app and its node; `text` is a sentence for people."""
+    """Any failure between an app and its node; `text` is a sentence for people."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class NodeUnavailable(ClientError):
 
 
 class Refused(ClientError):
-    """The router refused a message. `reason.later`: the same may be accepted at another time."""
+    """The router refused a message. `reason.later`: the same message may be accepted later."""
 
     def __init__(self, reason: Reason, text: str = "", message: MessageId | None = None) -> None:
         whom = f"message {short(key_text('msg', message))} was refused" if message else "refused"

@@ -1,4 +1,4 @@
-"""News that an app may read or leave unread: bounded, the oldest give way."""
+"""News that an app may read or ignore: bounded, the oldest are dropped first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """`async for` takes the news out one by one, waiting for more until the feed ends.
+    """`async for` takes the news one by one, waiting for more until the feed ends.
 
-    At most `most` are kept; then the oldest is forgotten, which `forgotten` counts. `total` counts all there were.
+    At most `most` are kept; beyond that the oldest is dropped and counted in `forgotten`. `total` counts all there ever
+    were.
     """
 
     def __init__(self, most: int = NEWS_MAX) -> None:
@@ -29,11 +30,11 @@ class Feed(Generic[T]):
         return f"<feed: {len(self._news)} unread of {self.total}>"
 
     def __len__(self) -> int:
-        """How many are unread."""
+        """Return how many are unread."""
         return len(self._news)
 
     def unread(self) -> list[T]:
-        """What is unread, which it stays."""
+        """Return the unread news and leave them unread."""
         return list(self._news)
 
     def tell(self, one: T) -> None:
@@ -43,7 +44,7 @@ class Feed(Generic[T]):
         self._lot.unpark_all()
 
     def end(self) -> None:
-        """After what is unread, the loops end."""
+        """Let loops end once they have read what is left."""
         self._ended = True
         self._lot.unpark_all()
 

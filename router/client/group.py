@@ -1,4 +1,4 @@
-"""A group as an app sees it: a loop over what is said in it, and a way to speak."""
+"""A group as an app sees it: a loop over its messages, and a way to publish."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Lifespan(TypedDict, total=False):
 
 
 class Manner(Lifespan, total=False):
-    """The same, and whether its body goes as it is."""
+    """How long a message may wait and be valid, and whether its body goes unsealed (`raw`)."""
 
     raw: bool | None
 
 
 class Group:
-    """Made by `Node.join` (which receives) or `Node.group` (which need not).
+    """A group of one app, made by `Node.join` (which receives) or `Node.group` (which need not).
 
-    `raw`: bodies are published and handed out as they are. Otherwise they are sealed for the group's members.
+    `raw`: bodies are published and handed out unsealed. Otherwise they are sealed for the group's members.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class Group:
         return self._door.loop()
 
     def messages(self, *, settle_on_next: bool = True) -> Messages:
-        """A loop over the group's messages. Without `settle_on_next` each must be settled by itself, in any order;
-        the node sends no more than a window ahead of the oldest that is not."""
+        """Return a loop over the group's messages. Without `settle_on_next` each must be settled by hand, in any order;
+        the node sends at most a window beyond the oldest unsettled one."""
         return self._door.loop(settle_on_next=settle_on_next)
 
     async def leave(self) -> None:
-        """Receive no more of this group; what is queued for this app ends as dropped."""
+        """Receive no more of this group; messages queued for this app are logged as dropped."""
         await self._leave(self.key)
 
-    # -- speaking ------------------------------------------------------------------------------------------
+    # -- publishing ----------------------------------------------------------------------------------------
 
     @overload
     async def publish(
@@ -110,12 +110,12 @@ class Group:
         raw: bool | None = None,
         wait: bool = False,
     ) -> MessageId | Outcomes:
-        """Publish, and return the message's id when the router has it in custody; with `wait`, its outcomes.
+        """Publish, and return the message's id when the router has it in custody; with `wait`, return its outcomes.
 
-        `ttl_s`: how long it may wait at each router for those who are away; `expiry_min`: until when it is valid. Of
-        what goes out unsealed either may be up to an eighth less (255 at most), so that equal bodies differ. Raises
-        `Refused`, `NodeUnavailable`, `CannotPublish`. Cancelled before it was sent it is taken back; after that it may
-        have been published.
+        `ttl_s`: how long it may wait at each router for absent recipients; `expiry_min`: for how long it is valid. For
+        an unsealed body either may be up to an eighth less (255 at most), so that equal bodies differ. Raises
+        `Refused`, `NodeUnavailable`, `CannotPublish`. If cancelled before it was sent, the message is taken back; if
+        cancelled later, it may have been published.
         """
         compose = self._compose(body, Lifetime(ttl_s, expiry_min), raw)
         posted = await self._publishing.deliver(compose, follow=wait)
@@ -135,7 +135,7 @@ class Group:
         on_refused: Callable[[ClientError], None] | None = None,
         on_custody: Callable[[MessageId], None] | None = None,
     ) -> Publisher:
-        """Publish many, with `in_flight` at most not yet in custody. See `Publisher`."""
+        """Return a `Publisher`, which publishes many with at most `in_flight` not yet in custody."""
         compose = partial(self._compose, lifetime=Lifetime(ttl_s, expiry_min), raw=raw)
         return Publisher(self._publishing, compose, in_flight, on_refused, on_custody)
 
@@ -148,7 +148,7 @@ class Group:
         expiry_min: int = EXPIRY_MIN,
         raw: bool | None = None,
     ) -> list[MessageId]:
-        """Publish all of them; returns their ids when all are in custody. Raises what the first failed with."""
+        """Publish all of them; return their ids when all are in custody. Raise the error of the first that failed."""
         ids: list[MessageId] = []
         async with self.publisher(in_flight, ttl_s=ttl_s, expiry_min=expiry_min, raw=raw) as publisher:
             if isinstance(bodies, AsyncIterable):
@@ -165,11 +165,11 @@ class Group:
 
 
 class Publisher:
-    """`async with group.publisher() as p: await p.publish(body)`: returns the id when the message is handed in, and
-    waits while `in_flight` are not yet in custody. Leaving the block waits for all of them.
+    """`async with group.publisher() as p: await p.publish(body)`: return the id when the message is handed in, and wait
+    while `in_flight` are not yet in custody. Leaving the block waits for all of them.
 
-    A message that fails raises at the next `publish` or at the end of the block, the first one of several; with
-    `on_refused` each is told to that instead, and publishing goes on. `on_custody` hears the id of each that is taken.
+    The first failure is raised at the next `publish` or at the end of the block; with `on_refused`, each error goes
+    there instead and publishing goes on. `on_custody` gets the id of each message that is in custody.
     """
 
     def __init__(
@@ -197,13 +197,14 @@ class Publisher:
         return f"<publisher: {self.settled} settled, {self.in_flight} of at most {self._most} in flight>"
 
     async def publish(self, body: bytes) -> MessageId:
-        """Hand in the next message, as soon as there is room; its id. Raises what an earlier one failed with."""
+        """Hand in the next message as soon as there is room, and return its id. Raise the error of an earlier one that
+        failed."""
         if not self._is_entered:
             raise ClientError("a publisher is used in a `with` block, whose end waits for what is still on its way")
         while self.in_flight >= self._most and self._error is None:
             await self._lot.park()
         self._raise()
-        self.in_flight += 1  # before waiting for room: others may publish meanwhile
+        self.in_flight += 1  # before waiting for room: other tasks may publish meanwhile
         try:
             posted, _ = await self._publishing.post(self._compose(body), done=self._over)
         except BaseException:
@@ -230,14 +231,14 @@ class Publisher:
             raise error
 
     async def flush(self) -> None:
-        """Until everything published so far is in custody. Raises what the first failed with."""
+        """Wait until all messages published so far are in custody. Raise the error of the first that failed."""
         await trio.lowlevel.checkpoint()
         while self.in_flight:
             await self._lot.park()
         self._raise()
 
     def enter(self) -> None:
-        """What the beginning of its block does."""
+        """Begin the publisher's block."""
         self._is_entered = True
 
     async def __aenter__(self) -> Publisher:

@@ -1,8 +1,8 @@
-"""Which groups an app wants to be in, and what of that its router has acknowledged.
+"""Which groups an app wants to be in, and which of these its router has acknowledged.
 
 JOIN and LEAVE are never queued by a router (link layer, "Who may do what"), so this end asks again: at every new
-connection for all groups, and after `ASK_AGAIN_S` for what is unanswered. Nothing here touches the link: `ask` is
-told that there is something to say, `requests` says it.
+connection for all groups, and after `ASK_AGAIN_S` for unanswered ones. Nothing here touches the link: `ask` is called
+when there is something to send, and `requests` returns it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from router.core.wire.text import key_text, short
 GROUPS_MAX = 100_000
 ASK_AGAIN_S = 5.0
 LIFE_MIN = 60
-_EXPIRIES = 16  # so many requests of one minute have ids of their own
+_EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
 
 
 @dataclass(slots=True, eq=False)
 class Membership:
-    """To be in a group, or not to be (`leave`). As a sink it hears what the link itself says about its request."""
+    """The wish to be in a group, or out of it (`leave`). It is the sink of its request to the link."""
 
     group: PublicKey
     problem: Callable[[str], None]
@@ -50,8 +50,8 @@ class Membership:
         self.answered.set()
 
     def deny(self, error: ClientError) -> None:
-        """Nobody waits any more for what was granted once: then it is a problem, and asked for again at the next
-        connection, for the right may have come back by then."""
+        """Deny the membership. If it was granted before, no one waits for the answer any more: report it as a problem,
+        and ask again at the next connection, because the right may be restored by then."""
         if self.granted:
             self.problem(f"in the group until now: {error}")
         self.granted, self.asked_s = False, math.inf
@@ -60,19 +60,20 @@ class Membership:
         self.answered.set()
 
     def refused(self, number: int, reason: Reason, text: str) -> None:
-        """Refused by the link: final, unless the reason passes."""
+        """Deny the membership if the link refused the request for good, not for a passing reason."""
         if not reason.later:
             self.deny(JoinRefused(self.group, reason))
 
     def ended(self, count: int) -> None:
-        """The router has it; what it thinks of it comes as an acknowledgement."""
+        """Do nothing: the router has the request; its answer comes as an acknowledgement."""
 
     def failed(self, error: ClientError) -> None:
         self.deny(error)
 
 
 class Joins:
-    """`problem` hears of a group that is refused at a later connection, when nobody waits for the answer."""
+    """All memberships of an app. `problem` gets a sentence when a group is refused at a later connection, where no one
+    waits for the answer."""
 
     def __init__(
         self, key: SigningKey, wall_s: Callable[[], float], ask: Callable[[], None], problem: Callable[[str], None]
@@ -92,20 +93,21 @@ class Joins:
     # -- the app's side ------------------------------------------------------------------------------------
 
     async def join(self, group: PublicKey, local: bool, timeout_s: float) -> None:
-        """Returns when the router has acknowledged. Raises `JoinRefused`, `NotAnswered`."""
+        """Return when the router has acknowledged. Raise `JoinRefused` or `NotAnswered`."""
         await self._wait(Membership(group, self._problem, local), timeout_s)
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
-        """The same for LEAVE; leaving a group that was not joined succeeds (R-C15)."""
+        """Return when the router has acknowledged the LEAVE. Leaving a group that was not joined succeeds (R-C15)."""
         await self._wait(Membership(group, self._problem, leave=True), timeout_s)
 
     def want(self, group: PublicKey, *, local: bool = False, leave: bool = False) -> Membership:
-        """Ask for it now and at every connection; `answered` says when the router has answered."""
+        """Ask for the membership now and at every connection; `answered` is set when the router has answered."""
         membership, _ = self._begin(Membership(group, self._problem, local, leave))
         return membership
 
     def _begin(self, membership: Membership) -> tuple[Membership, Membership | None]:
-        """The membership that is asked for, which may be one that is waited for already; and the one before it."""
+        """Return the membership to wait for (an equal one that is still unanswered, if there is one) and the one before
+        it."""
         if membership.group not in self._memberships and len(self._memberships) >= GROUPS_MAX:
             raise ClientError(f"this app is in {GROUPS_MAX} groups, which is the most; leave some first")
         earlier = self._memberships.get(membership.group)
@@ -136,8 +138,7 @@ class Joins:
             raise NotAnswered(f"{said}; it is busy, or does not know this app's key and answers no strangers")
 
     def _conclude(self, membership: Membership, earlier: Membership | None) -> None:
-        """A membership that came true stays, to be repeated at the next connection; one that did not leaves things as
-        they were."""
+        """Keep a granted membership, to be repeated at the next connection; otherwise restore the state before it."""
         if self._memberships.get(membership.group) is not membership or (membership.granted and not membership.leave):
             return
         if earlier is not None and earlier.granted and not earlier.leave and not membership.granted:
@@ -146,33 +147,34 @@ class Joins:
             del self._memberships[membership.group]
 
     async def all_again(self) -> None:
-        """Until every group joined before is joined on the present connection too.
+        """Wait until every group joined before is joined on the present connection too.
 
-        A router hands over what it owes when a connection comes up, before it answers anything: by now that is here.
+        When a connection comes up, a router hands over the messages it owes before it answers, so these have arrived by
+        then.
         """
         while any(membership.granted and membership.asked_s < math.inf for membership in self._memberships.values()):
             await self._lot.park()
 
     def end(self, error: ClientError) -> None:
-        """The node is gone for good: who waits for an answer hears of it."""
+        """Deny all memberships that someone waits for, because the node is gone for good."""
         for membership in self._memberships.values():
             if membership.waiting:
                 membership.deny(error)
 
     @property
     def granted(self) -> list[PublicKey]:
-        """The groups that the router has let this app join."""
+        """Return the groups that the router has let this app join."""
         return [one.group for one in self._memberships.values() if one.granted and not one.leave]
 
     # -- the link's side -----------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """A new connection: everything is to be asked again."""
+        """Mark all memberships to be asked again, on a new connection."""
         for membership in self._memberships.values():
             membership.asked_s = -math.inf
 
     def requests(self, router: PublicKey, now_s: float) -> list[Submission]:
-        """The JOINs and LEAVEs to send now; `now_s` is monotonic."""
+        """Return the JOINs and LEAVEs to send now; `now_s` is monotonic."""
         again_s = now_s - ASK_AGAIN_S
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:

@@ -1,8 +1,8 @@
-"""The ids of the messages that an app has handled, on disk, so that no crash shows it one of them again.
+"""The ids of the messages that an app has handled, on disk, so that it never sees one again, even after a crash.
 
-An SQLite file of its own for one app. An id is kept until its message cannot come any more (expiry and ten minutes);
-at `ids_max` the oldest go first, which matters only if the node then forgets what it has delivered. Ids are written
-in groups: what is handled while one commit runs goes into the next.
+Each app has its own SQLite file. An id is kept until its message cannot come any more (expiry and ten minutes); beyond
+`ids_max` the oldest are deleted, which matters only if the node then forgets what it has delivered. Ids are written in
+groups: those handled while one commit runs go into the next.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JournalError(ClientError):
 
 
 class Journal:
-    """Opened by one process at a time. `known` and `write` block, the others do not.
+    """The journal of one app, opened by one process at a time. `known` and `write` block, the others do not.
 
     `on_failed` is called when gathered rows could not be written: `check` raises why.
     """
@@ -58,7 +58,7 @@ class Journal:
         self._since_pruned = 0
         self._rows: list[Row] = []
         self._then: list[Callable[[], None]] = []
-        self._added = self._written = 0  # how often rows were given, and how many of these are on disk
+        self._added = self._written = 0  # how often rows were added, and how many of these additions are on disk
         self._is_writing = False
         self._failed: JournalError | None = None
         self._work = trio.Event()
@@ -95,7 +95,7 @@ class Journal:
         return JournalError(f"the journal {self.path} cannot be used: {why}; {advice}")
 
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
-        """Those of them that were handled before."""
+        """Return the ids among `ids` that were handled before."""
         found: set[MessageId] = set()
         try:
             for at in range(0, len(ids), LOOK_UP_MAX):
@@ -107,7 +107,7 @@ class Journal:
         return found
 
     def write(self, rows: Sequence[Row], now_s: float) -> None:
-        """Keep the ids, each with the Unix second its message expires; they are on disk when this returns."""
+        """Write the ids, each with the Unix second its message expires; they are on disk when this returns."""
         kept = [(bytes(id), until_s + KEEP_AFTER_EXPIRY_S) for id, until_s in rows]
         run = self._database.execute
         try:
@@ -137,7 +137,7 @@ class Journal:
     # -- groups --------------------------------------------------------------------------------------------
 
     def gather(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
-        """Have the rows written with all else that waits, by `run`; `then` is called when they are on disk."""
+        """Add the rows to the next commit of `run`; `then` is called when they are on disk."""
         self._rows += rows
         self._added += 1
         self._then.append(then)
@@ -154,7 +154,7 @@ class Journal:
                 await self._write_what_waits()
 
     async def run(self) -> None:
-        """Write what is gathered, all that waits in one commit, until cancelled."""
+        """Write gathered rows, all that wait in one commit, until cancelled."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
@@ -165,7 +165,7 @@ class Journal:
                 self._on_failed()
 
     async def flush(self) -> None:
-        """Return when all that was gathered is on disk."""
+        """Return when all gathered rows are on disk."""
         while self._rows or self._is_writing:
             if self._is_writing:
                 await self._lot.park()
@@ -173,7 +173,7 @@ class Journal:
                 await self._write_what_waits()
 
     def check(self) -> None:
-        """Raise, once, what kept `run` from writing; with what is gathered next it is tried again."""
+        """Raise, once, the error that kept `run` from writing; the next rows gathered make it try again."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed

@@ -1,8 +1,8 @@
-"""An app's connection to its node: dialled, and dialled again for ever, with whatever is unsettled.
+"""An app's connection to its node: dialled again whenever it is lost, with all unsettled messages.
 
-One task reads, one writes; what is to be written collects in the session, the outbox and the inbox until the
-writer takes all of it in one go, so batches form by themselves. At a new connection the JOINs go first, then what
-was unsettled, in its old order.
+One task reads, one writes; output collects in the session, the outbox and the inbox until the writer takes all of it in
+one go, so batches form by themselves. On a new connection the JOINs go first, then the unsettled messages, in their old
+order.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PINGS_UNANSWERED = 2
 
 @dataclass(frozen=True, slots=True)
 class Dialling:
-    """Whom to dial, and how to wait. `expect` pins the router's key; `random` gives 0 to 1, for jitter.
+    """Where to dial, and how to wait. `expect` pins the router's key; `random` returns 0 to 1, for jitter.
 
-    `patience_s`: after so long without a node, what is unsettled is given up; infinite where it is to be queued.
+    `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.
     """
 
     url: str
@@ -51,10 +51,10 @@ class Dialling:
 
 
 class ClientLink:
-    """Runs until there is no hope (`final`) or `close`. `hear` gets what is not for the loops.
+    """Keep an app connected until an end is `final` or `close` is called. `changed` is called when the state changes.
 
-    `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither
-    up nor away.
+    `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither up nor
+    away.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ClientLink:
 
     @property
     def router(self) -> PublicKey | None:
-        """The node's router, once it is known."""
+        """Return the node's router; None until it is known."""
         return self._app.router
 
     @property
@@ -92,19 +92,19 @@ class ClientLink:
         return self._is_away and not self.is_up
 
     def wake(self) -> None:
-        """There is something to write."""
+        """Let the writer task write."""
         self._wake.set()
 
     async def first_try(self) -> None:
-        """Returns when the node knows this app on the first connection, or that has failed."""
+        """Return when the first connection has failed, or the node knows this app on it."""
         await self._tried.wait()
 
     async def close(self) -> None:
-        """Say what is settled and goodbye, in a moment, and end; also when cancelled."""
+        """Send settlements and goodbye, within a short time limit, and end; also when cancelled."""
         self.is_closed = True
         if self.is_up:
             with trio.move_on_after(CLOSE_S, shield=True):
-                await self._app.joins.all_again()  # just after a new connection: what comes again is settled first
+                await self._app.joins.all_again()  # on a new connection, redelivered messages are settled first
             self._said_goodbye = trio.Event()
             self._goodbye = Reason.LEFT, "the app signs off"
             self.wake()
@@ -115,7 +115,7 @@ class ClientLink:
     # -- one connection after the other --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Only `close` ends this, so that a cancelled app can still say what it has handled."""
+        """Keep the connection; only `close` ends this, so that a cancelled app can still settle what it has handled."""
         try:
             with self._scope:
                 await self._keep_connected()
@@ -145,7 +145,8 @@ class ClientLink:
             attempt += 1
 
     def _pause_s(self, attempt: int) -> float:
-        """Twice as long each time, of which a random half: many apps do not come back at the same moment."""
+        """Return the pause before the next attempt: doubled each time, half of it random, so that apps do not return at
+        once."""
         most = min(RETRY_S_MAX, RETRY_S_MIN * 2.0 ** min(attempt, 20))
         return most * (0.5 + self._dialling.random() / 2)
 
@@ -194,7 +195,7 @@ class ClientLink:
             await self._write_for_ever(stream)
         except StreamBroken:
             self._said_goodbye.set()
-            await trio.sleep(CLOSE_S)  # what the node said before, perhaps why it closed, can still be read
+            await trio.sleep(CLOSE_S)  # anything the node sent before, perhaps why it closed, can still be read
             raise
 
     async def _write_for_ever(self, stream: Stream) -> None:
@@ -211,13 +212,13 @@ class ClientLink:
                 return
 
     async def _ask_again(self) -> None:
-        """JOINs and LEAVEs that are not answered."""
+        """Send unanswered JOINs and LEAVEs again."""
         while True:
             self.ask()
             await trio.sleep(ASK_AGAIN_S)
 
     def ask(self) -> None:
-        """Say the JOINs and LEAVEs that are due."""
+        """Send the JOINs and LEAVEs that are due."""
         if self._app.ask(trio.current_time()):
             self.wake()
 
@@ -257,7 +258,7 @@ class ClientLink:
             self.wake()
 
     async def _protest(self, error: RemoteProtocolError) -> None:
-        """Tell the node what was wrong, if it still listens."""
+        """Send the node what was wrong, if it still reads."""
         self._said_goodbye = trio.Event()
         self._goodbye = error.reason, error.text
         self.wake()

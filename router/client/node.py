@@ -10,11 +10,12 @@ What an app may rely on:
 
 * `publish` returns when the router has the message in custody, on disk; from then on no crash loses it.
 * A message received is settled when the loop asks for the next one, or by `await message.settle()`. If the process
-  dies before, the node hands over what was not settled again, marked `redelivered`. With a journal the app never
-  sees again what its loop has moved on from. While the process lives, lost connections are healed without doubles.
-* Leaving a loop settles nothing: what it held is settled when the next loop over the same group begins, or by hand.
-* A message nobody asks for waits; when the window is full of such messages, the node waits too. What an app has
-  joined under a name comes to that name, also in a later run: give another purpose another name.
+  dies before, the node hands over all unsettled messages again, marked `redelivered`. With a journal the app never
+  sees a message again once its loop has moved on. While the process lives, lost connections cause no duplicates.
+* Leaving a loop settles nothing: the message it held is settled when the next loop over the same group begins, or by
+  hand.
+* A message that no loop asks for waits; when the window is full of such messages, the node waits too. The groups an
+  app has joined under a name stay with that name, also in a later run: give another purpose another name.
 * A key that is kept (`as_name`, `key`) keeps its subscriptions and its queue while the app is away; the key of an app
   without a name is thrown away, and its subscriptions end with the connection.
 """
@@ -91,15 +92,15 @@ def connect(
     """Sign on to the node of a home: `async with router.connect() as node`.
 
     `as_name`: the key of that name in the home, made if it is new; `key`: your own; neither: a throwaway key. `home`:
-    as the command line's `--home`, else `ROUTER_HOME`, else the usual place. `url`: another socket, where `expect` may
-    name the router's key. `when_down`: `publish` raises `NodeUnavailable` while the node is away, or (`"queue"`) waits;
-    what was already under way waits in any case, with `"raise"` for `patience_s` at most. `journal`: a file in which
-    handled messages are remembered. `attempts_max`: a message in a loop's hand when the block is left by an error so
-    many times is refused; 0: it comes again without end. `outcomes`: allows `publish(…, wait=True)`. `window_…`: how
-    much the node may hand over before something is settled. `causes`: how many of the newest messages each message
-    names. `verify`: check router signatures again, which the node has done. `on_problem` hears each sentence that
-    `node.problems` keeps, which are logged otherwise. `on_away` hears a sentence when the node goes away, and one when
-    it is back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
+    as the command line's `--home`, else `ROUTER_HOME`, else the default home. `url`: another socket, where `expect` may
+    give the router's key. `when_down`: while the node is away, `publish` raises `NodeUnavailable` (`"raise"`) or waits
+    (`"queue"`); messages already under way wait in either case, with `"raise"` for at most `patience_s`. `journal`: a
+    file that remembers handled messages. `attempts_max`: a message is refused once the block has been left by an error
+    this often while a loop held it; 0: it comes again without limit. `outcomes`: allows `publish(…, wait=True)`.
+    `window_…`: how much the node may hand over before something is settled. `causes`: how many of the newest messages
+    each message names. `verify`: check signatures again, as the node has done. `on_problem` gets each sentence that
+    goes to `node.problems`, instead of the log. `on_away` gets a sentence when the node goes away, and one when it is
+    back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
     """
     return Node(Settings(**locals()))
 
@@ -107,8 +108,8 @@ def connect(
 class Node:
     """An app's connection to its node, to be used in `async with`, once.
 
-    `problems`: sentences about messages that could be given to nobody, `missed`: what was refused or expired on its
-    way to this app, `reports`: unicasts of this app that ended undelivered. All three are bounded feeds.
+    `problems`: sentences about messages that could not be given to the app, `missed`: messages refused or expired on
+    their way to this app, `reports`: unicasts of this app that ended undelivered. All three are bounded feeds.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -137,7 +138,7 @@ class Node:
         self._senders = Senders(sign_on.home, self._causes)
         self.wires = Wires(self._composer, self._publishing)
         self.words: Feed[Inquiry] = Feed()
-        """What the router itself says to this app, if it is a service of its node."""
+        """Inquiries of the router to this app, if it is a service of its node."""
         self._attempts = sign_on.attempts(self._problem)
 
     def __repr__(self) -> str:
@@ -145,21 +146,21 @@ class Node:
 
     @property
     def key(self) -> PublicKey:
-        """The address of this app."""
+        """Return the address of this app."""
         return self._sign_on.key.public
 
     @property
     def router(self) -> PublicKey | None:
-        """The address of the node's router, once it is known."""
+        """Return the address of the node's router; None until it is known."""
         return self._link.router
 
     @property
     def is_up(self) -> bool:
-        """Whether the node is there now."""
+        """Whether this app is connected to its node now."""
         return self._link.is_up
 
     async def until_up(self) -> PublicKey:
-        """The node's router, as soon as this app is connected to it. Raises `NodeUnavailable`."""
+        """Wait until this app is connected to its node; return the router's address. Raise `NodeUnavailable`."""
         await self._publishing.until_up()
         assert self._link.router is not None
         return self._link.router
@@ -225,8 +226,8 @@ class Node:
     async def join(
         self, group: GroupName, *, raw: bool = False, local: bool = False, timeout_s: float = ANSWER_S
     ) -> Group:
-        """Join a group, and at every new connection again: a name in this home, a link, or a bare key (whose bodies
-        come as they are; a `SigningKey` may also publish). `local`: only what is published on this node.
+        """Join a group, now and at every new connection: by a name in this home, a link, or a bare key (whose bodies
+        come unsealed; a `SigningKey` may also publish). `local`: only messages published on this node.
 
         Raises `JoinRefused`, `NotAnswered`, `NodeUnavailable`.
         """
@@ -237,14 +238,14 @@ class Node:
         return found
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
-        """The same without joining: enough for publishing."""
+        """Return a group without joining it, which is enough for publishing."""
         sender, name = self._senders.of(group)
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)
         self._groups.setdefault(found.key, found)
         return found
 
     async def leave(self, group: Group | GroupName, *, timeout_s: float = ANSWER_S) -> None:
-        """Leave a group, named as for `join`, also one that an earlier run of this app has joined."""
+        """Leave a group, named as for `join`; it may also be one that an earlier run of this app has joined."""
         key = group.key if isinstance(group, Group) else self._senders.of(group)[0].group
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
@@ -254,22 +255,22 @@ class Node:
         return RecentIds(self._sign_on.settings.causes) if known is None else known.causes
 
     def _group_keys(self, group: PublicKey) -> GroupKeys:
-        """How a group is heard that an earlier run has joined, if this one has not: by its name in the home."""
+        """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
         known = self._groups.get(group)
         return (self.group(group.hex()) if known is None else known).group_keys
 
     # -- receiving -----------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Received]:
-        """Everything: all groups and unicasts, in the order of arrival."""
+        """Loop over all messages, of all groups and unicasts, in the order of arrival."""
         return self._door(None).loop()
 
     def messages(self, *, settle_on_next: bool = True) -> Messages:
-        """The same as a loop of which each message may be settled by itself; see `Group.messages`."""
+        """Return a loop over all messages in which each may be settled by hand; see `Group.messages`."""
         return self._door(None).loop(settle_on_next=settle_on_next)
 
     def unicasts(self, *, settle_on_next: bool = True) -> Messages:
-        """What is sent to this app's address."""
+        """Return a loop over the unicasts to this app's address."""
         return self._door(UNICASTS).loop(settle_on_next=settle_on_next)
 
     def _door(self, address: bytes | None) -> Reader:
@@ -293,8 +294,8 @@ class Node:
         ttl_s: int = TTL_S, expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
     ) -> MessageId | Outcomes:  # fmt: skip
-        """Send to one address, the body as it is: a key, its text, or a name that the home's owner has given to a
-        neighbour or keeps a key under. As `Group.publish` otherwise."""
+        """Send to one address, with the body unsealed: a key, its text, or a name that the home's owner has given to a
+        neighbour or keeps a key under. The other arguments and errors are those of `Group.publish`."""
         to = self._address(address) if isinstance(address, str) else address
         compose = partial(self._composer.unicast, to, octets(body), Lifetime(ttl_s, expiry_min))
         posted = await self._publishing.deliver(compose, follow=wait)
@@ -311,7 +312,7 @@ class Node:
         return Names.of(self._sign_on.home)
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
-        """The bytes of a message of a group that this app is in, by its id; None if the router does not have it."""
+        """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
         return await self.wires.pull(group, id, timeout_s)
 
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
@@ -320,33 +321,33 @@ class Node:
 
     # -- bulk: signed frames in, unparsed reads out, for benches and bridges ---------------------------------
     def batches(self) -> Batches:
-        """What each read brought, unparsed, with doubles after a lost connection. A message goes to one loop only."""
+        """Loop over raw reads, unparsed, with duplicates after a lost connection. A message goes to one loop only."""
         return Batches(self._readers)
 
     async def send_frames(self, frames: Sequence[bytes]) -> int:
-        """Hand in signed messages with their frame heads, as soon as there is room; returns how many there were yet.
+        """Hand in signed, framed messages as soon as there is room; return how many there have been in all.
 
-        They are sent as they are: one that is no message makes the node close the connection.
+        They are sent unchecked: bytes that are no message make the node close the connection.
         """
         return await self._publishing.send_frames(frames)
 
     async def settled(self, n: int) -> None:
-        """Until the first `n` of all frames handed in are in custody, or refused."""
+        """Wait until the first `n` of all frames handed in are in custody or refused."""
         await self._publishing.settled(n)
 
     @property
     def settled_count(self) -> int:
-        """How many of the frames handed in are in custody, or refused."""
+        """Return how many of the frames handed in are in custody or refused."""
         return self._publishing.bulk.settled
 
     def on_refused(self, tell: OnRefused | None) -> None:
-        """Who hears of refused frames: (number from 1, reason, text)."""
+        """Set the callback for refused frames: (number from 1, reason, text)."""
         self._publishing.bulk.on_refused = tell
 
-    # -- what the link tells -------------------------------------------------------------------------------
+    # -- events from the link ------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        """The connection came up, went down, or settled something."""
+        """Act on a link that came up, went down, or settled messages."""
         self._publishing.wake()
         self._tell_away()
         if not self._link.is_up:
@@ -356,7 +357,7 @@ class Node:
                 self._end_loops(NodeUnavailable(self._link.end.text))
 
     def _tell_away(self) -> None:
-        """Once at the first attempt that fails, and when one succeeds again."""
+        """Report once when the node goes away (at the first failed attempt), and once when it is back."""
         link, settings = self._link, self._sign_on.settings
         self._was_up |= link.is_up
         is_away = link.is_away and (self._was_up or settings.when_down == "queue")

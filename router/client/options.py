@@ -1,4 +1,4 @@
-"""Who an app is to its node, and where that node is: settings, key, socket, and the router's key to expect."""
+"""The identity an app signs on with, and where its node is: settings, key, socket, and the router's key to expect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ WhenDown = Literal["raise", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `router.connect` was told; see there. The last three are this process's clock and chance."""
+    """The arguments of `router.connect`, which describes them. The last three are this process's clock and
+    randomness."""
 
     key: SigningKey | None = None
     as_name: str | None = None
@@ -56,7 +57,7 @@ class Settings:
 
 
 class Options(TypedDict, total=False):
-    """The same by name, as `router.connect` takes them."""
+    """The keyword arguments that `router.connect` takes."""
 
     key: SigningKey | None
     as_name: str | None
@@ -78,7 +79,7 @@ class Options(TypedDict, total=False):
 
 
 class SignOn:
-    """The settings with everything looked up. Raises `ClientError`, `KeyringError`, `HomeError`."""
+    """The settings with keys and paths resolved. Raises `ClientError`, `KeyringError`, `HomeError`."""
 
     def __init__(self, settings: Settings) -> None:
         _check(settings)
@@ -102,11 +103,11 @@ class SignOn:
         )  # fmt: skip
 
     def sequences(self) -> Sequences:
-        """The numbers of a key that is kept are kept in `apps/` in the home."""
+        """Return the sequence numbers; those of a key that is kept are stored in `apps/` in the home."""
         return Sequences(self._kept("seq"))
 
     def attempts(self, problem: Callable[[str], None]) -> Attempts:
-        """How often this app failed on which message, kept beside its numbers."""
+        """Return the counts of how often this app failed on which message, stored beside its sequence numbers."""
         return Attempts(self.settings.attempts_max, self._kept("failed"), problem)
 
     def _kept(self, kind: str) -> Path | None:
@@ -121,7 +122,8 @@ class SignOn:
         return SigningKey(self.settings.entropy(KEY_BYTES))
 
     def _kept_key(self, name: str) -> SigningKey:
-        """An app may come before its node: then the home is made here, as private as the node would make it."""
+        """Load or make the app's key. If the app starts before its node, the home is made here, with the same
+        permissions."""
         try:
             private_file.make_directory(self.home.path)
         except OSError as error:
@@ -130,7 +132,7 @@ class SignOn:
         return keyring.load_or_create(self.home, name)
 
     def _expect(self) -> PublicKey | None:
-        """The router's key: as told, or of this home, whose own socket is dialled."""
+        """Return the router's key: the one in the settings, else this home's own when its own socket is dialled."""
         expect = self.settings.expect
         if isinstance(expect, str):
             return parse_key(expect, "addr")

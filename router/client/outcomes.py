@@ -1,7 +1,7 @@
-"""What became of a published message here, recipient by recipient, as the router tells it.
+"""The outcomes of a published message at the app's own node, recipient by recipient.
 
-A message begins with what is owed to whom (`queued`), and each recipient comes to one of the states in `TERMINAL`.
-Where the node tells no names, a recipient is a number: how many are meant.
+A message begins with all recipients `queued`, and each recipient comes to one of the states in `TERMINAL`. Where the
+node gives no names, a recipient is a number: how many recipients are meant.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ UNREAD_MAX = 16_384
 
 
 class Outcomes:
-    """`async for` gives every word about the message until all its recipients have come to an end.
+    """`async for` gives each change of state until all recipients have reached a terminal state.
 
-    The words also end when the connection is lost after the message was taken: what became of it from then on is in
-    the node's event log, in the folder `log` of its home, and `complete` says False.
+    The loop also ends when the connection is lost after the message was in custody: its later fate is in the node's
+    event log, in the folder `log` of its home, and `complete` is False.
     """
 
     def __init__(self, id: MessageId) -> None:
@@ -39,17 +39,17 @@ class Outcomes:
 
     @property
     def recipients(self) -> list[RecipientOutcome]:
-        """What is known now: one per recipient, or numbers by state."""
+        """Return the present state, one entry per recipient, or numbers by state."""
         numbers = [RecipientOutcome(number, state) for state, number in self._numbers.items() if number]
         return [*self._states.values(), *numbers]
 
     @property
     def complete(self) -> bool:
-        """Whether every recipient has come to an end."""
+        """Whether every recipient has reached a terminal state."""
         return self._heard and all(one.state in TERMINAL for one in self.recipients)
 
     async def final(self, timeout_s: float | None = None) -> list[RecipientOutcome]:
-        """All recipients, when all have come to an end, or what is known after `timeout_s`."""
+        """Return all recipients once all are in a terminal state, or their present states after `timeout_s`."""
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
             await trio.lowlevel.checkpoint()
             while not (self.complete or self._cut):
@@ -78,19 +78,19 @@ class Outcomes:
         self._lot.unpark_all()
 
     def _count(self, number: int, state: str) -> None:
-        """After the first word, those who come to an end were among the queued ones before."""
+        """Add to a state's count; after the first report, recipients that end are taken from the queued ones."""
         if self._heard and state in TERMINAL:
             self._numbers["queued"] = max(0, self._numbers.get("queued", 0) - number)
         self._numbers[state] = self._numbers.get(state, 0) + number
 
     def cut(self) -> None:
-        """Nothing more will be heard."""
+        """End the loop, because no more will be reported."""
         self._cut = True
         self._lot.unpark_all()
 
 
 class Followed:
-    """The messages whose outcomes somebody waits for: at most `FOLLOWED_MAX`, then the oldest is cut."""
+    """The messages whose outcomes a caller waits for: at most `FOLLOWED_MAX`, beyond which the oldest is cut off."""
 
     def __init__(self) -> None:
         self._by_id: dict[MessageId, Outcomes] = {}
@@ -112,11 +112,11 @@ class Followed:
                 del self._by_id[outcome.id]
 
     def lost(self) -> None:
-        """The connection is lost: a node tells the outcomes of what it has taken to that connection alone."""
+        """Stop following what the node has taken: it reports those outcomes on the lost connection only."""
         for outcomes in [one for one in self._by_id.values() if one.recipients]:
             self.stop(outcomes)
 
     def stop(self, outcomes: Outcomes) -> None:
-        """Its message was refused or given up, or nothing can be heard of it any more."""
+        """Stop following a message that was refused or given up, or whose outcomes can no longer be reported."""
         self._by_id.pop(outcomes.id, None)
         outcomes.cut()

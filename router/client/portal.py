@@ -1,4 +1,4 @@
-"""The way from other threads into the thread where a connection lives."""
+"""Run functions from other threads in the thread where a connection lives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LEFT = "this connection to the node has been left; connect again"
 
 
 class Portal:
-    """The way into the connection's thread."""
+    """Run functions in the connection's thread."""
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
         self._token = token
 
     def run(self, act: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
-        """Run it there and wait for its result; `TimeoutError` after `timeout_s`."""
+        """Run `act` there and wait for its result; raise `TimeoutError` after `timeout_s`."""
 
         async def timed() -> T:
             if timeout_s is None:
@@ -37,7 +37,7 @@ class Portal:
             raise TimeoutError(f"not done within {timeout_s:g} s") from None
 
     def do(self, act: Callable[[], T]) -> T:
-        """The same for something that does not wait."""
+        """Run a function there that does not wait, and return its result."""
         try:
             return trio.from_thread.run_sync(act, trio_token=self._token)
         except trio.RunFinishedError:
@@ -45,7 +45,7 @@ class Portal:
 
 
 class Loop(Iterator[T]):
-    """A `for` loop over what an `async for` loop gives."""
+    """A `for` loop over the items of an `async for` loop."""
 
     def __init__(self, portal: Portal, source: AsyncIterator[T]) -> None:
         self._portal = portal
@@ -58,7 +58,7 @@ class Loop(Iterator[T]):
         return found
 
     def next(self, timeout_s: float | None = None) -> T | None:
-        """The next one; None if there will be no more, or none came within `timeout_s`."""
+        """Return the next item; None if there are no more, or none came within `timeout_s`."""
         try:
             return self._portal.run(self._next, timeout_s)
         except TimeoutError:

@@ -21,7 +21,7 @@ OnRefused = Callable[[int, Reason, str], None]
 
 
 class Posted:
-    """One message that was handed in; as its run's sink it hears what became of it. `done` is called once."""
+    """One message that was handed in, and the sink of its submission. `done` is called once, when its fate is known."""
 
     def __init__(self, composed: Composed, done: Callable[[Posted], None] | None, outcomes: Outcomes | None) -> None:
         self.id: MessageId = composed.id
@@ -40,7 +40,7 @@ class Posted:
         return self._end.is_set()
 
     async def wait(self) -> None:
-        """Until the router has it in custody. Raises `Refused`, `NodeUnavailable`."""
+        """Wait until the router has it in custody. Raise `Refused` or `NodeUnavailable`."""
         await self._end.wait()
         if self.error is not None:
             raise self.error
@@ -64,7 +64,7 @@ class Posted:
 
 
 class Bulk:
-    """Counts the presigned frames that were handed in; the sink of their runs. `error` ends it for good."""
+    """Count the presigned frames that were handed in; the sink of their submissions. `error` ends it for good."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -90,7 +90,7 @@ class Bulk:
 
 
 class Publishing:
-    """The way in. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
+    """Hand in messages. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
 
     def __init__(self, outbox: Outbox, *, waits: bool, asks_outcomes: bool) -> None:
         self._outbox = outbox
@@ -99,14 +99,14 @@ class Publishing:
         self._lot = trio.lowlevel.ParkingLot()
         self.bulk = Bulk()
         self.followed = Followed()
-        self.link: ClientLink  # given by the node, which wires both
+        self.link: ClientLink  # set by the node, which connects both
         self.is_entered = False
 
     def wake(self) -> None:
         self._lot.unpark_all()
 
     def check(self) -> None:
-        """Raises `NodeUnavailable` if nothing can be handed in, now or ever."""
+        """Raise `NodeUnavailable` if nothing can be handed in, now or ever."""
         link = self.link
         if not self.is_entered:
             raise ClientError(NOT_BEGUN)
@@ -119,14 +119,14 @@ class Publishing:
             raise NodeUnavailable(f"the node is away: {link.end.text}; {advice}")
 
     async def until_up(self) -> None:
-        """With `when_down="queue"`: until there is a connection."""
+        """Wait until there is a connection; raise `NodeUnavailable` if there is none to wait for."""
         self.check()
         while not self.link.is_up:
             await self._lot.park()
             self.check()
 
     async def _room(self) -> None:
-        """Until there is room, and it is known whether a lost connection can be had again."""
+        """Wait until there is room, and until a lost connection is either up again or known to be away."""
         await trio.lowlevel.checkpoint()
         self.check()
         link = self.link
@@ -141,7 +141,7 @@ class Publishing:
         done: Callable[[Posted], None] | None = None,
         follow: bool = False,
     ) -> tuple[Posted, Submission]:
-        """Compose a message as soon as there is room, and hand it in. Nothing was done if this is cancelled."""
+        """Compose a message as soon as there is room, and hand it in. If cancelled, nothing was handed in."""
         if follow and not self._asks_outcomes:
             raise ValueError("the node tells outcomes only to apps that ask for them: connect(outcomes=True)")
         await self._room()
@@ -154,7 +154,7 @@ class Publishing:
         return posted, run
 
     async def deliver(self, compose: Callable[[], Composed], *, follow: bool = False) -> Posted:
-        """Post a message and wait until it is in custody. Cancelled before it was ever sent, it is taken back."""
+        """Post a message and wait until it is in custody. If cancelled before it was ever sent, it is taken back."""
         posted, run = await self.post(compose, follow=follow)
         try:
             await posted.wait()
@@ -166,24 +166,24 @@ class Publishing:
                 self.followed.stop(posted.outcomes)
             raise
         if posted.outcomes is not None and not posted.outcomes.recipients:
-            # A node tells who is owed a message before it settles it: it tells this app nothing, or told it on an
-            # earlier connection.
+            # A node reports the recipients of a message before it settles it: either it reports none to this app, or it
+            # did so on an earlier connection.
             self.followed.stop(posted.outcomes)
         return posted
 
     def put(self, run: Submission) -> None:
-        """Hand in a run of our own before everything else, without waiting for room."""
+        """Hand in a submission of this end's own before all others, without waiting for room."""
         self._outbox.add(run, urgent=True)
         self.link.wake()
 
     def take_back(self, run: Submission) -> bool:
-        """Whether the run was never sent, and now never will be."""
+        """Take back a submission that was never sent; return whether that was possible."""
         return self._outbox.withdraw(run)
 
     # -- bulk ----------------------------------------------------------------------------------------------
 
     async def send_frames(self, frames: Sequence[bytes]) -> int:
-        """Hand in presigned frames as soon as there is room; returns how many have been handed in so far."""
+        """Hand in presigned frames as soon as there is room; return how many have been handed in so far."""
         await self._room()
         bulk = self.bulk
         if bulk.error is not None:
@@ -196,7 +196,7 @@ class Publishing:
         return bulk.given
 
     async def settled(self, n: int) -> None:
-        """Until so many frames are in custody, or refused. Raises what ended the connection."""
+        """Wait until `n` frames are in custody or refused. Raise the error that ended the connection."""
         await trio.lowlevel.checkpoint()
         while self.bulk.settled < n:
             if self.bulk.error is not None:
@@ -204,6 +204,6 @@ class Publishing:
             await self.bulk.lot.park()
 
     def end(self, error: ClientError) -> None:
-        """The connection is left, or gone for good."""
+        """Give up all unsettled messages, because the connection is left or gone for good."""
         self._outbox.fail(error)
         self.wake()

@@ -1,7 +1,7 @@
-"""An app's loops over what it received: `async for` settles a message when it asks for the next one.
+"""An app's loops over received messages: `async for` settles a message when it asks for the next one.
 
-With a journal it is settled when the journal has it on disk, which a loop does not wait for: what it moves on from is
-gathered, and one sync writes all that waits. `Received.settle` does wait.
+With a journal it is settled once the journal has it on disk, for which a loop does not wait: the messages it moves on
+from are gathered, and one sync writes all that wait. `Received.settle` does wait.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from router.core.wire.text import key_text, short
 
 SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
 SAID_KEEP_S = 30 * 86_400
-"""How long a journal remembers what members said: who sends it again chooses another expiry."""
-CHECKPOINT_EVERY = 16  # messages that a loop gets at once, if they are there, before others have their turn
+"""How long a journal remembers members' signed words, because a sender who repeats them chooses another expiry."""
+CHECKPOINT_EVERY = 16  # messages that a loop gets in a row before other tasks may run
 
 
 class SaidAgain(Exception):
-    """These words of a member have come before, in another message."""
+    """A member's signed words came before, in another message."""
 
 
 class GroupKeys:
-    """How one group is heard: the keys that open its bodies (none: they come as they are), and its causes."""
+    """How to read one group: the keys that open its bodies (none: they are unsealed), and its causes."""
 
     def __init__(self, content_key: bytes | None, causes: RecentIds) -> None:
         self.keys: Mapping[bytes, bytes] = {} if content_key is None else {content_key_id(content_key): content_key}
@@ -46,8 +46,8 @@ class GroupKeys:
 
 
 class Readers:
-    """Hands out messages to loops and takes them back. `group_keys` finds the keys of a group, `problem` hears of
-    messages that can be given to nobody; such a message is settled all the same."""
+    """Hand out messages to loops and settle them. `group_keys` finds the keys of a group; `problem` gets sentences
+    about messages that cannot be given to the app, which are settled all the same."""
 
     def __init__(
         self,
@@ -67,22 +67,22 @@ class Readers:
         self._ended: ClientError | None = ClientError(NOT_BEGUN)
         self._is_over = False
         self.journal: Journal | None = None
-        self.inbox: Inbox  # given by the node, which wires both
+        self.inbox: Inbox  # set by the node, which connects both
 
     def wake(self) -> None:
         self._lot.unpark_all()
 
     def begin(self) -> None:
-        """From now on something may come."""
+        """Let loops wait for messages from now on."""
         self._ended = None
 
     def end(self, error: ClientError | None) -> None:
-        """No more will come: all loops end, with the error if there is one."""
+        """End all loops, with the error if there is one."""
         self._is_over, self._ended = True, error
         self.wake()
 
     async def wait(self) -> None:
-        """Until something may have come. Raises what ended the connection, or `StopAsyncIteration`."""
+        """Wait until a message may have come. Raise the error that ended the connection, or `StopAsyncIteration`."""
         if self._ended is not None:
             raise self._ended
         if self._is_over:
@@ -92,11 +92,11 @@ class Readers:
         await self._lot.park()
 
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
-        """Those of them that the journal says were handled."""
+        """Return the ids among `ids` that the journal has as handled."""
         return () if self.journal is None else self.journal.known(ids)
 
     async def finish(self, one: Arrival) -> None:
-        """The app has handled it: into the journal, if there is one, then settled."""
+        """Write a handled message into the journal, if there is one, then settle it."""
         if one.done:
             return
         if self.journal is not None:
@@ -104,7 +104,7 @@ class Readers:
         self.inbox.done(one)
 
     def move_on(self, one: Arrival) -> None:
-        """A loop has handled it: as `finish`, but what the journal gathers is settled a moment later."""
+        """Settle a message that a loop has handled without waiting: with a journal, once its next commit is on disk."""
         if self.journal is None:
             self.inbox.done(one)
         elif not one.done:
@@ -112,7 +112,8 @@ class Readers:
             self.journal.gather(self._rows(one), partial(self.inbox.done, one))
 
     async def leave(self) -> None:
-        """Write what loops have moved on from, in the end; what the disk does not take the node hands over again."""
+        """Write the messages that loops have moved on from, at the end; the node redelivers those that cannot be
+        written."""
         if self.journal is not None:
             with trio.CancelScope(shield=True):
                 try:
@@ -129,7 +130,7 @@ class Readers:
     # -- opening -------------------------------------------------------------------------------------------
 
     def open(self, one: Arrival) -> Received | None:
-        """What the app gets to see; None if that is nothing, which has been reported."""
+        """Open a message for the app; return None if it cannot be given to it, which is reported."""
         wire = one.wire
         message = open_message(wire)
         group = None if isinstance(message, Unicast) else message.group
@@ -194,7 +195,7 @@ class Hand:
 
 
 class Reader:
-    """The loops over one address. What a loop held that was left counts as asked for when the next one begins."""
+    """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
 
     def __init__(self, readers: Readers, address: bytes | None) -> None:
         self._readers = readers
@@ -248,7 +249,7 @@ class Messages(AsyncIterator[Received]):
             return received
 
     async def _let_go(self) -> None:
-        """Settle what this loop, or one that was left, held."""
+        """Settle the messages that this loop, or an abandoned one, held."""
         for hand in (*self._left, self._hand):
             if hand.held is not None:
                 self._readers.move_on(hand.held)
@@ -260,7 +261,7 @@ class Messages(AsyncIterator[Received]):
 
 
 class Batches(AsyncIterator[Batch]):
-    """The bulk loop: what each read brought, unparsed. Asking for the next batch settles the one before."""
+    """Loop over raw reads, unparsed. Asking for the next batch settles the one before."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers

@@ -1,4 +1,4 @@
-"""What an app gets to see of a message."""
+"""A message as an app receives it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from router.core.wire.reasons import Reason
 class Message:
     """A message as an app sees it.
 
-    `group`: of a multicast, `source`: of a unicast, None for the other. `sender`, `seq`, `deps` and `code` are the
-    member's own words from inside the sealed body, None or empty where the body came as it is (`raw`); a unicast's
-    sender is its source. `via`: the router next to ours, None for what came from this node. `received_at`: Unix
+    `group`: of a multicast, `source`: of a unicast, None for the other. `sender`, `seq`, `deps` and `code` come from
+    the member's signed words inside the sealed body, None or empty where the body is unsealed (`raw`); a unicast's
+    sender is its source. `via`: the router next to ours, None for a message from this node. `received_at`: Unix
     seconds. `redelivered`: an earlier run of this app may have seen it. `seen`: the ids that a multicast's header
     names. `wire`: the bytes as received, without VIA.
     """
@@ -47,19 +47,19 @@ class Received(Message):
     _refuse: Callable[[Reason, str], None] = field(repr=False, compare=False)
 
     async def settle(self) -> None:
-        """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
+        """Settle this message at the node; with a journal, once it is on disk there. Calling it twice is harmless."""
         await self._settle()
 
     async def refuse(self, reason: Reason | str = Reason.PEER_REFUSED, text: str = "") -> None:
-        """Tell the node that this app does not take this message. A final reason ends it: it is logged as refused, and
-        the source of a unicast hears so. A *later* one brings it again after a while. What is settled stays so.
-        `reason`: a `Reason` or its word; `ClientError` for another."""
+        """Refuse this message at the node. A final reason ends it: it is logged as refused, and the source of a unicast
+        gets a report. A *later* reason makes the node deliver it again after a pause. A settled message stays
+        settled. `reason`: a `Reason` or its word; raise `ClientError` for another."""
         self._refuse(_reason(reason), text)
         await trio.lowlevel.checkpoint()
 
 
 def _reason(given: Reason | str) -> Reason:
-    """Return the reason of that word, before anything is settled or refused by one that there is not."""
+    """Return the reason of that word; raise `ClientError` before anything is settled or refused if there is none."""
     found = next((one for one in Reason if given in (one, one.word)), None)
     if found is None:
         words = ", ".join(one.word for one in Reason)

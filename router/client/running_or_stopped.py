@@ -1,4 +1,4 @@
-"""A home that a node may hold: the node is asked, or the home is locked and its files are read."""
+"""Read from a home that a node may hold: ask the node, or lock the home and read its files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from router.client.errors import NodeUnavailable
 from router.settings.home import Home, HomeBusy
 
 PATIENCE_S = 5.0
-"""So long somebody may hold the home who cannot be asked."""
+"""How long to wait for a holder of the home that cannot be asked."""
 PAUSE_S = 0.05
 
 Said = TypeVar("Said")
 
 
 def asked_or_read(home: Home, ask: Callable[[], Said], read: Callable[[], Said]) -> Said:
-    """What `read` says, which has the home's lock; or `ask`, where a node holds it.
+    """Return the result of `read`, called with the home's lock held; or of `ask`, where a node holds the lock.
 
-    Who holds it without a socket, as a node that starts or stops, or a command that reads, is waited for `PATIENCE_S`;
-    then `HomeBusy`. Other errors of the two pass, but for `NodeUnavailable` of `ask`.
+    A holder without a socket, such as a node that starts or stops, or a command that reads, is waited for `PATIENCE_S`;
+    then raise `HomeBusy`. Other errors of the two calls pass through, except `NodeUnavailable` of `ask`.
     """
     until_s = time.monotonic() + PATIENCE_S
     while True:

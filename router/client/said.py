@@ -1,7 +1,7 @@
-"""Which words of which members this app has been given: once each, in however many messages they come (pure).
+"""The members' signed words that this app has been given: each once, however many messages carry them (pure).
 
-Whoever can read a group can open a member's signed words and seal them again, as a new message of the group. The
-member's signature shows that nothing was changed, and so that it is the same.
+Anyone who can read a group can open a member's signed words and seal them again, as a new message of the group. The
+member's signature shows that the words are unchanged, and so that they are the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SAID_MAX = 65_536
 
 
 class Said:
-    """The newest `most` words, each with the message that brought it first."""
+    """The newest `most` signed words, each with the message that brought it first."""
 
     def __init__(self, most: int = SAID_MAX) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class Said:
         return f"<{len(self._first)} words of members>"
 
     def first(self, said: MessageId) -> MessageId | None:
-        """The message that brought these words first, as far as is remembered."""
+        """Return the message that brought these words first; None if none is remembered."""
         return self._first.get(said)
 
     def note(self, said: MessageId, message: MessageId) -> None:

@@ -1,4 +1,4 @@
-"""What a group's name, link or key stands for: the keys to speak and to hear in it."""
+"""Find the keys to publish and to read in a group from its name, link or key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GroupName = str | GroupLink | PublicKey | SigningKey
 
 
 class Senders:
-    """Finds groups in a home; `causes` gives what has been said in a group before."""
+    """Find groups in a home; `causes` returns the recent ids of a group."""
 
     def __init__(self, home: Home, causes: Callable[[PublicKey], RecentIds]) -> None:
         self._home = home
         self._causes = causes
 
     def of(self, group: GroupName) -> tuple[GroupSender, str | None]:
-        """The sender of that group, and the name it has in the home."""
+        """Return the sender of that group, and its name in the home."""
         if isinstance(group, str):
             return self._of_text(group)
         if isinstance(group, GroupLink):

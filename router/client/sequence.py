@@ -1,8 +1,8 @@
-"""The numbers that an app gives its messages to each group: from 0, each once, without gaps (R-E3).
+"""The sequence numbers that an app gives its messages to each group: from 0, each once, without gaps (R-E3).
 
-For a key that is kept they are kept too, in one small file. Numbers are reserved in blocks, so that the disk is
-touched once in `BLOCK` messages; what a process that ends normally has not used it gives back. After a crash the
-unused rest of a block is missing.
+Those of a key that is kept are stored in one small file. Numbers are reserved in blocks, so that the disk is written
+once in `BLOCK` messages; a process that ends normally gives its unused ones back. After a crash the unused rest of a
+block is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SequenceError(ClientError):
 
 
 class Sequences:
-    """Numbers for all groups of one app. Without a path they begin at 0 with the process."""
+    """Sequence numbers for all groups of one app. Without a path they begin at 0 with the process."""
 
     def __init__(self, path: Path | None, block: int = BLOCK) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class Sequences:
         return f"<sequence numbers of {len(self._next)} groups, kept in {self.path or 'memory'}>"
 
     def take(self, group: PublicKey) -> int:
-        """The next number; now and then this writes to the disk."""
+        """Return the next number; once per block this writes to the disk."""
         number = self._next.get(group, 0)
         if number == self._stop.get(group, 0):
             if self.path is None:
@@ -47,13 +47,13 @@ class Sequences:
         return number
 
     def give_back(self, group: PublicKey, number: int) -> None:
-        """A message was never sent: if its number was the last one taken, it will be the next."""
+        """Return the number of a message that was never sent: if it was the last one taken, it is used next."""
         if self._next.get(group) == number + 1:
             self._next[group] = number
 
     def close(self, problem: Callable[[str], None]) -> None:
-        """Give back what was reserved and not used. `problem` hears why that could not be: then these numbers stay
-        unused, which loses nothing, and hides no error that the app ends with."""
+        """Give back the numbers that were reserved and not used. `problem` gets the reason if that fails: the numbers
+        then stay unused, which loses nothing and hides no error that the app ends with."""
         if self.path is None or not self._next:
             return
         try:
@@ -73,7 +73,7 @@ class Sequences:
             raise self._unusable(error) from None
 
     def _reserve(self, path: Path, group: PublicKey) -> int:
-        """A new block; it begins where the last one ended, unless another process took a block meanwhile."""
+        """Reserve a new block; it begins where the last one ended, unless another process took a block meanwhile."""
         try:
             for directory in (path.parent.parent, path.parent):
                 private_file.make_directory(directory)

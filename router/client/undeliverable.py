@@ -1,4 +1,4 @@
-"""What came and can be given to no app: said once for each way it comes, and then counted."""
+"""Messages that could not be given to the app: reported once for each way they come, and then counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text, short
 
 AGAIN_S = 60.0
-WAYS_MAX = 256  # remembered; the oldest gives way, and would be said again
+WAYS_MAX = 256  # ways remembered; the oldest is dropped, and would be reported again
 
 UNSEALED = "it is not sealed (`router pub --raw` sends such); who joins with raw, as `router sub --raw` does, reads it"
 
@@ -17,7 +17,8 @@ Way = tuple[PublicKey | None, PublicKey | None, str]
 
 
 class Undeliverable:
-    """Of one group, neighbour and cause the first message is told at once, the next ones together, `AGAIN_S` later."""
+    """Report the first message of each group, neighbour and cause at once, and further ones together, at most every
+    `AGAIN_S`."""
 
     def __init__(self, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:
         self._tell = tell
@@ -28,7 +29,8 @@ class Undeliverable:
         return f"<undeliverable messages: {len(self._ways)} ways they come>"
 
     def note(self, group: PublicKey | None, via: PublicKey | None, why: str) -> None:
-        """`group`: None for a unicast; `via`: the neighbour that brought it, None for this node."""
+        """Note an undeliverable message. `group`: None for a unicast; `via`: the neighbour it came from, None for this
+        node."""
         way, now_s = (group, via, why), self._wall_s()
         told_s, untold = self._ways.get(way, (-AGAIN_S, 0))
         if now_s - told_s < AGAIN_S:

@@ -1,4 +1,4 @@
-"""Messages as bytes: signed without being sent, handed in as they are, sent on by a named router, pulled by id."""
+"""Messages as bytes: signed without being sent, handed in as they are, forwarded by a named router, pulled by id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Done = Callable[[Posted], None]
 
 
 class Wires:
-    """The signed bytes of an app's messages; `Node.wires`."""
+    """Work with the signed bytes of an app's messages; `Node.wires`."""
 
     def __init__(self, composer: Composer, publishing: Publishing) -> None:
         self._composer = composer
@@ -31,7 +31,7 @@ class Wires:
         return f"<wires: {len(self._pulled)} messages are pulled>"
 
     def unicast(self, to: PublicKey, body: bytes, lifetime: Lifetime, via: PublicKey | None = None) -> bytes:
-        """Sign a message to one address, and name the next router it is to take, without sending it."""
+        """Sign a message to one address without sending it; `via` names the next router it is to take."""
         wire = unframe(self._composer.unicast(to, body, lifetime).frame)
         return wire if via is None else with_via(wire, via)
 
@@ -46,7 +46,7 @@ class Wires:
         return posted
 
     async def forward(self, wire: bytes, via: PublicKey) -> MessageId:
-        """Send a multicast on as it was received, to the router `via` alone, and return once it is in custody.
+        """Forward a multicast as it was received, to the router `via` alone, and return its id once it is in custody.
 
         Only local services and apps may. Raises `Refused`, `NodeUnavailable`.
         """
@@ -55,7 +55,7 @@ class Wires:
         return posted.id
 
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
-        """The message of that id as its router holds it; None if it does not answer in time."""
+        """Return the message of that id as its router holds it; None if it does not answer in time."""
         await self._publishing.until_up()
         router = self._publishing.link.router
         assert router is not None
@@ -68,7 +68,7 @@ class Wires:
         return found[0] if found else None
 
     def hear(self, carried: Carried) -> None:
-        """The router carries a message to this app: the answer to a PULL."""
+        """Take the answer to a PULL: a message that the router carries to this app."""
         over, found = self._pulled.get(message_id(carried.message_wire), (None, []))
         if over is not None:
             found.append(carried.message_wire)
@@ -79,14 +79,14 @@ class _Silent:
     """The sink of a PULL, which is answered by the message or not at all."""
 
     def refused(self, number: int, reason: object, text: str) -> None:
-        """The router refuses to answer: the wait for it ends by time."""
+        """Do nothing: the router refuses to answer, and `pull` times out."""
 
     def ended(self, count: int) -> None:
-        """The router has the question."""
+        """Do nothing: the router has the question."""
 
     def failed(self, error: object) -> None:
-        """The connection is gone: the wait for the answer ends by time."""
+        """Do nothing: the connection is gone, and `pull` times out."""
 
 
 def _nothing() -> None:
-    """Nothing is to be undone of what is handed in as bytes."""
+    """Undo nothing, because bytes handed in as they are took no sequence number here."""

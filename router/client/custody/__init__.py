@@ -1,1 +1,1 @@
-"""What an app has handed in and what it was handed, until each is settled (pure)."""
+"""Messages on an app's way out and in, until each is settled (pure)."""

@@ -1,4 +1,4 @@
-"""What the node's reads brought: whole reads, single messages, and those that wait for a loop to ask (pure).
+"""Messages that the node handed over: whole reads, single messages, and those that wait for a loop to ask (pure).
 
 A read is not parsed before a loop asks for a single message of it.
 """
@@ -22,10 +22,10 @@ UNICASTS = b""
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one read brought, untouched: of each span, `data[start:end]` is a message (frame start, start, end).
+    """The bytes of one read, untouched; for each span (frame start, start, end), `data[start:end]` is a message.
 
-    Asking for the next batch settles this one, as `settle` does. `redelivered`: so many of the first may have been
-    handed over before.
+    Asking for the next batch settles this one, as `settle` does. `redelivered`: how many of the first messages may have
+    been handed over before.
     """
 
     data: bytes
@@ -41,12 +41,12 @@ class Batch:
         return len(self.spans)
 
     def wires(self) -> Iterator[memoryview]:
-        """Each message without its frame; nothing is copied."""
+        """Return each message without its frame; nothing is copied."""
         view = memoryview(self.data)
         return (view[start:end] for _, start, end in self.spans)
 
     def ids(self) -> list[MessageId]:
-        """Their ids; `Malformed` if one of them is no message."""
+        """Return the messages' ids; raise `Malformed` if one of them is no message."""
         data, view = self.data, memoryview(self.data)
         ends = ((start, read_header(data, start, end).end) for _, start, end in self.spans)
         return [MessageId(digest(view[start + 1 : end])) for start, end in ends]
@@ -71,7 +71,7 @@ class Arrival:
     done: bool = False
     refused: tuple[Reason, str] | None = None
     said: MessageId | None = None
-    """What names the member's own words, once it has been opened."""
+    """The id of the member's signed words, once the message has been opened."""
 
     @property
     def address(self) -> bytes:
@@ -83,7 +83,7 @@ class Arrival:
 
 
 class Waiting:
-    """Arrivals in order, by address and all together."""
+    """Arrivals in order, by address and in all."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[MessageId, Arrival] = OrderedDict()
@@ -96,7 +96,7 @@ class Waiting:
         return iter(self._all.values())
 
     def addresses(self) -> dict[bytes, int]:
-        """How many wait for each address."""
+        """Return how many wait for each address."""
         return {address: len(queue) for address, queue in self._by.items()}
 
     def add(self, one: Arrival) -> None:
@@ -119,7 +119,7 @@ class Waiting:
 
 
 def arrivals_of(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
-    """The messages of a read, and what is none."""
+    """Parse a read: return its messages, and the numbers and errors of those that are malformed."""
     data, view, again = batch.data, memoryview(batch.data), batch.redelivered
     found, nonsense = [], []
     ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)

@@ -1,9 +1,10 @@
-"""What the node has handed over: which loop gets it, and up to where everything is settled (pure).
+"""The messages that the node has handed over: which loop gets each, and up to where all are settled (pure).
 
-Messages wait here until a loop asks for them; nothing is parsed before that. What waits is bounded by the window
-that the app announced: the node sends no more than that before something is settled. What nobody reads goes back to
-the node's queue before it holds up the rest. Of a message that comes a second time after a lost connection, the app
-sees one copy as long as its process lives: the copy takes the place of the first, and settling the first settles it.
+Messages wait here until a loop asks for them; nothing is parsed before that. How much waits is bounded by the window
+that the app announced: the node sends no more than that before something is settled. Messages that no loop reads go
+back to the node's queue before they hold up the rest. Of a message that comes a second time after a lost connection,
+the app sees one copy as long as its process lives: the copy takes the place of the first, and settling the first
+settles it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Prefix:
         self._later: dict[int, int] = {}
 
     def add(self, first: int, last: int) -> None:
-        """Messages first..last are done; each is named once."""
+        """Mark messages first..last as done; each must be named only once."""
         if first != self.n + 1:
             self._later[first] = last
             return
@@ -47,8 +48,9 @@ class Prefix:
 
 
 class Inbox:
-    """`durable`: the key is kept; `known` looks ids up in the app's journal; `problem` hears of what nobody can be
-    given; the two wakes are called when there is something to ask for, and something to tell the node."""
+    """The inbox of one app. `durable`: the key is kept; `known` looks ids up in the app's journal; `problem` gets
+    sentences about messages that cannot be given to the app; `wake_loops` is called when loops may ask, `wake_link`
+    when there is something to send to the node."""
 
     def __init__(
         self,
@@ -88,29 +90,31 @@ class Inbox:
 
     @property
     def received(self) -> int:
-        """How many messages the present connection has brought."""
+        """Return how many messages the present connection has brought."""
         return self._incoming.received
 
     @property
     def settled(self) -> int:
-        """How many of the present connection's messages may be settled."""
+        """Return how many of the present connection's messages may be settled."""
         return self._prefix.n
 
     def take_refusals(self) -> list[Refusal]:
-        """What the node must hear before it hears that they are settled; yours, and told once on each connection."""
+        """Return the refusals that the node must get before these messages are settled, each once per connection, and
+        forget them."""
         refusals, self._refusals = self._refusals, []
         return refusals
 
     # -- the link's side -----------------------------------------------------------------------------------
 
     def begin(self, router: PublicKey) -> None:
-        """A new connection, on which messages are counted from 1 again.
+        """Start a new connection, on which messages are counted from 1 again.
 
-        What waits stays for the loops, but nothing that is two connections old: so a link that is lost again and
-        again fills no memory. The node hands it over again to a key that is kept; with a throwaway key it is gone.
+        Waiting messages stay for the loops, except those two connections old, so that a link that is lost repeatedly
+        does not fill memory. The node redelivers these to a key that is kept; with a throwaway key they are lost, and
+        reported.
         """
         if self._waiting:
-            self._parse()  # what is a copy is not stale
+            self._parse()  # a waiting message with a copy is not stale
         stale = [one for one in self._waiting if one.link < self._link]
         lost = len(stale)
         for one in stale:
@@ -128,11 +132,11 @@ class Inbox:
         self._again, self._incoming = 0, _unlimited()
 
     def redelivered(self, n: int) -> None:
-        """The next `n` messages may have been handed over before."""
+        """Note that the next `n` messages may have been handed over before."""
         self._again = n
 
     def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
-        """Take what a read brought; returns what the router itself said, which counts as done."""
+        """Take the messages of one read; return the router's own unicasts, which count as done."""
         first_k, data, spans = messages
         self._incoming.settle(self.settled)
         self._incoming.receive(len(spans), spans[-1][2] - spans[0][0])
@@ -153,11 +157,11 @@ class Inbox:
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
 
     def _settle_copies(self) -> None:
-        """Of what comes again the app may have handled something, and no loop may ever ask."""
+        """Settle redelivered messages that the app has already handled, because no loop may ever ask for them."""
         try:
             self._parse()
         except ClientError as error:
-            self._problem(error.text)  # the next loop that asks will meet it
+            self._problem(error.text)  # raised again for the next loop that asks
 
     def _is_of_router(self, data: bytes, start: int, end: int) -> bool:
         """Whether this unicast's source is the router."""
@@ -172,11 +176,11 @@ class Inbox:
     # -- the loops' side -----------------------------------------------------------------------------------
 
     def take_batch(self) -> Batch | None:
-        """The next read as it came, if no message of it was asked for singly."""
+        """Return the next read as it came, if no message of it was asked for singly."""
         return self._batches.popleft() if self._batches else None
 
     def take(self, address: bytes | None) -> Arrival | None:
-        """The next message to an address, `UNICASTS`, or anything (None), in the order of arrival."""
+        """Return the next message to an address, `UNICASTS`, or any address (None), in the order of arrival."""
         self._asked.add(address)
         found = self._waiting.first(address)
         if found is None and self._batches:
@@ -190,14 +194,14 @@ class Inbox:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether half the window is unsettled, be it only for one message that nobody asks for."""
+        """Whether half the window is unsettled, even if only because of one message that no loop asks for."""
         messages, size = self._crowd
         self._incoming.settle(self.settled)
         return self.received - self.settled >= messages or self._incoming.bytes_in_flight >= size
 
     def _leave_unread(self) -> None:
-        """A loop has to wait while half the window is taken: what nobody has ever asked for the node is to keep, and
-        the app hears of it, once for each address."""
+        """Give the messages of addresses that no loop has ever asked for back to the node, and report each address
+        once. Called when a loop has to wait while half the window is taken."""
         for address, count in self._waiting.addresses().items():
             if address in self._asked:
                 continue
@@ -215,14 +219,14 @@ class Inbox:
         self.refuse(one, unread.REASON, unread.TEXT)
 
     def done(self, one: Arrival) -> None:
-        """The app has handled it."""
+        """Mark a message as done, once the app has handled it."""
         if not one.done:
             one.done = True
             one.data = b""
             self._end_one(one, one.link, one.k)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
-        """The app does not take it: for the node that is its end, unless the reason says *later*."""
+        """Refuse a message: for the node that is its end, unless the reason says *later*."""
         if not one.done:
             one.refused = reason, text
             self.done(one)
@@ -235,7 +239,7 @@ class Inbox:
             self._end(batch.link, first, last)
 
     def _end_one(self, one: Arrival, link: int, k: int) -> None:
-        """The k-th of that connection has the fate of this message, of which it may be a copy."""
+        """Give number `k` of connection `link` the fate of this message, of which it may be a copy."""
         if one.refused is not None and link == self._link:
             self._refusals.append((k, *one.refused))
             self._wake_link()
@@ -271,7 +275,7 @@ class Inbox:
                     self._waiting.add(one)
 
     def _is_copy(self, one: Arrival) -> bool:
-        """A copy of a recent message takes the place of the first; whether it was one."""
+        """Whether this is a copy of a recent message; if so, it takes the place of the first."""
         first = self._recent.get(one.id)
         if first is None:
             return False
@@ -288,12 +292,12 @@ class Inbox:
 
 
 def _unlimited() -> Incoming:
-    """The node's session has judged the window; here is only counted."""
+    """Return an unbounded window, for counting only, because the session enforces the real one."""
     return Incoming(1 << 62, 1 << 62)
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
-    """The runs of numbers, and the spans, that are left between the holes."""
+    """Return the ranges of numbers, and the spans, that are left between the holes."""
     runs: list[tuple[int, int]] = []
     kept: list[Span] = []
     at = 0

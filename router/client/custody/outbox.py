@@ -1,7 +1,7 @@
-"""What an app has handed in and the node has not settled: order, windows, sending again (pure).
+"""The messages that an app has handed in and the node has not settled: order, windows, sending again (pure).
 
-Everything leaves in the order in which it came in, once per connection. When a connection is lost, what was on it
-goes to the front again, in its old order and with identical bytes, so that the router finds duplicates by id and
+Messages leave in the order in which they were handed in, once per connection. When a connection is lost, the unsettled
+ones go to the front again, in their old order and with identical bytes, so that the router finds duplicates by id and
 settles them (link layer, "Custody").
 """
 
@@ -21,23 +21,23 @@ from router.core.wire.reasons import Reason
 
 
 class Sink(Protocol):
-    """Who wants to know what became of a run. Messages have numbers, `run.first` and following."""
+    """Gets the outcome of a submission. Its messages are numbered from `run.first`."""
 
     def refused(self, number: int, reason: Reason, text: str) -> None:
-        """This one was refused; it is among those that `ended` counts later."""
+        """One message was refused; it is included in a later `ended`."""
 
     def ended(self, count: int) -> None:
-        """So many more are in the router's keeping, or refused; in order, but for what a lost connection mixed."""
+        """`count` more messages were settled or refused, in order except after a reconnect."""
 
     def failed(self, error: ClientError) -> None:
-        """Nothing more will be heard of this run: the node is gone."""
+        """The node is gone, so nothing more will be reported of this submission."""
 
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """Frames that were handed in together. `again`: after a lost connection they are sent once more.
+    """Frames that were handed in together. `again`: send them again after a lost connection.
 
-    `at` is how many of them are on the present connection, `tries` on how many connections they were.
+    `at`: how many of them are on the present connection; `tries`: on how many connections they have been.
     """
 
     frames: Sequence[bytes]
@@ -57,7 +57,7 @@ class Submission:
 
 
 class Flight(NamedTuple):
-    """Messages start..stop-1 of a run; the last of them is the connection's n-th."""
+    """Messages start..stop-1 of a submission; the last of them is the connection's n-th."""
 
     n: int
     run: Submission
@@ -66,7 +66,7 @@ class Flight(NamedTuple):
 
 
 class Outbox:
-    """At most `messages_max` and `bytes_max` are taken in before the first is settled; then `full` says so."""
+    """A queue that takes at most `messages_max` and `bytes_max` before the first is settled; then it is `full`."""
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self.messages_max = messages_max
@@ -87,7 +87,7 @@ class Outbox:
     # -- in ------------------------------------------------------------------------------------------------
 
     def add(self, run: Submission, *, urgent: bool = False) -> None:
-        """Hand in a run; an urgent one overtakes what waits."""
+        """Queue a submission; an urgent one goes before all that wait."""
         self._count(run, 1)
         if urgent:
             self._waiting.appendleft(run)
@@ -95,7 +95,7 @@ class Outbox:
             self._put_fitting(run)
 
     def withdraw(self, run: Submission) -> bool:
-        """Take back a run of which nothing has ever been sent; whether that was possible."""
+        """Take back a submission of which nothing has ever been sent; return whether that was possible."""
         if run.tries or run not in self._waiting:
             return False
         self._waiting.remove(run)
@@ -105,7 +105,7 @@ class Outbox:
     # -- out -----------------------------------------------------------------------------------------------
 
     def take(self, outgoing: Outgoing) -> list[bytes]:
-        """The frames that fit the peer's window now; they count as sent."""
+        """Return the frames that fit the peer's window now; they count as sent."""
         parts: list[bytes] = []
         while self._waiting:
             run = self._waiting[0]
@@ -125,7 +125,7 @@ class Outbox:
     # -- what the router says ------------------------------------------------------------------------------
 
     def refuse(self, k: int, reason: Reason, text: str) -> None:
-        """The connection's k-th message was refused. Refusals come in order, so the search is short."""
+        """Mark the connection's `k`-th message as refused. Refusals come in order, so the search is short."""
         for n, run, start, stop in self._flights:
             if k <= n:
                 index = stop - 1 - (n - k)
@@ -135,7 +135,7 @@ class Outbox:
                 return
 
     def settle(self, n: int) -> None:
-        """The connection's first `n` are settled."""
+        """Settle the connection's first `n` messages."""
         flights = self._flights
         while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
             last, run, start, stop = flights[0]
@@ -149,7 +149,7 @@ class Outbox:
     # -- connections come and go ---------------------------------------------------------------------------
 
     def restart(self, frame_bytes_max: int) -> None:
-        """A new connection: what is unsettled is to be sent (again), in its old order."""
+        """Start a new connection: queue all unsettled messages again, in their old order."""
         self._frame_bytes_max = frame_bytes_max
         flown, self._flights = self._flights, deque()
         waiting, self._waiting = self._waiting, deque()
@@ -163,7 +163,7 @@ class Outbox:
                 self._put_fitting(run)
 
     def fail(self, error: ClientError) -> int:
-        """Give everything up; returns how many messages had been sent and not settled."""
+        """Give up all messages; return how many had been sent and not settled."""
         flown, self._flights = self._flights, deque()
         waiting, self._waiting = self._waiting, deque()
         in_doubt = sum(stop - start for _, run, start, stop in flown if run.again)
@@ -173,7 +173,7 @@ class Outbox:
         return in_doubt
 
     def _put_pieces(self, run: Submission, start: int, stop: int) -> None:
-        """What is left of messages start..stop-1 without the refused ones, as runs of their own."""
+        """Queue messages start..stop-1 without the refused ones again, as separate submissions."""
         if stop - start == len(run.frames) and not run.refused:
             run.at = 0
             self._put_fitting(run)
@@ -192,7 +192,7 @@ class Outbox:
         return len(longest) - head_bytes(longest) > self._frame_bytes_max
 
     def _put_fitting(self, run: Submission) -> None:
-        """Queue it. A frame so large that this router would close the link is refused here instead."""
+        """Queue a submission, but refuse a frame so large that this router would close the link."""
         if not self._has_too_large(run):
             self._waiting.append(run)
             return

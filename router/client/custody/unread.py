@@ -1,8 +1,8 @@
-"""What the node keeps for an app that gets it but does not read it (pure).
+"""Messages left with the node, because the app gets them but does not read them (pure).
 
-Settling is cumulative, so messages that nobody reads would hold up all others. They are refused instead, with a reason
-that says *later*: the node keeps them queued and brings them again after a pause, from the first one on. Of an address
-that was set aside nothing is taken before the node begins again, so that nothing is overtaken.
+Settling is cumulative, so messages that no loop reads would hold up all others. They are refused instead, with a reason
+that says *later*: the node keeps them queued and delivers them again after a pause, from the first one on. Once an
+address has been set aside, its messages are refused until the node starts over, so that none overtakes another.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ TEXT = "nobody in this app reads it"
 
 
 class Unread:
-    """By address, the messages refused on this connection, in order; at most `ids_max` of each, the oldest give way."""
+    """The messages refused on this connection, in order, by address; at most `ids_max` of each, dropping the oldest."""
 
     def __init__(self, ids_max: int) -> None:
         self._ids_max = ids_max
         self._ids: dict[bytes, OrderedDict[MessageId, int]] = {}
-        self._last: dict[bytes, int] = {}  # the place of the one refused last
+        self._last: dict[bytes, int] = {}  # the position of the one refused last
 
     def __repr__(self) -> str:
         return f"<{sum(map(len, self._ids.values()))} messages to {len(self._ids)} addresses are left with the node>"
@@ -38,8 +38,8 @@ class Unread:
             ids.popitem(last=False)
 
     def holds(self, address: bytes, message: MessageId, readers: Collection[bytes | None]) -> bool:
-        """Whether this message is to be refused. Not any more if the address has a reader now and the node begins
-        again: with one that stands not behind the one refused last."""
+        """Whether this message is to be refused. It no longer is once the address has a reader and the node has started
+        over: with a message that does not come after the one refused last."""
         ids = self._ids.get(address)
         if ids is None:
             return False
