@@ -17,7 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
 
 INSTALL := $(UV) pip install -q --no-deps --no-build-isolation
-SYNC := $(UV) pip sync -q --require-hashes --compile-bytecode --build-constraints
+QUIET := $(shell test -t 2 || echo -q)
+SYNC := $(UV) pip sync $(QUIET) --require-hashes --compile-bytecode --build-constraints
+OFFLINE := { echo "the packages could not be fetched: is there a network, and a package index that pip and uv are told of?" >&2; exit 1; }
 LOCK := $(UV) pip compile -q pyproject.toml --universal --python-version 3.11 --upgrade \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
@@ -84,19 +86,21 @@ $(UV):
 	 On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "fetching uv into .tools (once)"
 	@$(PYTHON) -m venv --clear .tools
-	@.tools/bin/python -m pip install -qq --no-warn-script-location '$(UV_RANGE)'
+	@.tools/bin/python -m pip install -qq --no-warn-script-location '$(UV_RANGE)' || $(OFFLINE)
 
 .venv/bin/python: | $(UV)
 	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv
 
 # A stamp is the lock file that was installed: only a changed lock fetches anything. dev.txt contains run.txt, same versions.
 .venv/run.stamp: requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@cmp -s $< $@ || { echo "installing $< into .venv"; rm -f .venv/dev.stamp; $(SYNC) $< --python $(VENV)/python $<; }
+	@cmp -s $< $@ || { echo "installing $< into .venv: some 50 MB fetched, 120 MB kept"; rm -f .venv/dev.stamp;\
+	 $(SYNC) $< --python $(VENV)/python $< || $(OFFLINE); }
 	@$(INSTALL) --python $(VENV)/python -e .
 	@cp $< $@
 
 .venv/dev.stamp: requirements/dev.txt requirements/run.txt pyproject.toml .venv/bin/python | $(UV)
-	@cmp -s $< $@ || { echo "installing $< into .venv"; $(SYNC) $< --python $(VENV)/python $<; }
+	@cmp -s $< $@ || { echo "installing $< into .venv: some 0.6 GB fetched, 1.2 GB kept; most of it is Spark";\
+	 $(SYNC) $< --python $(VENV)/python $< || $(OFFLINE); }
 	@$(INSTALL) --python $(VENV)/python -e .
 	@cp requirements/run.txt .venv/run.stamp
 	@cp $< $@

@@ -13,6 +13,7 @@ import click
 
 from router.cli import service_commands
 from router.cli.command import Group, Invocation
+from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, innermost, report
 
 ARGUMENTS = "router.arguments"
@@ -58,6 +59,8 @@ COMMANDS: dict[str, Entry] = {
 class Root(Group):
     """Finds subcommands in `COMMANDS` and in the folders of services, and ends with the contract's exit codes."""
 
+    _home_option: str | None = None
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
@@ -94,6 +97,7 @@ class Root(Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
+            self._home_option = ctx.ensure_object(Invocation).home_option
             if not isinstance(innermost(error), _PLAIN) and ctx.ensure_object(Invocation).verbose:
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             raise
@@ -102,12 +106,14 @@ class Root(Group):
         """As click's, but with our exit codes and errors; `standalone_mode=False` lets errors pass."""
         if not extra.pop("standalone_mode", True):
             return super().main(args, prog_name, standalone_mode=False, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            show_what_it_can(stream)
         try:
             code = super().main(args, prog_name or "router", standalone_mode=False, **extra)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except Exception as error:
-            code = report(error)
+            code = report(error, self._home_option)
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is None:
                 raise

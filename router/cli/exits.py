@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import traceback
 from enum import IntEnum
 from pathlib import Path
 
 import click
+
+_REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
+"""A command that a sentence names as the remedy, unless it is for another machine."""
 
 
 class Exit(IntEnum):
@@ -31,9 +36,12 @@ class Failure(Exception):
         self.code = code
 
 
-def report(error: Exception) -> int:
-    """Say on standard error what went wrong; returns the exit code."""
+def report(error: Exception, home_option: str | None = None) -> int:
+    """Say on standard error what went wrong, and return the exit code. `home_option`: the `--home` that was given."""
     code, text = _judged(innermost(error))
+    if home_option and not isinstance(error, click.ClickException):
+        home = shlex.quote(home_option)
+        text = _REMEDY.sub(lambda found: f"`router --home {home} {found[1]}`", text)
     if text:
         click.echo(text, err=True)
     return code

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from router.cli.encoding import is_unicode
 from router.core.wire.text import Kind, clean, key_text, short
 
 
@@ -41,7 +42,7 @@ def one_line(body: bytes) -> str:
 
 def say_json(value: Any) -> None:
     """One JSON value on a line of its own; keys and ids as hex."""
-    say(json.dumps(value, default=_plain, ensure_ascii=False))
+    say(json.dumps(value, default=_plain, ensure_ascii=not is_unicode(sys.stdout)))
 
 
 def _plain(value: Any) -> Any:

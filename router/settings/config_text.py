@@ -102,9 +102,9 @@ def parse(text: str, file: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
         if found is None:
-            said, place = str(error), f"{file} line {text.count(chr(10)) + 1}"
+            said, place = _in_words(str(error)), f"{file} line {text.count(chr(10)) + 1}"
         else:
-            said, place = f"{found[1]}, column {found[3]}", f"{file} line {found[2]}"
+            said, place = f"{_in_words(found[1])}, column {found[3]}", f"{file} line {found[2]}"
             said += _quoted(text.split("\n")[int(found[2]) - 1], int(found[3]) - 1)
         raise ConfigError((f"{place}: {said}",)) from None
     return value
@@ -116,6 +116,33 @@ def _is_within(value: dict[str, Any], depth: int) -> bool:
         tables = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
         level, depth = [one for table in tables for one in table], depth - 1
     return not any(isinstance(one, dict | list) for one in level)
+
+
+_SENTENCES = (
+    ("Invalid value", "a value is missing or none that TOML knows"),
+    ("Expected '=' after a key", "a key needs = and a value behind it"),
+    ("Expected newline or end of document", "one setting stands on a line, and this line goes on"),
+    ("Invalid statement", "this line is neither name = value nor [section]"),
+    ("Invalid initial character for a key", "a name is missing, or begins with a character that no name has"),
+    ("Unclosed array", "a list lacks its closing ]"),
+    ("Unclosed inline table", "a table lacks its closing }"),
+    ("Expected ']'", "a section's name lacks its closing ]"),
+    ("Unterminated string", "a text lacks its closing quote"),
+    ("Illegal character '\\n'", "a text lacks its closing quote"),
+    ("Expected '\"'", "a text lacks its closing quote"),
+    ("Unescaped '\\'", "a \\ in a text is written \\\\"),
+    ("Illegal character", "there is a character that may not stand here"),
+    ("Found invalid character", "there is a character that may not stand here"),
+    ("Cannot overwrite", "this is set a second time; remove one of both"),
+    ("Cannot declare", "this section stands here a second time; put both together"),
+    ("Duplicate", "this is set a second time; remove one of both"),
+    ("Cannot mutate", "this is set a second time; remove one of both"),
+)  # fmt: skip
+
+
+def _in_words(said: str) -> str:
+    """Return our sentence for one of the parser's; its own where there is none."""
+    return next((ours for beginning, ours in _SENTENCES if said.startswith(beginning)), said)
 
 
 def _quoted(line: str, at: int) -> str:

@@ -7,7 +7,9 @@ into the file `socket` there; both sides ask the same property.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import stat
 import sys
@@ -22,6 +24,9 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import key_text
 from router.disk import private_file
 from router.settings import config, keyring
+
+WRITABLE = 0o022
+log = logging.getLogger(__name__)
 
 APPLICATION = "key-addressed-router"
 VARIABLE = "ROUTER_HOME"
@@ -178,6 +183,10 @@ class Home:
                 said = f"{self.path} holds other things and is open to others (mode {mode:03o})"
                 raise HomeError(f"{said}; a home holds secret keys: chmod 700 {self.path}, or {_ELSEWHERE}")
             self.path.chmod(private_file.DIRECTORY_MODE)
+            if mode & WRITABLE or self.key_path.exists():
+                log.warning(
+                    "%s was open to others (mode %03o): it is 700 now; see what they left there", self.path, mode
+                )
 
     def check_key(self) -> None:
         """A store has its router's key beside it; a new one would be another router's."""
@@ -190,7 +199,8 @@ class Home:
             descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CREAT, private_file.FILE_MODE)
         except OSError as error:
             said = f"the home {self.path} cannot be locked: {error.strerror}"
-            raise HomeError(f"{said}; make it with `router init`, or {_ELSEWHERE}") from None
+            remedy = "make it with `router init`" if error.errno == errno.ENOENT else "make it writable for this user"
+            raise HomeError(f"{said}; {remedy}, or {_ELSEWHERE}") from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -145,12 +145,17 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
+INSIDE = "memory"  # connects only what is inside one process, so no configuration is told of it
+
+
 def load(scheme: str) -> Transport:
     """The transport of that scheme, or `InvalidUrl` naming the ones there are."""
     package = importlib.import_module("transports")
     known = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     if scheme not in known:
-        raise InvalidUrl(f"there is no transport for {scheme}://; known are {', '.join(known)}")
+        raise InvalidUrl(
+            f"there is no transport for {scheme}://; known are {', '.join(one for one in known if one != INSIDE)}"
+        )
     return cast(Transport, importlib.import_module(f"transports.{scheme}"))
 
 

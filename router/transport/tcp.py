@@ -34,7 +34,8 @@ async def connect(host: str, port: int) -> SocketType:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
         text = f"{host_port(host, port)} cannot be reached: {_first(error)}"
-        text += "; is the node running and its port open?"
+        unknown = isinstance(error, socket.gaierror)
+        text += f"; is the name {host} right?" if unknown else "; is the node running and its port open?"
         raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
     tune(sock)
     return sock

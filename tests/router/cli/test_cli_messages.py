@@ -371,7 +371,7 @@ def test_without_a_node_it_is_code_3(router: Run, args: tuple[str, ...]) -> None
     router("group", "new", "g")
     result = router(*args)
     assert result.exit_code == 3
-    assert "router serve" in result.stderr
+    assert " serve`" in result.stderr
 
 
 def test_queue_waits_for_the_node(router: Run, home: Path) -> None:

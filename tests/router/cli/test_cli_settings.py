@@ -56,7 +56,10 @@ def test_every_mistake_is_found(router: Run, home: Path) -> None:
         ('[node]\nservices = ["broken_service"]\n', "ZeroDivisionError"),
         ('[node]\nservices = ["deaf_service:Plain"]\n', "has an on_message that is not async"),
         ('[node]\nservices = ["deaf_service:Idle"]\n', "has neither on_message nor on_connected"),
-        ("[node]\nrole = core\n", 'line 2: Invalid value, column 8; text stands in quotes: "core"'),
+        (
+            "[node]\nrole = core\n",
+            'line 2: a value is missing or none that TOML knows, column 8; text stands in quotes: "core"',
+        ),
         ('[[peers]]\naddress = "ADDRESS"\nurls = ["tls://host"]\n', "line 3: peers[0].urls: 'tls://host' lacks"),
         ('[[peers]]\naddress = "OWN"\n', "line 2: peers[0].address: this is the node's own address"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import Run, RunningNode
@@ -53,9 +54,9 @@ def test_a_clock_is_told_and_confirmed(at_node: Run) -> None:
 
 
 @pytest.mark.parametrize("view", ["status", "peers", "queue", "groups", "clock"])
-def test_without_a_node_it_is_code_3(router: Run, view: str) -> None:
+def test_without_a_node_it_is_code_3(router: Run, home: Path, view: str) -> None:
     router("init")
     result = router(view, "--json")
     assert result.exit_code == 3
-    assert "start one with `router serve`" in result.stderr
+    assert f"start one with `router --home {home} serve`" in result.stderr
     assert result.stdout == ""

@@ -197,8 +197,8 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
             'services.ecko is about a service "ecko" that node.services does not name',
         ),
         ("[services]\necho = 1", "line 2: services.echo is 1; it must be a section of its own, in [ ]"),
-        ("[node]\n\nrole = edge", "router.toml line 3: Invalid value, column 8"),
-        ("[node]\nrole = 'edge'\nrole = 'core'", "router.toml line 3: Cannot overwrite a value"),
+        ("[node]\n\nrole = edge", "router.toml line 3: a value is missing or none that TOML knows, column 8"),
+        ("[node]\nrole = 'edge'\nrole = 'core'", "router.toml line 3: this is set a second time; remove one of both"),
         ("[node]\nlisten = [", "router.toml line 2: "),
     ],
 )

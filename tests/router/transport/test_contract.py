@@ -96,7 +96,7 @@ def test_what_is_no_scheme(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "os", "two_ends", "__init__", ""])
 def test_an_unknown_scheme_is_told_the_known_ones(scheme: str) -> None:
-    with pytest.raises(InvalidUrl, match=f"no transport for {scheme}://; known are memory, tls, unix"):
+    with pytest.raises(InvalidUrl, match=f"no transport for {scheme}://; known are tls, unix"):
         load(scheme)
 
 

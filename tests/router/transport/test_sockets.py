@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.socket import SocketType
 
 from router.transport import tcp
-from router.transport.contract import Stream, unheard
+from router.transport.contract import ConnectFailed, Stream, unheard
 from router.transport.sockets import Acceptor, _without, receive, words
 from router.transport.stream import DuplexStream
 from transports.memory import stream_pair
@@ -129,3 +130,9 @@ async def test_one_of_the_neighbourhood_that_has_most_gives_way() -> None:
         await found.until(lambda: found.proven == 1)
         for stream in (alone, *crowd):
             await stream.aclose()
+
+
+async def test_a_name_that_nobody_knows_is_no_question_of_ports() -> None:
+    with pytest.raises(ConnectFailed) as caught:
+        await tcp.connect("no-such-host.invalid", 4101)
+    assert "is the name no-such-host.invalid right?" in caught.value.text and "port open" not in caught.value.text

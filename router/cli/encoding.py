@@ -1,0 +1,28 @@
+"""What a terminal without Unicode is shown: plain characters instead of an error."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import TextIO
+
+_PLAIN = {"…": "...", "⏎": "|", "→": "->", "·": "-", "×": "x", "–": "-", "—": "-", "’": "'"}
+
+
+def show_what_it_can(stream: TextIO | None) -> None:
+    """Write what a terminal without Unicode cannot show as it can, instead of failing."""
+    if isinstance(stream, io.TextIOWrapper) and not is_unicode(stream):
+        stream.reconfigure(errors="plain")
+
+
+def is_unicode(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _plain_characters(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    found = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(one) or f"\\u{ord(one):04x}" for one in found), error.end
+
+
+codecs.register_error("plain", _plain_characters)

@@ -1,0 +1,34 @@
+"""A terminal without Unicode, and remedies that name the home that was given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from conftest import ROUTER, Run
+
+
+def test_a_terminal_without_unicode_is_shown_plain_characters(router: Run, home: Path) -> None:
+    router("group", "new", "pals")
+    done = subprocess.run(
+        [*ROUTER, "--home", str(home), "group", "list"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.split()[-2].endswith(b"...")
+
+
+def test_a_remedy_names_the_home_that_was_given(router: Run, home: Path) -> None:
+    router("init")
+    assert f"`router --home {home} serve`" in router("status").stderr
+
+
+def test_a_home_that_others_could_write_to_is_said_to_have_been_open(router: Run, home: Path) -> None:
+    home.mkdir()
+    home.chmod(0o777)
+    done = subprocess.run([*ROUTER, "--home", str(home), "init"], capture_output=True, text=True, check=True)
+    assert f"{home} was open to others (mode 777): it is 700 now" in done.stderr
+    assert home.stat().st_mode & 0o777 == 0o700
