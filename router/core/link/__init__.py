@@ -1,1 +1,1 @@
-"""One link without I/O: the table of its talk, the session that reads it, and who holds a message."""
+"""One link without I/O: the table of its protocol, the session that runs it, and the custody of messages."""

@@ -1,8 +1,8 @@
-"""Who holds a message on one link: windows, settling and refusals (link layer, "Custody" and "Backpressure").
+"""Custody of messages on one link: windows, settling and refusals (link layer, "Custody" and "Backpressure").
 
-Both directions of a link count their messages from 1. The receiver announces a window; what it has not yet
-settled must fit it, except that one message of any allowed size may always be in flight. Messages are counted one by
-one, bytes by whole writes and reads: a write's bytes return when its last message is settled.
+Messages are numbered from 1 in each direction. The receiver announces a window; unsettled messages must fit it, except
+that one message of any allowed size may always be in flight. Messages are counted one by one, bytes by whole writes
+and reads: a write's bytes are freed when its last message is settled.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from router.core.wire.reasons import Reason
 
 from .machine import RemoteProtocolError
 
-# A router's own answers are few and small, and may go beyond the window by this much.
+# A router's own answers are few and small, and may exceed the window by this much.
 CONTROL_SLACK_MESSAGES = 64
 CONTROL_SLACK_BYTES = 64 * 1024
-# The sender counts a message as it holds it; on the way it gains a VIA and a longer frame's head.
+# The sender counts a message as it stores it; on the wire it gains a VIA and perhaps a longer frame head.
 ADDED_BYTES_MAX = 40
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """What we sent and the peer has not settled."""
+    """The messages that we sent and the peer has not settled."""
 
     window_messages: int
     window_bytes: int
@@ -38,17 +38,17 @@ class Outgoing:
         return self.sent - self.settled
 
     def room(self) -> tuple[int, int]:
-        """How many messages and bytes may be sent now."""
+        """Return how many messages and bytes may be sent now; negative beyond the window."""
         return self.window_messages - self.in_flight, self.window_bytes - self.bytes_in_flight
 
     def takes_control(self, size: int) -> bool:
-        """Whether a message of our own may go, beyond the window by the slack that the receiver grants."""
+        """Whether a message of our own may be sent; it may exceed the window by the slack that the receiver grants."""
         messages, room = self.room()
         fits = messages + CONTROL_SLACK_MESSAGES > 0 and size <= room + CONTROL_SLACK_BYTES
         return fits or not self.in_flight
 
     def fits(self, ends: Sequence[int], at: int = 0) -> int:
-        """How many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""
+        """Return how many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""
         messages, room = self.room()
         start = ends[at - 1] if at else 0
         stop = min(len(ends), at + max(0, messages))
@@ -60,14 +60,14 @@ class Outgoing:
         return count or (1 if at < stop and not self.in_flight else 0)
 
     def send(self, count: int, size: int) -> int:
-        """Note that `count` messages of together `size` bytes leave now; returns the n of the last."""
+        """Count `count` messages with a total of `size` bytes as sent; return the number of the last."""
         self.sent += count
         self.bytes_in_flight += size
         self._writes.append((self.sent, size))
         return self.sent
 
     def settle(self, n: int) -> int:
-        """The peer has settled its first `n`; returns how many that is more than before."""
+        """Count our first `n` messages as settled by the peer; return how many are newly settled."""
         if n < self.settled or n > self.sent:
             text = f"settled {n}, but {self.settled} were settled and {self.sent} sent"
             raise RemoteProtocolError(Reason.MALFORMED, text)
@@ -77,14 +77,14 @@ class Outgoing:
         return more
 
     def check_refusal(self, k: int) -> None:
-        """`[5, k]` may name only a message that was sent and is not settled."""
+        """Raise `RemoteProtocolError` unless message `k`, named by a refusal, was sent and is not settled."""
         if not self.settled < k <= self.sent:
             raise RemoteProtocolError(Reason.MALFORMED, f"refused {k}, which is not in flight")
 
 
 @dataclass(slots=True)
 class Incoming:
-    """What the peer sent and we have not settled."""
+    """The messages that the peer sent and we have not settled."""
 
     window_messages: int
     window_bytes: int
@@ -95,7 +95,7 @@ class Incoming:
     _freed: int = 0  # k of the last message of the last freed read
 
     def receive(self, count: int, size: int) -> int:
-        """Note `count` messages of together `size` bytes; returns the k of the first."""
+        """Count `count` messages with a total of `size` bytes as received; return the number of the first."""
         first = self.received + 1
         in_flight = self.received - self.settled + count
         begun = self._reads[0][1] if self._reads and self.settled > self._freed else 0
@@ -112,7 +112,7 @@ class Incoming:
         return first
 
     def settle(self, n: int) -> int:
-        """We tell the peer that its first `n` are settled; returns the bytes this frees."""
+        """Count the peer's first `n` messages as settled by us; return the bytes this frees."""
         freed = 0
         while self._reads and self._reads[0][0] <= n:
             self._freed, size = self._reads.popleft()

@@ -1,7 +1,7 @@
-"""A protocol is a table: who may speak, what, where it leads, within what time and bytes; this file reads it.
+"""Protocols as tables: who may speak, what, where it leads, within what time and bytes; and the machine that runs one.
 
-A new version of a protocol is a new table. A refused step raises and changes nothing. Whoever runs a machine asks it
-for the limits of its present state, so that a limit stands in the table and nowhere else.
+A new version of a protocol is a new table. A refused step raises and changes nothing. The machine returns the
+limits of its present state, so that each limit is written in the table and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from router.core.wire.reasons import Reason
 
 
 class LocalProtocolError(Exception):
-    """We are wrong: our own code spoke out of turn or said what the table does not allow."""
+    """Raised if we are wrong: our own code spoke out of turn or sent what the table does not allow."""
 
 
 class RemoteProtocolError(Exception):
-    """The peer is wrong: close its session. `reason` goes over the wire and into the log.
+    """Raised if the peer is wrong: its session must be closed. `reason` goes over the wire and into the log.
 
-    `before`: what it had said well in the same read, to be acted on first.
+    `before`: the valid events before the fault in the same read, to be handled first.
     """
 
     def __init__(self, reason: Reason, text: str) -> None:
@@ -33,7 +33,7 @@ class RemoteProtocolError(Exception):
 
 
 class Agency(Enum):
-    """Whose turn it is in a state."""
+    """The side whose turn it is in a state."""
 
     INITIATOR = "initiator"
     RESPONDER = "responder"
@@ -43,8 +43,9 @@ class Agency(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Who may speak in a state, what they may say and the state it leads to; how long the state may last, and how long
-    each message in it may be."""
+    """One state: who may speak, which messages are allowed and where each leads, and the limits in time and bytes.
+
+    `timeout_s` bounds the time in the state, `bytes_max` the length of each message in it."""
 
     agency: Agency
     on: Mapping[type, Enum] = field(default_factory=dict)
@@ -57,20 +58,20 @@ Table = Mapping[Enum, Row]
 
 
 class RowLimits(TypedDict, total=False):
-    """The limits of a row, as a configuration may say them otherwise."""
+    """The limits of a row that a configuration may override."""
 
     timeout_s: float
     bytes_max: float
 
 
 def with_limits(table: Table, limits: Mapping[Enum, RowLimits]) -> Table:
-    """The table with other limits in those of its rows that `limits` names."""
+    """Return the table with the limits replaced in the rows that `limits` names."""
     assert limits.keys() <= table.keys(), f"no row of the table: {limits.keys() - table.keys()}"
     return {state: replace(row, **limits.get(state, {})) for state, row in table.items()}
 
 
 class Machine:
-    """One running instance of a table, seen from the side `we`; it begins in `state` or the first row."""
+    """A running instance of a table, seen from the side `we`; it begins in `state`, by default the first row."""
 
     __slots__ = ("_we", "state", "table")
 
@@ -85,7 +86,7 @@ class Machine:
 
     @property
     def agency(self) -> Agency:
-        """Whose turn it is now."""
+        """Return whose turn it is now."""
         return self.table[self.state].agency
 
     @property
@@ -95,16 +96,16 @@ class Machine:
 
     @property
     def timeout_s(self) -> float:
-        """How long the present state may last."""
+        """Return how long the present state may last."""
         return self.table[self.state].timeout_s
 
     @property
     def bytes_max(self) -> float:
-        """How long a message in the present state may be."""
+        """Return how long a message in the present state may be."""
         return self.table[self.state].bytes_max
 
     def step(self, speaker: Agency, message: object) -> Enum:
-        """The state after `message` (or a message of that class) from `speaker`.
+        """Move to the state after `message` (or a message of that class) from `speaker`, and return it.
 
         Raises `LocalProtocolError` if the fault is ours, `RemoteProtocolError` (malformed) if the peer's.
         """
@@ -127,7 +128,7 @@ class Machine:
 
 
 def mermaid(table: Table) -> str:
-    """The state diagram for the documents, drawn from the table itself."""
+    """Return the state diagram for the documents, drawn from the table itself."""
     lines = ["stateDiagram-v2", f"    [*] --> {next(iter(table)).value}"]
     for state, row in table.items():
         lines += [

@@ -1,7 +1,7 @@
-"""One link, without I/O: bytes in, events out (link layer). The table says who may say what, and when.
+"""One link, without I/O: bytes in, events out (link layer). The table rules who may send what, and when.
 
-The same class serves both ends, every transport, routers and apps. It splits the stream into frames, walks the
-handshake, counts messages, and answers pings. What must be sent collects in `output()`.
+The same class serves both ends, every transport, routers and apps. It splits the stream into frames, performs the
+handshake, counts messages and limits rates. The bytes to send are collected for `output()`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .unfinished import Unfinished
 
 VERSION = 1
 FRAMES_AT_ONCE = 1024
-BEGINNING_BYTES = 10  # by so many an item's form is known
+BEGINNING_BYTES = 10  # enough to know an item's form
 
 
 _FOR_APPS = frozenset((link_items.Outcome, link_items.Redelivered))
 _METERED = frozenset((link_items.Ping, link_items.Pong))
-_METERED_OF_STRANGERS = frozenset((*_METERED, link_items.Missed))  # those we know have a reason for each
+_METERED_OF_STRANGERS = frozenset((*_METERED, link_items.Missed))  # known neighbours send `missed` only for a reason
 
 
 class Up(NamedTuple):
-    """The handshake is done: who the peer is and what it asked for."""
+    """The handshake is done: the peer's key and hello."""
 
     peer: PublicKey
     hello: link_items.Hello
@@ -47,7 +47,7 @@ class Messages(NamedTuple):
 
 
 class SettledUpTo(NamedTuple):
-    """The peer settled our first `n`; the owner of the outgoing window judges whether that can be."""
+    """The peer settled our first `n` messages; the owner of the outgoing window judges whether that is possible."""
 
     n: int
 
@@ -61,7 +61,7 @@ class RefusedAt(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """A link item that the session itself has nothing to do with: pong, outcome, missed, redelivered."""
+    """A link item that the session itself does not handle: ping, pong, outcome, missed, redelivered."""
 
     item: link_items.Item
 
@@ -78,7 +78,7 @@ Event = Up | Messages | SettledUpTo | RefusedAt | Heard | Ended
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What we say of ourselves in the hello."""
+    """The contents of our own hello, except the key."""
 
     role: str
     epoch: bytes
@@ -92,7 +92,7 @@ class Offer:
 
 
 class Welcome(NamedTuple):
-    """What a peer may do here once its key is proven; `frame_bytes_max` may be less than the hello announced."""
+    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced."""
 
     is_stranger: bool = False
     frame_bytes_max: int | None = None
@@ -102,15 +102,15 @@ LIMITS = LinkLimits()
 
 
 def everybody(_: PublicKey) -> Welcome | None:
-    """Let every key in that is proven."""
+    """Admit every proven key."""
     return Welcome()
 
 
 class Session:
     """One end of one link.
 
-    `peer` is the key that the transport has proven, or None; then both ends prove theirs by signature (R-B5).
-    `expect` pins the key of a dialled peer. `welcome` judges the proven key; None: it is not let in.
+    `peer` is the key that the transport has proven; if None, both ends prove theirs by signature (R-B5).
+    `expect` pins the key of a dialled peer. `welcome` judges the proven key, and returns None to reject it.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Session:
         self._welcome = welcome
         self.peer = peer
         self.hello: link_items.Hello | None = None
-        # To an app the router adds itself as VIA to what its sender could just send.
+        # A router adds itself as VIA to messages for an app, even to those that already had the greatest length.
         frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
         self.machine = Machine(in_force(peer is not None, limits, frame_bytes_max))
         self.incoming = Incoming(offer.window_messages, offer.window_bytes)
@@ -135,7 +135,7 @@ class Session:
         self.is_stranger = False
         self.unfinished = Unfinished(limits.frame_s)
         self._sent: int | None = None
-        self._settled = self._refused = 0  # what the peer has said of what was sent
+        self._settled = self._refused = 0  # by the peer, of our messages
         self._said_goodbye = False
         ours = link_items.Hello(
             versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable,
@@ -159,21 +159,21 @@ class Session:
         return self.machine.state is St.OPEN and not self._said_goodbye
 
     def output(self) -> list[bytes]:
-        """The frames to write now, in order; they are yours."""
+        """Return the frames to write now, in order, and forget them."""
         out, self._output = self._output, []
         return out
 
-    # -- what we say ---------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------
 
     def send(self, item: link_items.Item) -> None:
         self._output.append(frame(link_items.encode_item(item)))
 
     def note_sent(self, count: int) -> None:
-        """`count` messages leave. From the first call on nothing is settled or refused that was not sent."""
+        """Count `count` messages as sent; once called, the peer may settle or refuse only messages that were sent."""
         self._sent = (self._sent or 0) + count
 
     def settle(self, n: int, refusals: Sequence[tuple[int, Reason, str]] = ()) -> int:
-        """Tell the peer that its first `n` are in our keeping, delivered, or refused; returns the bytes freed."""
+        """Settle the peer's first `n` messages, after sending the refusals among them; return the bytes freed."""
         for k, reason, text in refusals:
             self.send(link_items.Refused(k, reason, text))
         if n > self.incoming.settled:
@@ -185,11 +185,12 @@ class Session:
             self._said_goodbye = True
             self.send(link_items.Goodbye(reason, text))
 
-    # -- what we hear --------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """Take what the stream brought at `now` (monotonic seconds); `RemoteProtocolError` ends the link, after what
-        came before it."""
+        """Return the events in `data`, read at `now` (monotonic seconds).
+
+        `RemoteProtocolError` ends the link; its `before` holds the events before the fault."""
         events: list[Event] = []
         try:
             self._take(data, now, events)
@@ -199,7 +200,7 @@ class Session:
         return events
 
     def allows(self, count: int, now: float) -> bool:
-        """Whether the peer may bring so many more link items, or messages that cannot be read."""
+        """Whether the rate allows the peer `count` more link items or unreadable messages; if so, count them."""
         return self._allowance.take(count, now)
 
     def _take(self, data: bytes, now: float, events: list[Event]) -> None:
@@ -210,7 +211,7 @@ class Session:
             data = whole
         at = 0
         spans = [(at, at, at)]
-        while spans:  # not all at once: what comes behind a bad frame is not even cut
+        while spans:  # not all at once: bytes after a bad frame are not even split
             spans, at = self._split(data, at)
             self._hear(spans, data, now, events)
         if at < len(data):
@@ -232,7 +233,7 @@ class Session:
             events.append(self._messages(data, run))
 
     def _keep(self, data: bytes, at: int) -> None:
-        """Wait for the rest of a frame, unless its first bytes say that it would be refused."""
+        """Keep an incomplete frame, unless its first bytes show that it would be refused."""
         start, end = self._bounds(data, at)
         if len(data) - start >= BEGINNING_BYTES and data[start + 1] > 1:
             try:
@@ -249,7 +250,7 @@ class Session:
 
     def _split(self, data: bytes, at: int) -> tuple[list[tuple[int, int, int]], int]:
         try:
-            most = FRAMES_AT_ONCE if self.machine.state is St.OPEN else 1  # in a handshake each has its own state
+            most = FRAMES_AT_ONCE if self.machine.state is St.OPEN else 1  # in a handshake each frame changes the state
             return split_frames(data, self.machine.bytes_max, at, most=most)
         except Malformed as error:
             raise _fault(error) from None
@@ -259,7 +260,7 @@ class Session:
         return Messages(self.incoming.receive(len(spans), spans[-1][2] - spans[0][0]), data, spans)
 
     def _item(self, wire: bytes, now: float) -> Event | None:
-        """Judge an item by its first bytes and this end's role, then by the table and the rate; read it after that."""
+        """Judge an item by its first bytes and this end's role, then by the table and the rate; only then read it."""
         try:
             form = self._form(wire, len(wire))
             before = self.machine.state
@@ -275,7 +276,7 @@ class Session:
             raise _fault(error) from None
 
     def _form(self, beginning: bytes, size: int) -> link_items.Form:
-        """The form of an item by its first bytes; `Malformed` if this end is not the one to whom it is said."""
+        """Return the form of an item by its first bytes; raise `Malformed` if it may not be sent to this end."""
         form = link_items.form_of(beginning, size)
         if form.kind in _FOR_APPS and self._is_router:
             raise Malformed(f"{form.kind.__name__} is said to apps, not to a router")
@@ -302,7 +303,7 @@ class Session:
         return Heard(item)
 
     def _heard_settled(self, n: int, now: float) -> SettledUpTo:
-        """One that settles nothing further has no use, and counts like any other link item."""
+        """Check a `Settled`; if it settles nothing new, it is useless and counts against the rate of link items."""
         if self._sent is not None and n > self._sent:
             raise Malformed(f"settled {n}, but {self._sent} were sent")
         if n <= self._settled:
@@ -344,7 +345,7 @@ class Session:
         return self._up(PublicKey.checked(key), self.hello)
 
     def _up(self, key: PublicKey, hello: link_items.Hello) -> Up:
-        """Who is not let in is told so before anything else of its is read."""
+        """Admit the proven key, or end the session before anything else of the peer's is read."""
         found = self._welcome(key)
         if found is None:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
@@ -363,13 +364,13 @@ class Session:
 
 
 def _fault(error: Malformed) -> RemoteProtocolError:
-    """What is wrong with the peer's bytes, as the reason for which its session ends."""
+    """Return the error that ends the session for the fault in the peer's bytes."""
     reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.MALFORMED
     return RemoteProtocolError(Reason.UNSUPPORTED if isinstance(error, link_items.UnknownItem) else reason, str(error))
 
 
 class Allowance:
-    """A token bucket: `per_s` a second, at most `burst` saved up. A rate of 0 allows everything."""
+    """A token bucket: `per_s` tokens a second, at most `burst` saved up. A rate of 0 allows everything."""
 
     __slots__ = ("_at", "_left", "burst", "per_s")
 
@@ -380,7 +381,7 @@ class Allowance:
         self._at: float | None = None
 
     def take(self, count: int, now: float) -> bool:
-        """Whether `count` are allowed at `now` (monotonic seconds); if so, they are taken."""
+        """Take `count` tokens at `now` (monotonic seconds) and return True, or return False if there are too few."""
         if not self.per_s:
             return True
         if self._at is not None:

@@ -1,4 +1,4 @@
-"""Who may say what on a link, when, and within what limits: the table of its handshake and talk (`docs/link.md`)."""
+"""The table of a link's protocol: who may send what, when, and within what limits (`docs/link.md`)."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ def _table(after_hello: St) -> Table:
     }  # fmt: skip
 
 
-# What the peer may say to us; what we may say to it is the same table at the other end.
+# These tables rule what the peer may send to us; what we may send is checked by the same table at the other end.
 PROVEN = _table(St.OPEN)  # the transport has proven the peer's key (TLS)
 PROVING = _table(St.PROOF)  # the link proves it (Unix socket, WebSocket, memory)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    """What a configuration may say otherwise: how long hello and proof may each take, and settling after a goodbye;
-    how long the rest of a frame is waited for; how many link items a second are taken."""
+    """The limits of a link that a configuration may override.
+
+    `hello_s` bounds hello and proof each, `goodbye_s` settling after a goodbye, `frame_s` the wait for the rest of a
+    frame, `link_items_per_s` the rate of link items accepted."""
 
     hello_s: float = PROVING[St.HELLO].timeout_s
     goodbye_s: float = PROVING[St.CLOSING].timeout_s
@@ -67,7 +69,7 @@ class LinkLimits:
 
 @cache
 def in_force(is_proven: bool, limits: LinkLimits, frame_bytes_max: int) -> Table:
-    """The table of a link whose hello announced that frame length, with the limits of this end's configuration."""
+    """Return the table of a link for the frame length this end announced, with the limits of its configuration."""
     return with_limits(PROVEN if is_proven else PROVING, {
         St.HELLO: {"timeout_s": limits.hello_s}, St.PROOF: {"timeout_s": limits.hello_s},
         St.OPEN: {"bytes_max": frame_bytes_max}, St.CLOSING: {"timeout_s": limits.goodbye_s},

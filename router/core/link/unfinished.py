@@ -1,6 +1,6 @@
-"""The beginning of a frame whose rest has not come yet, and how long one waits for that.
+"""The beginning of a frame whose rest has not arrived yet, and how long to wait for the rest.
 
-However small the pieces in which a frame comes, each byte is copied twice at most, and looked at when all are there.
+However small the pieces of a frame, each byte is copied at most twice, and parsed only when the frame is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .machine import RemoteProtocolError
 
 
 class Unfinished:
-    """At most one frame's beginning. `frame_s`: so many seconds may be spent waiting for the rest of it."""
+    """The beginning of at most one frame; `frame_s` bounds the seconds spent waiting for its rest."""
 
     __slots__ = ("_bytes", "_end", "_frame_s", "_waited_s")
 
@@ -30,13 +30,13 @@ class Unfinished:
         return f"<the first {len(self._bytes)} of at least {self._end} bytes of a frame>"
 
     def keep(self, data: bytes, at: int, end: int) -> None:
-        """`data[at:]` begins a frame that goes on at least to position `end`."""
+        """Keep `data[at:]`, the beginning of a frame that extends at least to position `end`."""
         self._bytes = bytearray(memoryview(data)[at:])
         self._end = end - at
         self._waited_s = 0.0
 
     def complete(self, data: bytes) -> bytes | None:
-        """What was kept, with `data` behind it, and nothing is kept any more; None: it still does not suffice."""
+        """Release and return the kept bytes followed by `data`; return None, and keep both, if they do not suffice."""
         if len(self._bytes) + len(data) < self._end:
             self._bytes += data
             return None
@@ -46,14 +46,14 @@ class Unfinished:
 
     @property
     def patience_s(self) -> float:
-        """How long to wait for more; infinite where no frame has begun."""
+        """Return how long to wait for more; infinite if no frame has begun."""
         return max(0.0, self._frame_s - self._waited_s) if self._bytes else inf
 
     def waited(self, seconds: float) -> None:
-        """For so long nothing came. Only waiting for the peer counts: what this end cannot take is not its fault."""
+        """Count `seconds` of waiting for the peer; time in which this end could not read is not the peer's fault."""
         self._waited_s += seconds
 
     def too_slow(self) -> RemoteProtocolError:
-        """What the peer is told when patience is over."""
+        """Return the error that ends the session when patience is over."""
         text = f"a frame was not complete after {self._frame_s:g} s of waiting for it"
         return RemoteProtocolError(Reason.CONNECT_TIMEOUT, text)

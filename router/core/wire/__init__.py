@@ -1,1 +1,1 @@
-"""What is said on the wire: codec, keys, texts, messages, link items, and what is said to a router."""
+"""Everything that goes over the wire: codec, keys, texts, messages, link items, control messages and inquiries."""

@@ -1,9 +1,10 @@
-"""What an operator's command asks its node over the owner's socket, inside the body of a unicast to the router; and
-what one router asks the next, `why`, where that one's operator grants it.
+"""Inquiries to a router and their answers, in the body of a unicast to or from it.
+
+An operator's command asks its node over the owner's socket; a router asks the next one `why`, if granted there.
 
     [7 {"ask": word, "arg": text}]     answered, on that link only, by     [8 bstr]     JSON
 
-The words are the node's (`router/node/admin.py`).
+The words are defined in `router/node/admin.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, unframe
 
 ASK_BYTES_MAX = 1024
-SERVICE_BYTES_MAX = 64 * 1024  # of what a service of the node says to its router
-ASKED = "asked"  # the router says it to a service: a number, and the question of an operator
+SERVICE_BYTES_MAX = 64 * 1024  # of an inquiry from a service of the node
+ASKED = "asked"  # the word by which the router passes an operator's question, with a number, to a service
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers `REPORT_BYTES_MAX` of `fate_json.py` at most
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"
@@ -24,7 +25,7 @@ _ASK_ITEMS_MAX = 7
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """A word and its argument: `status`, or `drop` and a recipient's key as hex."""
+    """A question or command to a router: a word and its argument, as `drop` and a recipient's key in hex."""
 
     ask: str
     argument: str = ""
@@ -32,13 +33,13 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """JSON, as text."""
+    """The answer to an inquiry: JSON text."""
 
     text: bytes
 
 
 def is_inquiry(body: bytes) -> bool:
-    """Whether the body is, by its first bytes, an inquiry or an answer."""
+    """Whether the body begins like an inquiry or an answer."""
     return body[:2] in (ASK, ANSWER)
 
 
@@ -49,7 +50,7 @@ def encode_inquiry(value: Inquiry | Answer) -> bytes:
 
 
 def decode_inquiry(body: bytes, bytes_max: int = ASK_BYTES_MAX) -> Inquiry | Answer:
-    """The inquiry of at most so many bytes, or the answer, in `body`; `Malformed` if it is neither."""
+    """Return the inquiry (of at most `bytes_max` bytes) or the answer in `body`; raise `Malformed` if it is neither."""
     if body[:2] == ANSWER:
         text = unframe(body, 2)
         if len(text) > ANSWER_BYTES_MAX:

@@ -1,10 +1,10 @@
-"""Application messages: what members say inside BODY, signed by the member and sealed (R-E1 … R-E7).
+"""Application messages: the members' messages inside BODY, signed by the member and sealed (R-E1 … R-E7).
 
     group      BODY = enc([1, key id, nonce, ciphertext])       under the group's content key
     unicast    BODY = enc([2, prekey id, ephemeral, ciphertext])       to a prekey that the recipient signed
 
 The plaintext is the specification's message, enc([header, body]); header keys in order: to seq sig deps from.
-Ciphertexts are XChaCha20-Poly1305. What goes along unencrypted names no member.
+Ciphertexts are XChaCha20-Poly1305. The unencrypted parts name no member.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ _UNICAST_KEY_LABEL = b"upsycle unicast key 1"
 
 
 class SealError(ValueError):
-    """A sealed body that is well formed, but cannot be opened or trusted."""
+    """Raised for a sealed body that is well formed, but cannot be opened or trusted."""
 
 
 class UnknownContentKey(SealError):
-    """Sealed under a key that we do not have."""
+    """Raised for a body sealed under a key that we do not have."""
 
 
 class BadSeal(SealError):
-    """The ciphertext was changed, or sealed for somebody else."""
+    """Raised for a ciphertext that was changed, or sealed for somebody else."""
 
 
 class BadMemberSignature(SealError):
-    """Opened, but not signed for this group by the member it names."""
+    """Raised for an opened message that is not signed, for this group, by the member it names."""
 
 
 class BadPrekey(SealError):
-    """A prekey that its owner has not signed, or that cannot be sealed to."""
+    """Raised for a prekey that its owner has not signed, or that cannot be sealed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMessage:
-    """What `sender` says to `group` (or to one recipient, whose address then stands there).
+    """A message from `sender` to a group, or to one recipient, whose address is then in `group`.
 
-    `content` is the bytes of a UNICAST or MULTICAST body, nothing for an ACK, the CBOR of any other body.
+    `content` is the bytes of a UNICAST or MULTICAST body, empty for an ACK, the CBOR of any other body.
     `deps` are router message ids of the same group (R-E2); `seq` counts from 0 per sender and group (R-E3).
-    `signature` is the member's own: nobody else can say the same once more with another one.
+    `signature` is the member's own: nobody else can repeat the message under a different signature.
     """
 
     sender: PublicKey
@@ -79,7 +79,7 @@ class ApplicationMessage:
 
     @property
     def said(self) -> MessageId:
-        """What names these words of this member, whoever seals them, and in how many messages."""
+        """Return an id of this content by this member, the same however often and by whomever it is sealed."""
         return MessageId(digest(_SAID_LABEL + self.sender + self.signature))
 
 
@@ -94,16 +94,16 @@ def seal(
     nonce: bytes,
     code: int = MULTICAST,
 ) -> bytes:
-    """The BODY of a multicast. `nonce`: 24 random bytes, never used twice with one content key."""
+    """Return the BODY of a multicast. `nonce`: 24 random bytes, never used twice with one content key."""
     plain = encode_application(member, group, seq, deps, code, content)
     ciphertext = _encrypt(plain, _GROUP_LABEL + group, nonce, content_key)
     return encode([_FOR_GROUP, content_key_id(content_key), nonce, ciphertext])
 
 
 def unseal(body: bytes, group: PublicKey, content_keys: Mapping[bytes, bytes]) -> ApplicationMessage:
-    """The message in the BODY of a multicast to `group`; `content_keys` by `content_key_id`.
+    """Return the message in the BODY of a multicast to `group`; `content_keys` maps `content_key_id` to key.
 
-    `Malformed`, `UnknownContentKey`, `BadSeal` or `BadMemberSignature` if there is none to be trusted.
+    Raises `Malformed`, `UnknownContentKey`, `BadSeal` or `BadMemberSignature` if there is none to be trusted.
     """
     key_id, nonce, ciphertext = _parts(body, _FOR_GROUP, NONCE_BYTES)
     content_key = content_keys.get(key_id)
@@ -115,7 +115,7 @@ def unseal(body: bytes, group: PublicKey, content_keys: Mapping[bytes, bytes]) -
 
 
 def content_key_id(content_key: bytes) -> bytes:
-    """How a sealed body names its key: 8 bytes that tell nothing about it."""
+    """Return the 8 bytes by which a sealed body names its key; they reveal nothing about it."""
     return digest(_KEY_ID_LABEL + content_key)[:KEY_ID_BYTES]
 
 
@@ -129,7 +129,7 @@ def seal_to(
     ephemeral_seed: bytes,
     code: int = UNICAST,
 ) -> bytes:
-    """The BODY of a unicast to the prekey's owner. `ephemeral_seed`: 32 random bytes, used once."""
+    """Return the BODY of a unicast to the prekey's owner. `ephemeral_seed`: 32 random bytes, used once."""
     if not prekey.verify():
         raise BadPrekey(f"the prekey is not signed by {prekey.owner.hex()}; ask for it again")
     plain = encode_application(member, prekey.owner, seq, deps, code, content)
@@ -143,7 +143,7 @@ def seal_to(
 
 
 def unseal_unicast(body: bytes, recipient: PublicKey, prekey_seeds: Mapping[bytes, bytes]) -> ApplicationMessage:
-    """The message in the BODY of a unicast to `recipient`; seeds by `Prekey.id`. Errors as in `unseal`."""
+    """Return the message in the BODY of a unicast to `recipient`; seeds by `Prekey.id`. Raises like `unseal`."""
     key_id, ephemeral, ciphertext = _parts(body, _FOR_ONE, KEY_BYTES)
     seed = prekey_seeds.get(key_id)
     if seed is None:
@@ -157,7 +157,7 @@ def unseal_unicast(body: bytes, recipient: PublicKey, prekey_seeds: Mapping[byte
 def encode_application(
     member: SigningKey, group: PublicKey, seq: int, deps: Sequence[MessageId], code: int, content: bytes
 ) -> bytes:
-    """enc([header, body]), signed by the member (R-E1). ValueError for what no member may say."""
+    """Return enc([header, body]), signed by the member (R-E1); raise ValueError for a message no member may send."""
     if code == ACK and (len(deps) != 1 or content):
         raise ValueError(f"an ACK has no content and one dependency, not {len(deps)} (R-E4)")
     if len(deps) > DEPS_MAX:
@@ -170,7 +170,7 @@ def encode_application(
 
 
 def decode_application(plain: bytes, group: PublicKey) -> ApplicationMessage:
-    """The message, if it is to `group` and signed by the member it names; else `Malformed` or `SealError`."""
+    """Return the message if it is to `group` and signed by its member; else raise `Malformed` or `SealError`."""
     header, body = shape.array(decode(plain, _ITEMS_MAX), "an application message", 2, 2)
     found = shape.fields(header, "the application header", _HEADER_KEYS)
     deps = tuple(shape.message_id(one, "deps") for one in shape.array(found["deps"], "deps", 0, DEPS_MAX))

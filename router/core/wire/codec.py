@@ -1,10 +1,10 @@
 """Deterministic CBOR (RFC 8949 §4.2.1) with limits, and the frames of a stream (R-A5, R-A10).
 
 `decode` accepts one item and nothing else: no trailing bytes, no duplicate keys, no indefinite lengths, no
-integer longer than it must be, nothing deeper than `DEPTH_MAX`, and no more items than the caller allows, which is
-judged by their heads before anything is built. The check is by re-encoding: an input that is not what we would have
-written is not deterministic. Only plain values pass: no tag (so no date, bignum or regular expression is ever built
-from what a stranger sent), no float, no undefined.
+integer longer than necessary, nothing deeper than `DEPTH_MAX`, and no more items than the caller allows, counted
+from their heads before anything is built. Determinism is checked by re-encoding: the result must equal the input.
+Only plain values pass: no tag (so no date, bignum or regular expression is ever built from a stranger's bytes), no
+float, no undefined.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ FRAME_BYTES_MAX = (1 << 20) + 4096
 
 
 class Malformed(ValueError):
-    """These bytes are not what the specification allows; the text says where they go wrong."""
+    """Raised for bytes that the specification does not allow; the text says where they go wrong."""
 
 
 class TooLarge(Malformed):
-    """The length announced is beyond the limit."""
+    """Raised for an announced length beyond the limit."""
 
 
 def encode(value: Any) -> bytes:
-    """Deterministic CBOR of plain values (int, bytes, str, bool, None, list, tuple, dict)."""
+    """Return the deterministic CBOR of a plain value (int, bytes, str, bool, None, list, tuple, dict)."""
     return cbor2.dumps(value, canonical=True)
 
 
@@ -35,17 +35,17 @@ def _refuse_tag(*_: object) -> NoReturn:
     raise cbor2.CBORDecodeError("tags are not part of this protocol")
 
 
-# cbor2 builds these into dates, patterns, shared references and more, unless told otherwise.
+# By default cbor2 decodes these into dates, patterns, shared references and more.
 _KNOWN_TAGS = (*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799)
 _TAGS = dict.fromkeys(_KNOWN_TAGS, _refuse_tag)
 
 
 def decode(data: bytes, items_max: int, *, depth_max: int = DEPTH_MAX) -> Any:
-    """The one item that `data` encodes, made of the plain values that `encode` takes; or `Malformed`.
+    """Return the one item that `data` encodes, made of the plain values that `encode` takes; else raise `Malformed`.
 
-    `items_max` counts every item: containers, what they hold, and the keys of maps.
+    `items_max` counts every item: containers, their contents, and the keys of maps.
     """
-    if len(data) > items_max:  # an item has a byte at least
+    if len(data) > items_max:  # an item has at least one byte
         check_items(data, items_max)
     try:
         stream = BytesIO(data)
@@ -70,10 +70,10 @@ def decode(data: bytes, items_max: int, *, depth_max: int = DEPTH_MAX) -> Any:
 
 
 def check_items(data: bytes, items_max: int) -> None:
-    """Raise `TooLarge` if the heads in `data` announce more than `items_max` items, at the head that does.
+    """Raise `TooLarge` at the first head in `data` by which more than `items_max` items are announced.
 
-    Reads at most `items_max` heads and builds nothing. Data that is cut short or not CBOR passes: the decoder, which
-    refuses it at the same place, has built no more than was counted.
+    Reads at most `items_max` heads and builds nothing. Data that is truncated or not CBOR passes: the decoder refuses
+    it at the same place, having built no more than was counted here.
     """
     at, size, seen, owed = 0, len(data), 0, 1
     while owed and at < size:
@@ -100,9 +100,9 @@ def check_items(data: bytes, items_max: int) -> None:
 
 
 def first_of(data: bytes) -> tuple[int, int]:
-    """How many values the array in `data` has, and the unsigned number that is the first of them; else `Malformed`.
+    """Return the length of the array in `data` and its first value, an unsigned number; else raise `Malformed`.
 
-    Reads these two heads and nothing else: a message's type is judged before its content is decoded.
+    Reads these two heads only, so that a message's type is judged before its content is decoded.
     """
     if not b"\x81" <= data[:1] <= b"\x97":
         raise Malformed("not an array of 1 to 23 values")
@@ -137,7 +137,7 @@ def _is_sortable(keys: Any) -> bool:
 
 
 def head(length: int, major: int = 2) -> bytes:
-    """The shortest CBOR head of that major type (2: byte string) and length or value."""
+    """Return the shortest CBOR head for a major type (2: byte string) and a length or value."""
     kind = major << 5
     if length < 24:
         return bytes((kind | length,))
@@ -151,17 +151,17 @@ def head(length: int, major: int = 2) -> bytes:
 
 
 def frame(item: bytes) -> bytes:
-    """`frame = bstr .cbor item` (R-A10): the bytes that carry one item on a stream."""
+    """Return the bytes that carry one item on a stream: `frame = bstr .cbor item` (R-A10)."""
     return head(len(item)) + item
 
 
 def unframe(data: bytes, at: int = 0) -> bytes:
-    """The content of the byte string that reaches from `at` to the very end of `data`; else `Malformed`."""
+    """Return the content of the byte string that spans `data[at:]` exactly; else raise `Malformed`."""
     return data[content_at(data, at, len(data)) :]
 
 
 def content_at(data: bytes, at: int, end: int) -> int:
-    """Where the content of the byte string begins that reaches from `at` to exactly `end`; else `Malformed`."""
+    """Return where the content begins of the byte string that spans `data[at:end]` exactly; else raise `Malformed`."""
     for head_bytes in (1, 2, 3, 5):
         length = end - at - head_bytes
         if length >= 0 and data[at : at + head_bytes] == head(length):
@@ -174,9 +174,9 @@ _SHORTEST = {24: 24, 25: 1 << 8, 26: 1 << 16}
 
 
 def frame_bounds(data: bytes, at: int, frame_bytes_max: float = FRAME_BYTES_MAX) -> tuple[int, int]:
-    """Where the item of the frame at `at` begins and ends, whether or not `data` reaches that far.
+    """Return where the item of the frame at `at` begins and ends, even if that lies beyond `data`.
 
-    Where even its head is cut short, both are where that head ends. Raises like `split_frames`.
+    If even the frame's head is incomplete, both are where that head ends. Raises like `split_frames`.
     """
     first = data[at]
     if 0x40 <= first <= 0x57:
@@ -201,8 +201,8 @@ def split_frames(
     """Cut `data` into frames without copying, at most `most` of them.
 
     Returns `(spans, rest)`: a span is `(frame start, item start, end)`; `rest` is where the first frame begins that is
-    incomplete, bad, or one too many. If the first is bad, raises `Malformed` for a byte that cannot begin a frame,
-    `TooLarge` for a head whose length is over the limit, before anything of it is waited for.
+    incomplete, bad, or one too many. If the very first frame is bad, raises `Malformed` for a byte that cannot begin a
+    frame, or `TooLarge` as soon as its head announces a length over the limit.
     """
     spans: list[tuple[int, int, int]] = []
     size = len(data)

@@ -1,4 +1,4 @@
-"""What is said to a router and by a router inside the body of a unicast (specification, "Message interface").
+"""Control messages: the bodies of unicasts to and from a router (specification, "Message interface").
 
     [0, bstr .cbor message]   a multicast from another router's pub/sub service, nesting depth 1 (R-A11, R-C7)
     [1 JOIN] [2 JOIN_ACK] [3 LEAVE] [4 LEAVE_ACK] [5 PULL]      as the specification has them (keys: R-A4)
@@ -18,7 +18,7 @@ from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
 from .crypto import MessageId, PublicKey
 from .message import MULTICAST, read_header
 
-CONTROL_BYTES_MAX = 256  # of everything but a carried message, which is as long as its unicast may be
+CONTROL_BYTES_MAX = 256  # except for a carried message, which may be as long as its unicast
 CONTROL_ITEMS_MAX = 13  # a report's
 CARRIED = b"\x82\x00"
 REPORT_STATES = ("expired", "refused", "dropped")
@@ -26,19 +26,19 @@ REASON_MAX = (1 << 16) - 1
 
 
 class UnknownControl(Malformed):
-    """A type of control message that this version does not know."""
+    """Raised for a type of control message that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A multicast message in its wire form. Signature unchecked; a VIA that it names is stripped on entry (R-C6)."""
+    """A multicast message in its wire form, its signature unchecked; a VIA in it is stripped on entry (R-C6)."""
 
     message_wire: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The source asks to receive the group's messages; `local`: only those of this node."""
+    """A request to receive the group's messages; `local`: only those of this node."""
 
     group: PublicKey
     local: bool
@@ -46,7 +46,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinAck:
-    """The answer to a JOIN: whether the source now is a subscriber (R-C15)."""
+    """The answer to a JOIN: whether its source is now a subscriber (R-C15)."""
 
     group: PublicKey
     success: bool
@@ -54,7 +54,7 @@ class JoinAck:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The source no longer wants the group's messages."""
+    """A request to receive the group's messages no longer."""
 
     group: PublicKey
 
@@ -69,7 +69,7 @@ class LeaveAck:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """Asks for one message of the group by its id."""
+    """A request for one message of the group by its id."""
 
     group: PublicKey
     message: MessageId
@@ -77,7 +77,7 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a unicast that this router could not deliver. `at_s` is in Unix seconds."""
+    """The outcome of a unicast that this router could not deliver; `at_s` is in Unix seconds."""
 
     message: MessageId
     destination: PublicKey
@@ -90,7 +90,7 @@ Control = Carried | Join | JoinAck | Leave | LeaveAck | Pull | Report
 
 
 def encode_control(value: Control) -> bytes:
-    """The BODY that says it."""
+    """Return the BODY of a control message."""
     match value:
         case Carried(wire):
             return CARRIED + frame(wire)
@@ -112,7 +112,7 @@ def encode_control(value: Control) -> bytes:
 
 
 def decode_control(body: bytes) -> Control:
-    """What the BODY of a unicast to a router, or from one, says; else `Malformed`."""
+    """Return the control message in the BODY of a unicast to or from a router; else raise `Malformed`."""
     if body[:2] == CARRIED:
         return _carried(unframe(body, 2))
     if len(body) > CONTROL_BYTES_MAX:

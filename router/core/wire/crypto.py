@@ -14,14 +14,14 @@ ID_BYTES = 32
 
 
 class InvalidKey(ValueError):
-    """These 32 bytes are not a usable Ed25519 public key."""
+    """Raised for bytes that are not a usable Ed25519 public key."""
 
 
 class PublicKey(bytes):
-    """32 bytes: the address of a router, a service, an app or a group.
+    """The address of a router, a service, an app or a group: 32 bytes.
 
-    `PublicKey(raw)` trusts its argument's content (bytes that a verified signature or a handshake has already
-    vouched for); `PublicKey.checked(raw)` is the door for keys that come from people and files.
+    `PublicKey(raw)` checks only the length, for bytes that a verified signature or a handshake has already
+    vouched for; use `PublicKey.checked(raw)` for keys that come from people and files.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class PublicKey(bytes):
 
     @classmethod
     def checked(cls, raw: bytes) -> PublicKey:
-        """The key, if it is a canonical point of large order (R-B2); else `InvalidKey`."""
+        """Return the key if it is a canonical point of large order (R-B2); else raise `InvalidKey`."""
         key = cls(raw)
         if not _is_point(bytes(key)):
             raise InvalidKey(f"{raw.hex()} is not a valid Ed25519 public key")
@@ -49,7 +49,7 @@ def _is_point(raw: bytes) -> bool:
 
 
 class Signature(bytes):
-    """64 bytes of Ed25519."""
+    """An Ed25519 signature: 64 bytes."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Signature(bytes):
 
 
 class MessageId(bytes):
-    """32 bytes of BLAKE3: what a message is called (specification, "Message ID"; R-A6)."""
+    """The id of a message: 32 bytes of BLAKE3 (specification, "Message ID"; R-A6)."""
 
     __slots__ = ()
 
@@ -93,9 +93,9 @@ class SigningKey:
 
 
 def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` over `message` is by `key`. Small-order and non-canonical keys verify nothing."""
+    """Whether `signature` over `message` is by `key`; always False for small-order and non-canonical keys."""
     if len(key) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
-        return False  # libsodium takes both lengths on trust, and would borrow missing bytes from the message
+        return False  # libsodium does not check either length, and would take missing bytes from the message
     try:
         bindings.crypto_sign_open(signature + message, key)
     except (BadSignatureError, ValueError):
@@ -104,5 +104,5 @@ def verify(key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def digest(data: bytes | memoryview) -> bytes:
-    """BLAKE3-256, unkeyed."""
+    """Return the unkeyed BLAKE3-256 digest."""
     return blake3(data).digest()

@@ -1,7 +1,7 @@
-"""What the errors that an app may meet have in common."""
+"""The base class of the errors that an app may meet."""
 
 from __future__ import annotations
 
 
 class RouterError(Exception):
-    """Something that an app, its home or its node cannot do; the text is a sentence that says why and what to do."""
+    """Raised for what an app, its home or its node cannot do; the text is a sentence with cause and remedy."""

@@ -1,8 +1,8 @@
 """Group links: one text with all that a member needs to read a group, and perhaps to send to it (R-E7).
 
-`upsycle:` + base64url of enc([2, {"grp", "key", ?"name", ?"seed"}]); a read-only link lacks the seed. The
-form is that of invitations (R-D9), which are type 1. Whoever has a link can read the group: no error
-and no repr shows one.
+A link is `upsycle:` + base64url of enc([2, {"grp", "key", ?"name", ?"seed"}]); a read-only link lacks the seed. The
+form is that of invitations (R-D9), which are type 1. Anyone who has a link can read the group, so no error and no
+repr shows one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .text import BadText, clean, key_text, short
 SCHEME = "upsycle:"
 NAME_BYTES_MAX = 64
 LINK_CHARACTERS_MAX = 512
-LINK_ITEMS_MAX = 128  # of an invitation, which is only named; a group's has 11
+LINK_ITEMS_MAX = 128  # enough for an invitation, to recognise it in the error; a group link has 11
 ADVERTISEMENT, GROUP = 1, 2
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupLink:
-    """`content_key` opens what the group says; `seed` makes its sending key, None where one may only read."""
+    """Access to a group: `content_key` opens its messages; `seed` makes its sending key, None in a read-only link."""
 
     group: PublicKey
     content_key: bytes
@@ -39,7 +39,7 @@ class GroupLink:
             raise ValueError("the sending seed does not fit the group's key")
 
     def text(self) -> str:
-        """The link. It is a secret of the group's members."""
+        """Return the link as text, a secret of the group's members."""
         fields: dict[str, bytes | str] = {"grp": self.group, "key": self.content_key}
         if self.name is not None:
             fields["name"] = self.name
@@ -57,12 +57,12 @@ class GroupLink:
 
 
 def new_group(seed: bytes, content_key: bytes, name: str | None = None) -> GroupLink:
-    """A group of its own: `seed` and `content_key` are 32 random bytes each."""
+    """Return the link to a new group; `seed` and `content_key` are 32 random bytes each."""
     return GroupLink(SigningKey(seed).public, content_key, seed, _name(name))
 
 
 def parse_link(text: str) -> GroupLink:
-    """The group that `text` links to; `BadText` says what is wrong without repeating its secrets."""
+    """Return the group link that `text` holds; else raise `BadText`, which does not repeat its secrets."""
     text = text.strip()
     if text[: len(SCHEME)].lower() != SCHEME:
         raise _bad(f"it begins with neither {SCHEME} nor anything else that is known")

@@ -1,15 +1,15 @@
-"""Link items: what two neighbours say to each other beside the messages they pass on (TYPE 2-15).
+"""Link items: what two neighbours send each other besides the messages they pass on (TYPE 2-15).
 
     [2 {…}] hello      [3 signature] proof    [4 n] settled         [5 k reason ?text] refused
     [6 t0] ping        [7 t0 t1 t2 ?head] pong                      [8 reason ?text] goodbye
     [9 id [+ outcome]] outcome                [10 group count first last reason] missed
     [11 n] redelivered
 
-The hello's unknown keys are ignored, so it can grow; everything else is closed. Numbers of messages count
-from 1, per connection and direction. Texts have at most 200 bytes and lose their control characters.
+Unknown keys of the hello are ignored, so it can grow; everything else is closed. Messages are numbered from 1, per
+connection and direction. Texts have at most 200 bytes and lose their control characters.
 
 `form_of` judges an item by its first bytes and its length, before anything is decoded; the caller then judges whether
-it may be said here and now, and only then reads it.
+it is allowed in the present state, and only then reads it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
 from .text import TEXT_BYTES_MAX, clean
 
 HELLO_BYTES_MAX = 1024
-ITEM_BYTES_MAX = 256  # of everything but a hello and an outcome
+ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
-HELLO_ITEMS_MAX = 128  # those that are known are at most 57; the rest is for keys of later versions
+HELLO_ITEMS_MAX = 128  # the known keys make at most 57; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -45,12 +45,12 @@ _HELLO_KEYS = ("v", "role", "epoch", "dur", "frame", "msgs", "bytes", "feat", "n
 
 
 class UnknownItem(Malformed):
-    """A link item of a TYPE that this version does not know."""
+    """Raised for a link item of a TYPE that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First in each direction. `epoch`: of the store; `key`: only where no TLS proves it."""
+    """The first item in each direction. `epoch`: of the store; `key`: only where no TLS proves it."""
 
     versions: tuple[int, ...]
     role: str
@@ -67,21 +67,21 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """By the key of the sender's hello, over `proof_bytes`."""
+    """The signature over `proof_bytes` by the key in the sender's hello."""
 
     signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Your first `n` messages on this link are in my keeping, delivered, or refused."""
+    """The receiver's first `n` messages on this link are in the sender's custody, delivered, or refused."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Your `k`-th message was refused; always before the first `Settled` that covers it."""
+    """The receiver's `k`-th message was refused; sent before the first `Settled` that covers it."""
 
     k: int
     reason: int
@@ -90,13 +90,13 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """`t0`: nanoseconds of the sender's clock."""
+    """A request for a pong; `t0`: nanoseconds of the sender's clock."""
 
     t0: int
 
 
 class LogHead(NamedTuple):
-    """How far a router's event log reaches: the last sequence number, and the digest up to there."""
+    """How far a router's event log reaches: its last sequence number and the digest up to there."""
 
     seq: int
     digest: bytes
@@ -104,7 +104,7 @@ class LogHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """`t0` of the ping; `t1` and `t2`: Unix nanoseconds at its arrival here and at this answer."""
+    """The answer to a ping: its `t0`; Unix nanoseconds at its arrival (`t1`) and at this answer (`t2`)."""
 
     t0: int
     t1: int
@@ -114,14 +114,14 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """Why this end closes; nothing but `Settled` and `Refused` comes after it."""
+    """The reason why the sender closes the link; only `Settled` and `Refused` may follow."""
 
     reason: int
     text: str = ""
 
 
 class RecipientOutcome(NamedTuple):
-    """One recipient's key (or how many, where the node tells no names), its state, a reason number."""
+    """One recipient's key (or a number of recipients, if the node discloses no keys), state and reason number."""
 
     recipient: PublicKey | int
     state: str
@@ -130,7 +130,7 @@ class RecipientOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of your message here; only to local apps whose hello has the feature `outcome`."""
+    """The outcome of an app's message at this router; only to local apps whose hello has the feature `outcome`."""
 
     id: MessageId
     recipients: tuple[RecipientOutcome, ...]
@@ -138,7 +138,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """`count` messages for you, `first` to `last`, were refused or expired. No group: they were unicasts."""
+    """`count` messages to the receiver, from `first` to `last`, were refused or expired; group None: unicasts."""
 
     group: PublicKey | None
     count: int
@@ -149,7 +149,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Redelivered:
-    """The next `n` messages on this link may have been handed over before."""
+    """A warning that the next `n` messages on this link may have been sent to this receiver before."""
 
     n: int
 
@@ -158,7 +158,7 @@ Item = Hello | Proof | Settled | Refused | Ping | Pong | Goodbye | Outcome | Mis
 
 
 def encode_item(item: Item) -> bytes:
-    """The item's wire form (no frame). ValueError if a limit would be broken: a fault of ours."""
+    """Return the item's wire form without a frame; raise ValueError if our own code breaks a limit."""
     match item:
         case Settled(n):
             return _SETTLED + head(n, 0)
@@ -185,7 +185,7 @@ def encode_item(item: Item) -> bytes:
 
 
 class Form(NamedTuple):
-    """What an item of one TYPE looks like: behind its TYPE come `least` to `most` values."""
+    """The shape of the items of one TYPE: the TYPE is followed by `least` to `most` values."""
 
     kind: type[Item]
     name: str
@@ -197,8 +197,9 @@ class Form(NamedTuple):
 
 
 def form_of(beginning: bytes, size: int) -> Form:
-    """The form of an item of `size` bytes by the first ten of them, or more; else `UnknownItem`, `TooLarge` or
-    `Malformed`."""
+    """Return the form of an item of `size` bytes, judged by at least its first ten.
+
+    Raises `UnknownItem`, `TooLarge` or `Malformed`."""
     form = _FORMS.get(beginning[1]) if len(beginning) > 1 else None
     if form is None or not 0x80 < beginning[0] < 0x98:
         raise _no_form(beginning)
@@ -211,21 +212,21 @@ def form_of(beginning: bytes, size: int) -> Form:
 
 
 def decode_item(wire: bytes) -> Item:
-    """The item in `wire`; `UnknownItem` for a TYPE of a later version, else `Malformed`."""
+    """Return the item in `wire`; raise `UnknownItem` for a TYPE of a later version, `Malformed` for other bad bytes."""
     return read_item(form_of(wire, len(wire)), wire)
 
 
 def read_item(form: Form, wire: bytes) -> Item:
-    """The item in `wire`, which has that form by its first bytes; `Malformed` if the rest does not keep to it."""
+    """Return the item in `wire`, whose first bytes have this form; raise `Malformed` if the rest breaks it."""
     if form.kind is Settled:
         return _decode_settled(wire)
     return form.read(*decode(wire, form.items_max)[1:])
 
 
 def proof_bytes(side: str, dialler_hello: bytes, listener_hello: bytes) -> bytes:
-    """What the `dialler` or the `listener` signs: label, own side, and both hellos as sent.
+    """Return what the `dialler` or the `listener` signs: label, own side, and digests of both hellos as sent.
 
-    The side keeps a proof from being reflected, the hellos from being moved or downgraded (R-B5, R-B7).
+    The side prevents reflection of a proof; the hellos prevent its reuse elsewhere and downgrades (R-B5, R-B7).
     """
     if side not in SIDES:
         raise ValueError(f'a link has a dialler and a listener, no "{side}"')
@@ -251,7 +252,7 @@ def _encode_hello(hello: Hello) -> bytes:
 
 
 def _no_form(wire: bytes) -> Malformed:
-    """Why the first bytes of `wire` begin no item of this version."""
+    """Return the error that says why the first bytes of `wire` begin no item of this version."""
     try:
         _, kind = first_of(wire)
     except Malformed as error:
@@ -271,7 +272,7 @@ def _recipient(recipient: PublicKey | int, state: str, reason: int | None = None
 
 
 def _decode_settled(wire: bytes) -> Settled:
-    """What `decode` and `_settled` do, several times as fast: this item comes with every batch."""
+    """Decode like `decode` and `_settled`, several times as fast: this item comes with every batch."""
     raw = wire[2:]
     n = raw[0] if len(raw) == 1 else int.from_bytes(raw[1:9], "big")
     if head(n, 0) != raw:

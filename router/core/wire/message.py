@@ -1,8 +1,8 @@
 """Routed messages: seal, open, verify, id, VIA (specification, "Unicast & multicast messages").
 
 A message is deterministic CBOR of a closed shape, so everything before the body is a regular language: one
-pattern per kind finds every field of a received message in place, and what it does not match is malformed.
-The received bytes are what is verified, hashed, stored and forwarded; nothing is ever encoded again (R-A6):
+pattern per kind finds every field of a received message in place, and bytes that do not match it are malformed.
+The received bytes themselves are verified, hashed, stored and forwarded; nothing is ever encoded again (R-A6):
 
     84 TYPE HEADER BODY 5840 SIG              the wire form      signed: wire[1:-66]   hashed: wire[1:]
     85 TYPE HEADER BODY 5840 SIG 5820 VIA     the same with VIA  signed: wire[1:-100]  hashed: wire[1:-34]
@@ -43,7 +43,7 @@ _VIA_BYTES = 34
 
 @dataclass(frozen=True, slots=True)
 class Unicast:
-    """From one key to another; signed by the source."""
+    """A message from one key to another, signed by the source."""
 
     source: PublicKey
     destination: PublicKey
@@ -56,7 +56,7 @@ class Unicast:
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """To all who joined the group; signed with the group's key, which its senders share (R-B8)."""
+    """A message to all subscribers of a group, signed with the group's key, which its senders share (R-B8)."""
 
     group: PublicKey
     ttl_s: int
@@ -71,7 +71,7 @@ Message = Unicast | Multicast
 
 
 class Header(NamedTuple):
-    """What routing needs of a message, read in place: no body is touched, nothing is copied but keys.
+    """The fields of a message that routing needs, read in place: no body is touched, only keys are copied.
 
     `signer` is the source of a unicast or the group of a multicast, `signer_at` where its 32 bytes lie in the
     buffer; `end` is where the message ends without its VIA.
@@ -93,12 +93,12 @@ def _uint(raw: bytes) -> int:
 
 
 def _split_ids(ids: bytes) -> list[bytes]:
-    """Each id of `sn` with its CBOR head."""
+    """Return the ids of `sn`, each with its CBOR head."""
     return [ids[at : at + _VIA_BYTES] for at in range(0, len(ids), _VIA_BYTES)]
 
 
 def read_header(data: bytes, start: int, end: int) -> Header:
-    """The header of the message at `data[start:end]`, strictly checked (R-A4, R-A5); else `Malformed`."""
+    """Return the header of the message at `data[start:end]`, strictly checked (R-A4, R-A5); else raise `Malformed`."""
     if end - start < 2:
         raise Malformed("shorter than any message")
     kind = data[start + 1]
@@ -135,14 +135,14 @@ def read_header(data: bytes, start: int, end: int) -> Header:
 
 
 def body_at(data: bytes, start: int, end: int) -> int:
-    """Where the body of the well-formed unicast at `data[start:end]` begins."""
+    """Return where the body begins of the well-formed unicast at `data[start:end]`."""
     found = _UNICAST.match(data, start, end)
     assert found is not None
     return found.end()
 
 
 def open_message(wire: bytes) -> Message:
-    """The message in `wire` as a value; `Malformed` if it is not one. The signature is *not* checked."""
+    """Return the message in `wire` as a value; raise `Malformed` if it is none. The signature is *not* checked."""
     header = read_header(wire, 0, len(wire))
     pattern = _MULTICAST if header.kind == MULTICAST else _UNICAST
     found = pattern.match(wire)
@@ -174,7 +174,7 @@ def _check_uint32(**values: int) -> None:
 
 
 def seal_unicast(source: SigningKey, destination: PublicKey, body: bytes, *, ttl_s: int, expiry_min: int) -> bytes:
-    """The wire form of a unicast signed by its source."""
+    """Return the wire form of a unicast signed by its source."""
     _check_uint32(ttl_s=ttl_s, expiry_min=expiry_min)
     header = (
         b"\xa4" + _text("dst") + _VIA_HEAD + destination + _text("exp") + head(expiry_min, 0)
@@ -186,7 +186,7 @@ def seal_unicast(source: SigningKey, destination: PublicKey, body: bytes, *, ttl
 def seal_multicast(
     group: SigningKey, body: bytes, *, ttl_s: int, expiry_min: int, seen: tuple[MessageId, ...] = ()
 ) -> bytes:
-    """The wire form of a multicast signed with the group's key.
+    """Return the wire form of a multicast signed with the group's key.
 
     `seen` is newest first, distinct, at most 16 (R-A9).
     """
@@ -209,13 +209,13 @@ def verify_message(wire: bytes) -> bool:
 
 
 def message_id(wire: bytes) -> MessageId:
-    """BLAKE3 over type, header, body and signature as received; VIA is left out."""
+    """Return the BLAKE3 of type, header, body and signature as received; VIA is left out."""
     end = len(wire) - (_VIA_BYTES if wire[:1] == b"\x85" else 0)
     return MessageId(digest(memoryview(wire)[1:end]))
 
 
 def with_via(wire: bytes, via: PublicKey) -> bytes:
-    """The same message naming the router it came through or should go through: a splice, no encoding."""
+    """Return the message with `via`, the router it came through or should go through, spliced in: no encoding."""
     return b"".join((b"\x85", without_via(wire)[1:], _VIA_HEAD, via))
 
 

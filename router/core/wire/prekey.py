@@ -18,7 +18,7 @@ _LABEL = b"upsycle prekey 1"
 
 @dataclass(frozen=True, slots=True)
 class Prekey:
-    """An X25519 public key, and its owner's signature over it. Never derived from an Ed25519 key."""
+    """An X25519 public key with its owner's signature over it, never derived from an Ed25519 key."""
 
     owner: PublicKey
     x25519: bytes
@@ -26,7 +26,7 @@ class Prekey:
 
     @property
     def id(self) -> bytes:
-        """How a sealed body names it: 8 bytes."""
+        """Return the 8 bytes by which a sealed body names this prekey."""
         return digest(_LABEL + self.x25519)[:KEY_ID_BYTES]
 
     def verify(self) -> bool:
@@ -34,7 +34,7 @@ class Prekey:
 
 
 def make_prekey(owner: SigningKey, x25519_seed: bytes) -> Prekey:
-    """A prekey of `owner`; whoever keeps the seed (32 random bytes) can open what is sealed to it."""
+    """Return a prekey of `owner`; the holder of the seed (32 random bytes) can open what is sealed to it."""
     x25519 = bindings.crypto_scalarmult_base(exactly(x25519_seed, KEY_BYTES, "an X25519 seed"))
     return Prekey(owner.public, x25519, owner.sign(_LABEL + x25519))
 
@@ -44,14 +44,14 @@ def encode_prekey(prekey: Prekey) -> bytes:
 
 
 def decode_prekey(data: bytes) -> Prekey:
-    """The prekey; `Malformed` if it is none. Its signature is *not* checked."""
+    """Return the prekey in `data`; raise `Malformed` if it is none. Its signature is *not* checked."""
     found = shape.fields(decode(data, PREKEY_ITEMS_MAX), "a prekey", ("id", "pre", "sig"))
     x25519 = shape.octets(found["pre"], "pre", KEY_BYTES)
     return Prekey(shape.checked_key(found["id"], "id"), x25519, shape.signature(found["sig"], "sig"))
 
 
 def exactly(value: bytes, size: int, name: str) -> bytes:
-    """`value`, which libsodium would read `size` bytes of whatever its length."""
+    """Return `value` if it has `size` bytes, else raise ValueError: libsodium reads `size` bytes without checking."""
     if len(value) != size:
         raise ValueError(f"{name} has {size} bytes, not {len(value)}")
     return value

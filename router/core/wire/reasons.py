@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Reason(IntEnum):
-    """A drop is an outcome with a reason. `word` is for machines, `sentence` for people."""
+    """Why a message was not passed on: `word` for machines, `sentence` for people, `later` if a retry may succeed."""
 
     word: str
     sentence: str
@@ -25,7 +25,7 @@ class Reason(IntEnum):
 
     @property
     def clause(self) -> str:
-        """Return the sentence as the second half of another one."""
+        """Return the sentence without capital and full stop, to stand inside another one."""
         return self.sentence[0].lower() + self.sentence[1:].rstrip(".")
 
     MALFORMED = 1, "malformed", "The bytes are not a message of this protocol."
@@ -62,7 +62,7 @@ class Reason(IntEnum):
 
 
 def reason_from(number: int) -> Reason:
-    """The reason of that number; an unknown one from a newer neighbour reads as `peer-refused`."""
+    """Return the reason with this number; `peer-refused` for an unknown number from a newer neighbour."""
     try:
         return Reason(number)
     except ValueError:
@@ -70,7 +70,7 @@ def reason_from(number: int) -> Reason:
 
 
 def missed_text(count: int, number: int, whom: str) -> str:
-    """Say to a recipient (`whom`: this app, this node) that a router did not deliver something to it, and why."""
+    """Return the sentence that tells a recipient (`whom`: this app, this node) what it was not sent, and why."""
     reason = reason_from(number)
     remedy = "; the operator of that router can grant `store`" if reason is Reason.NOT_KEPT else ""
     are = "message" if count == 1 else "messages"

@@ -1,7 +1,7 @@
 """Strict checks of decoded CBOR: closed maps, arrays, numbers, byte strings, texts (R-A4, R-A5).
 
-Every check takes the value and its name, and returns the value with its type or raises `Malformed`. Types are
-compared exactly: `true` is not the number 1.
+Every check takes a value and its name for the error text, and returns the value, typed, or raises `Malformed`. Types
+are compared exactly: `true` is not the number 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 
 def fields(value: Any, name: str, required: Collection[str], optional: Collection[str] = ()) -> Fields:
-    """A map with exactly the required keys, perhaps optional ones, and no other (R-A5)."""
+    """Check for a map with all required keys, any of the optional ones, and no other (R-A5)."""
     found = open_fields(value, name, required)
     if len(found) > len(required) + sum(key in found for key in optional):
         raise Malformed(f"{name} has a key that is not known")
@@ -28,7 +28,7 @@ def fields(value: Any, name: str, required: Collection[str], optional: Collectio
 
 
 def open_fields(value: Any, name: str, required: Collection[str]) -> Fields:
-    """A map with at least the required keys; what else it holds is ignored."""
+    """Check for a map with at least the required keys; others are ignored."""
     if type(value) is not dict:
         raise Malformed(f"{name} is not a map")
     missing = [key for key in required if key not in value]
@@ -58,7 +58,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def octets(value: Any, name: str, least: int, most: int | None = None) -> bytes:
-    """A byte string of `least` to `most` bytes; of exactly `least` if no `most` is given."""
+    """Check for a byte string of `least` to `most` bytes, or of exactly `least` if `most` is None."""
     if type(value) is not bytes:
         raise Malformed(f"{name} is not a byte string")
     if not least <= len(value) <= (least if most is None else most):
@@ -67,7 +67,7 @@ def octets(value: Any, name: str, least: int, most: int | None = None) -> bytes:
 
 
 def text(value: Any, name: str, bytes_max: int) -> str:
-    """A text of at most `bytes_max` bytes of UTF-8, cleaned of control characters."""
+    """Check for a text of at most `bytes_max` bytes of UTF-8, and return it without control characters."""
     if type(value) is not str:
         raise Malformed(f"{name} is not a text")
     if len(value.encode()) > bytes_max:
@@ -90,12 +90,12 @@ def signature(value: Any, name: str) -> Signature:
 
 
 def public_key(value: Any, name: str) -> PublicKey:
-    """32 bytes that somebody else has vouched for, or that are only compared."""
+    """Check for 32 bytes only, for keys that are already vouched for or are only compared."""
     return PublicKey(octets(value, name, 32))
 
 
 def checked_key(value: Any, name: str) -> PublicKey:
-    """A key at the door: a canonical point of large order (R-B2)."""
+    """Check for a canonical point of large order (R-B2), for keys that nothing has vouched for yet."""
     try:
         return PublicKey.checked(octets(value, name, 32))
     except InvalidKey as error:

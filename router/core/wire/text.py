@@ -2,7 +2,7 @@
 
     addr1…    the address of a router, a service or an app     group1…    a group     msg1…    a message id
 
-Both forms are accepted wherever a key may be written. Short forms are for looking up, never for addressing.
+Both forms are accepted wherever a key is expected. Short forms are for looking up, never for addressing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 class BadText(RouterError, ValueError):
-    """This text is not what it should be; the message says which, why, and what to do."""
+    """Raised for a text that does not parse; the message says which text, why, and what to do."""
 
 
 def key_text(kind: Kind, raw: bytes) -> str:
-    """The text of a key or id (32 bytes): what people copy, and what `parse_key` takes back."""
+    """Return the text of a key or id (32 bytes) for people to copy; `parse_key` reads it back."""
     if len(raw) != KEY_BYTES:
         raise ValueError(f"a key or id has {KEY_BYTES} bytes, not {len(raw)}")
     return bech32m_encode(kind, raw)
@@ -47,9 +47,9 @@ def parse_key(text: str, kind: Literal["msg"]) -> MessageId: ...
 @overload
 def parse_key(text: str, kind: Kind | None = None) -> bytes: ...
 def parse_key(text: str, kind: Kind | None = None) -> bytes:
-    """The 32 bytes that `text` stands for: bech32m of that kind, or 64 hex digits; else `BadText`.
+    """Return the 32 bytes that `text` encodes as bech32m of that kind or as 64 hex digits; else raise `BadText`.
 
-    Addresses and groups must be valid points (R-B2). Hex without a `kind` cannot tell, and is not checked.
+    Addresses and groups must be valid points (R-B2). Hex without a `kind` may be a message id, and is not checked.
     """
     text = text.strip()
     if len(text) == 2 * KEY_BYTES and _is_hex(text):
@@ -67,14 +67,14 @@ def parse_key(text: str, kind: Kind | None = None) -> bytes:
 
 
 def short(value: str | bytes) -> str:
-    """A shortened form for showing and looking up: `addr1qy2x9k4m…` of a text, `3f9a12bc…` of raw bytes."""
+    """Return a short form to show and to look up: `addr1qy2x9k4m…` of a text, `3f9a12bc…` of raw bytes."""
     text = value.hex() if isinstance(value, bytes) else value
     keep = (text.rfind("1", 0, len("group1")) + 1 if isinstance(value, str) else 0) + SHORT_TAIL
     return text if len(text) <= keep else text[:keep] + "…"
 
 
 def clean(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """What a peer wrote, to be shown: no control or invisible characters, at most `bytes_max` as UTF-8."""
+    """Return a peer's text fit to be shown: no control or invisible characters, at most `bytes_max` bytes of UTF-8."""
     visible = "".join(one for one in text[: 4 * bytes_max] if category(one) not in _INVISIBLE)
     return visible.encode()[:bytes_max].decode(errors="ignore")
 
@@ -87,7 +87,7 @@ def bech32m_encode(prefix: str, data: bytes) -> str:
 
 
 def bech32m_decode(text: str) -> tuple[str, bytes]:
-    """Prefix and data of a bech32m text; ValueError with half a sentence that says what is wrong with it."""
+    """Return prefix and data of a bech32m text; raise ValueError with a clause that says what is wrong."""
     if text != text.lower() and text != text.upper():
         raise ValueError("it mixes upper and lower case")
     prefix, separator, rest = text.lower().rpartition("1")
@@ -109,8 +109,7 @@ def bech32m_decode(text: str) -> tuple[str, bytes]:
 
 
 def bech32m_bits(characters: str) -> int:
-    """Some of the data of a bech32m text, five bits each, as a number; ValueError with half a sentence if one of them
-    never stands there."""
+    """Return bech32m data characters, five bits each, as one number; raise ValueError for any other character."""
     number = 0
     for one in characters:
         if one not in _VALUE_OF:
@@ -163,8 +162,10 @@ def _polymod(values: Iterable[int]) -> int:
 
 
 def _regroup(data: Iterable[int], width: int, to_width: int) -> list[int]:
-    """Groups of `width` bits as groups of `to_width`. Downwards the last one is filled up with zero bits,
-    upwards what is left over is dropped; the caller compares."""
+    """Regroup values of `width` bits into values of `to_width` bits.
+
+    To narrower values, the last one is padded with zero bits; to wider ones, leftover bits are dropped: the caller
+    compares."""
     held, bits, out = 0, 0, []
     for value in data:
         held, bits = held << width | value, bits + width
