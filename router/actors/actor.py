@@ -1,14 +1,14 @@
 """Actors as trio tasks: pykka's references and registry, run under the nursery of whoever started them.
 
 Only the actor's task touches its state. `tell` works from every thread; in trio, ask by
-`await ref.ask(message, block=False)`, for a blocking ask there raises `WouldBlock`.
+`await ref.ask(message, block=False)`, because a blocking ask raises `WouldBlock` there.
 
-* Stopping: the inbox is handled, children stop (last started first), tasks in `nursery` are cancelled,
-  `on_stop` runs, those who still ask hear `ActorDeadError`. Being cancelled is the same without the inbox.
-* Failing: an exception in an *ask* goes to the asker and the actor lives. In a *tell*, a hook or a task of
-  `nursery` it ends the actor: log, `on_failure`, then the parent's `on_child_end`. So does `sys.exit()`: an actor does
-  not end the process. A `fatal` actor takes its parent along, and at the top the system: `ActorFailed` comes out of
-  `actor_system()`.
+* Stopping: messages sent before are handled, children stop (last started first), tasks in `nursery` are cancelled,
+  `on_stop` runs, and asks that are still open raise `ActorDeadError`. Cancelling does the same but skips the inbox.
+* Failing: an exception in an *ask* is raised in the asker and the actor lives on. In a *tell*, a hook or a task of
+  `nursery` it ends the actor: it is logged, then `on_failure` and the parent's `on_child_end` run. `sys.exit()` in an
+  actor counts as its failure and does not end the process. A `fatal` actor ends its parent too, and at the top the
+  system: `ActorFailed` is raised from `actor_system()`.
 * Hooks are synchronous; `on_receive` and methods called through a proxy may be `async def`.
 
 The overridden `_create_actor_inbox`, `_create_future` and `_start_actor_loop` are pykka 4's hooks for this.
@@ -36,22 +36,22 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BURST_MESSAGES_MAX = 256
-"""Handled before other tasks get a turn."""
+"""Messages that one actor handles before other tasks run."""
 STOP_S = 10.0
 """How long an actor may take over what is in its inbox when it is stopped; then it is cancelled."""
 
 
 class ActorFailed(Exception):
-    """An actor that the node cannot do without has failed; its cause says why."""
+    """A `fatal` actor has failed; `__cause__` says why."""
 
 
 class ActorQuit(Exception):
-    """An actor asked for the end of the process, which is not its own to end; the text says with what."""
+    """An actor tried to end the process, for example with `sys.exit()`; the text names the exception."""
 
 
 @dataclass(slots=True)
 class _Family:
-    """The actors started in one place, in order; `parent` is the actor that started them, None the system."""
+    """The actors started in one place, in order; `parent` is the actor that started them, None for the system."""
 
     nursery: trio.Nursery
     parent: TrioActor | None
@@ -59,7 +59,7 @@ class _Family:
     closed: bool = False
 
     async def stop(self, stop_s: float) -> None:
-        """Last started first: let each handle its inbox for at most `stop_s`, then cancel it."""
+        """Stop the actors, last started first: each may handle its inbox for at most `stop_s`, then it is cancelled."""
         while self.actors:
             actor = self.actors[-1]
             if actor.actor_ref.is_alive():
@@ -71,7 +71,7 @@ class _Family:
                 await actor._cancel()
 
     async def cancel(self) -> None:
-        """Last started first: cancel each and wait for its end. Nobody is born any more."""
+        """Cancel the actors, last started first, and wait for each to end. No actor can be started here afterwards."""
         self.closed = True
         while self.actors:
             await self.actors[-1]._cancel()
@@ -95,7 +95,7 @@ def _family_here(who: str) -> _Family:
 
 
 class TrioActor(pykka.Actor):
-    """An actor that runs as a trio task; `address` is its key, where it is addressed from outside."""
+    """An actor that runs as a trio task; `address` is its public key if it can be addressed from outside."""
 
     fatal: ClassVar[bool] = False
     inbox_messages_max: ClassVar[int] = INBOX_MESSAGES_MAX
@@ -110,13 +110,13 @@ class TrioActor(pykka.Actor):
         self._home = _family_here(type(self).__name__)
         super().__init__(*args, **kwargs)
         self.actor_inbox.messages_max = self.inbox_messages_max
-        self._scope = trio.CancelScope(shield=True)  # only its family cancels it, when its turn has come
+        self._scope = trio.CancelScope(shield=True)  # only its family cancels it, in the order of stopping
         self._ended = trio.Event()
         self._stop_asked: Envelope[Any] | None = None
 
     @classmethod
     def launch(cls, *args: Any, **kwargs: Any) -> Self:
-        """Start the actor and return it, not a reference: for its owner, who calls it in the same loop."""
+        """Start the actor and return the object, not a reference, for an owner that calls it in the same loop."""
         started = cls.start(*args, **kwargs)._actor_weakref()
         assert started is not None, "its family holds it"
         return started
@@ -130,9 +130,9 @@ class TrioActor(pykka.Actor):
         return f"<{self}: {state}, {len(self.actor_inbox)} messages wait>"
 
     def on_child_end(self, child: pykka.ActorRef[Any], failure: Exception | None) -> None:
-        """An actor that this one started was stopped, or failed with `failure`."""
+        """Handle the end of an actor that this one started; `failure` is None if it was stopped."""
 
-    # -- what pykka asks of a type of actor ---------------------------------------------------------------
+    # -- the hooks that pykka calls on a type of actor ----------------------------------------------------
 
     @staticmethod
     def _create_actor_inbox() -> TrioInbox:
@@ -153,7 +153,7 @@ class TrioActor(pykka.Actor):
         try:
             with self._scope:
                 await self._live()
-        except (KeyboardInterrupt, trio.Cancelled):  # of whoever runs the actor
+        except (KeyboardInterrupt, trio.Cancelled):  # meant for whoever runs the actor
             raise
         except BaseException as error:  # the one place where a bug in an actor is caught
             failure = as_failure(error)
@@ -214,7 +214,7 @@ class TrioActor(pykka.Actor):
             await self._ended.wait()
 
     def _end(self, failure: Exception | None) -> None:
-        """Synchronous, so that nothing comes between: the hook, then those who wait for the end."""
+        """Run the last hook, then wake those who wait for the end; synchronous, so that nothing comes between."""
         self.actor_stopped.set()
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.actor_inbox.close()
@@ -222,7 +222,7 @@ class TrioActor(pykka.Actor):
             if failure is None:
                 self.on_stop()
             else:
-                if not self.fatal:  # else it comes out of the actor system, and is said there
+                if not self.fatal:  # else it is raised from the actor system and logged there
                     log.error("%s failed", self, exc_info=failure)
                 self.on_failure(type(failure), failure, failure.__traceback__)
         except Exception:
@@ -235,9 +235,9 @@ class TrioActor(pykka.Actor):
 
 
 def as_failure(error: BaseException, *quits: type[BaseException]) -> Exception:
-    """Return what failed: of a group of one, which a nursery makes of it, the one exception; of `sys.exit()` and of any
-    other exception that is no `Exception`, also within a group, `ActorQuit`. Raise what is not the actor's own: a
-    cancellation, and a Ctrl-C unless `quits` names it."""
+    """Return the failure behind `error`: the one exception of a group of one, which a nursery makes; `ActorQuit` for
+    `sys.exit()` and any other exception that is no `Exception`, also within a group. Raise `error` again if it is not
+    the actor's own: a cancellation, or a Ctrl-C unless `quits` names it."""
     ours = tuple(kind for kind in (KeyboardInterrupt, trio.Cancelled) if kind not in quits)
     leaves = list(_leaves(error))
     if any(isinstance(one, ours) for one in leaves):
@@ -266,7 +266,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 @asynccontextmanager
 async def actor_system(stop_s: float = STOP_S) -> AsyncIterator[trio.Nursery]:
-    """Actors started inside run inside. Leaving stops them, last started first; an exception cancels them."""
+    """Run the actors that are started inside. Leaving stops them, last started first; an exception cancels them."""
     async with trio.open_nursery() as nursery:
         family = _Family(nursery, None)
         before = _family.set(family)

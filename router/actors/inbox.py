@@ -1,6 +1,6 @@
-"""Between an actor and those who write to it: an inbox emptied in lists, and answers that trio can await.
+"""An actor's inbox, and futures that trio can await.
 
-Both work from every thread: only `_post` crosses into trio, and it alone knows trio's token.
+Both work from every thread: only `_post` crosses into trio, and only it uses trio's token.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ INBOX_MESSAGES_MAX = 100_000
 
 
 class InboxFull(Exception):
-    """The actor has not kept up: the message was not taken, and its sender must say what becomes of it."""
+    """The actor has not kept up: the message was not taken, and its sender must decide what becomes of it."""
 
 
 class WouldBlock(RuntimeError):
-    """A blocking `ask`, `stop` or `get` inside trio would wait for the very loop that it holds up."""
+    """A blocking `ask`, `stop` or `get` was called inside trio, where it would wait for the loop that it blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnded:
-    """Told to the actor that started `child`; `failure` is None when the child was stopped."""
+    """The message to the actor that started `child`; `failure` is None when the child was stopped."""
 
     child: pykka.ActorRef[Any]
     failure: Exception | None
@@ -43,16 +43,16 @@ _CONTROL = frozenset(
 
 
 def _post(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
-    """Run `callback` in the trio run of `token`, from any thread. If it raised, it would end the run."""
+    """Run `callback` in the trio run of `token`, from any thread. It must not raise, which would end the run."""
     if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token:
         callback()
         return
-    with suppress(trio.RunFinishedError):  # nobody is left to be woken
+    with suppress(trio.RunFinishedError):  # no task is left to be woken
         token.run_sync_soon(callback, idempotent=True)
 
 
 class TrioFuture(pykka.ThreadingFuture[T]):
-    """Await it in trio; `get()` it in any other thread."""
+    """A future to `await` in trio, or to `get()` in any other thread."""
 
     _done: trio.Event | None = None
     _token: trio.lowlevel.TrioToken
@@ -83,7 +83,7 @@ class TrioFuture(pykka.ThreadingFuture[T]):
             return computed
         if self._done is None:
             self._token = trio.lowlevel.current_trio_token()
-            self._done = trio.Event()  # before the look: another thread may set at any moment
+            self._done = trio.Event()  # before the check below: another thread may set at any moment
         if self._result is None:
             await self._done.wait()
         else:
@@ -93,9 +93,9 @@ class TrioFuture(pykka.ThreadingFuture[T]):
 
 
 class TrioInbox:
-    """First in, first out, from every thread. Full (`messages_max`): a tell raises `InboxFull` in its sender.
+    """A first-in, first-out queue for every thread. When it holds `messages_max`, a tell raises `InboxFull`.
 
-    Asks, stops and proxy calls are always taken: each has somebody who waits for it.
+    Asks, stops and proxy calls are always taken, because a caller waits for each.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class TrioInbox:
         self._envelopes.append(envelope)
         if self._sleeper is not None:
             _post(self._token, self._wake)
-        if self._closed:  # between the sender's look and now
+        if self._closed:  # it was closed after the sender checked that the actor lives
             self.close()
 
     def get(self) -> Envelope[Any]:
@@ -124,8 +124,8 @@ class TrioInbox:
         return not self._envelopes
 
     async def wait(self) -> None:
-        """Return when something is there; other tasks run in any case."""
-        self._sleeper = sleeper = trio.Event()  # before the look: another thread may put at any moment
+        """Wait until a message is there; always a checkpoint."""
+        self._sleeper = sleeper = trio.Event()  # before the check below: another thread may put at any moment
         if self._envelopes:
             await trio.lowlevel.checkpoint()
         else:
@@ -138,7 +138,7 @@ class TrioInbox:
             self._sleeper = None
 
     def close(self) -> None:
-        """Answer whoever waits for an answer; whoever comes later is answered at once."""
+        """Answer all waiting asks and stops; those that come later are answered at once."""
         self._closed = True
         with suppress(IndexError):  # two threads may be emptying it
             while True:
@@ -154,12 +154,12 @@ def _is_plain(envelope: Envelope[Any]) -> bool:
 
 
 def answer(envelope: Envelope[Any], value: object) -> None:
-    """Give `value` to whoever asked, if anybody did."""
+    """Give `value` to the asker; do nothing if the message was a tell."""
     if envelope.reply_to is not None:
         envelope.reply_to.set(value)
 
 
 def answer_dead(envelope: Envelope[Any], text: str) -> None:
-    """Raise `ActorDeadError(text)` in whoever asked, if anybody did."""
+    """Raise `ActorDeadError(text)` in the asker; do nothing if the message was a tell."""
     if envelope.reply_to is not None:
         envelope.reply_to.set_exception((pykka.ActorDeadError, pykka.ActorDeadError(text), None))

@@ -1,4 +1,4 @@
-"""The command that runs one of our modules as a process of its own."""
+"""The command line that runs one of our modules in a separate process."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ import sys
 
 
 def program(module: str, *arguments: str) -> list[str]:
-    """Run `module` by this Python, which takes no module from the working directory (`-P`): another's may lie there."""
+    """Return the command that runs `module` in this Python, with `-P`: the working directory may hold foreign modules
+    of the same names."""
     return [sys.executable, "-P", "-m", module, *arguments]

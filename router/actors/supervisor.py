@@ -1,4 +1,4 @@
-"""Keeps an actor running: when it fails it is started again, for ever, after a pause that grows."""
+"""Keeps an actor running: restarts it whenever it fails, after a pause that grows."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _DOUBLINGS_MAX = 64  # keeps the power within a float
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """How long to wait before starting again: doubled at each failure in a row, with a limit and jitter."""
+    """The pause before a restart: doubled at each failure in a row, with a limit and jitter."""
 
     pause_s_min: float
     pause_s_max: float
     calm_s: float = 60.0
-    """What has lived that long begins again at `pause_s_min`."""
+    """An actor that has run for this long starts again at `pause_s_min`."""
 
     def pause_s(self, failures: int, draw: float) -> float:
-        """Between half of the doubled pause and the whole; `draw` is uniform in [0, 1)."""
+        """Return between half of the doubled pause and all of it; `draw` is uniform in [0, 1)."""
         doubled = self.pause_s_min * 2.0 ** min(failures - 1, _DOUBLINGS_MAX)
         return min(self.pause_s_max, doubled) * (1 + draw) / 2
 
 
 class Supervisor(TrioActor):
-    """Starts one actor and, when it fails, starts it again; ends when that actor was stopped on purpose.
+    """Starts one actor and restarts it when it fails; ends when that actor is stopped on purpose.
 
-    `start` does it (`lambda: PubSub.start(key)`); the new actor's `on_start` makes its reference known. `progress`
-    counts what the actor has brought to an end, over all its lives: after a life that ended something, the pause is the
-    shortest again. `on_problem` hears why it failed.
+    `start` starts the actor (`lambda: PubSub.start(key)`), whose `on_start` publishes its reference. `progress` counts
+    the work that the actor has finished, over all its lives: after a life that finished some, the pause is the shortest
+    again. `on_problem` is called with the reason of each failure.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""What survives: the store and the event log."""
+"""Data that survives a restart: the store and the event log."""

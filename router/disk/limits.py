@@ -1,4 +1,4 @@
-"""The limits of what lies on disk: the store and the event log take them, the configuration takes their defaults."""
+"""The limits of the store and the event log, whose defaults the configuration takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class StoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """When a segment is closed; and at which size the older half of the pruned footers is folded into one."""
+    """The size and age at which a segment is closed, and the size at which the older half of the pruned footers is
+    folded into one."""
 
     segment_bytes: int = 8 * MIB
     segment_s: int = 3600

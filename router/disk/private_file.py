@@ -1,6 +1,6 @@
-"""Small files that only their owner may read, written whole: a reader finds all of a file or nothing of it.
+"""Small files that only their owner may read, written atomically: a reader finds all of a file or nothing of it.
 
-Every function lets `OSError` pass; whoever knows what the file is for makes a sentence of it.
+Every function lets `OSError` pass: its caller knows what the file is for and words the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OTHERS = 0o077
 
 
 class Exposed(Exception):
-    """Somebody besides the owner may read or change this path; `mode` is what stands there."""
+    """Users besides the owner may read or change this path; `mode` is its mode."""
 
     def __init__(self, path: Path, mode: int) -> None:
         super().__init__(f"{path} is open to others (mode {mode:03o})")
@@ -28,13 +28,13 @@ class Exposed(Exception):
 
 
 def make_directory(path: Path) -> None:
-    """The directory, made with 0700 if it is missing; the ones above it get the usual mode."""
+    """Make the directory with 0700 if it is missing; missing parents get the usual mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
 
 
 def create(path: Path, data: bytes) -> None:
-    """A new file with 0600; `FileExistsError` if there is one, which stays as it is."""
+    """Write a new file with 0600; raise `FileExistsError` if there is one, and leave it as it is."""
     draft = _draft(path, data, FILE_MODE)
     try:
         os.link(draft, path)
@@ -44,7 +44,7 @@ def create(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """The file with new content; it keeps its mode and owner, and a link stays a link. New files get 0600."""
+    """Replace the file's content; its mode and owner stay, and a symbolic link stays one. A new file gets 0600."""
     target = path.resolve()
     try:
         old = target.stat()
@@ -63,7 +63,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def read(path: Path, bytes_max: int) -> bytes:
-    """What the file holds, at most one byte over `bytes_max`; `Exposed` if others can read or write it."""
+    """Return the content, at most one byte more than `bytes_max`; raise `Exposed` if others can read or write it."""
     with path.open("rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if mode & OTHERS:
@@ -73,7 +73,7 @@ def read(path: Path, bytes_max: int) -> bytes:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Hold the directory while a file in it is read, changed and replaced; others that do so wait."""
+    """Lock the directory while a file in it is read, changed and replaced; other processes that lock it wait."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -83,7 +83,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def _draft(path: Path, data: bytes, mode: int) -> Path:
-    """The data under another name in the same directory, on disk before it gets the real one."""
+    """Write and sync the data under a temporary name in the same directory."""
     draft = path.with_name(f".{path.name}.{token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:

@@ -1,11 +1,11 @@
 """The one configuration file, `router.toml`: every limit has its name, range and reason here.
 
-Its default is that of the object which enforces it, or stands here for what stands above the settings.
+Its default is that of the object which enforces it; only for objects in layers above the settings it is written here.
 
 Units stand at the end of names: `_s` seconds, `_bytes`, `_messages`, `_per_s`, `_percent`; `_max` and `_min`
-are bounds. What happens when a limit is reached stands in its sentence. The sample file, `config show` and
-the errors are all made from these definitions. What the protocol itself fixes (a hello of 1 KiB, texts of 200
-bytes, 16 seen ids) is no setting and stands beside the protocol.
+are bounds. Each limit's sentence says what happens when it is reached. The sample file, `config show` and the errors
+are all made from these definitions. Limits that the protocol itself fixes (a hello of 1 KiB, texts of 200 bytes, 16
+seen ids) are no settings and stand beside the protocol.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of `router.toml`. Comes from `load` with what depends on the role already settled."""
+    """All of `router.toml`. `load` returns it with the values that depend on the role filled in."""
 
     node: Node = field(default_factory=Node)
     limits: Limits = field(default_factory=Limits)
@@ -215,11 +215,11 @@ _SAMPLE_HEAD = """\
 def load(
     path: Path, overrides: Mapping[str, object] | None = None, rules: tuple[Rule, ...] = ()
 ) -> tuple[Config, dict[str, str]]:
-    """The configuration in force, and for each setting's name "default", "router.toml" or "flag".
+    """Return the configuration in force, and the origin of each setting by name: "default", "router.toml" or "flag".
 
     `overrides` are settings by name ("node.listen") from the command line; None is a flag that was not given.
-    `rules` find what else is wrong, in a configuration that is well-formed. A missing file means defaults. Raises
-    `ConfigError` with every problem found.
+    `rules` find further problems in a well-formed configuration. A missing file means defaults. Raise `ConfigError`
+    with every problem found.
     """
     flags = {name: value for name, value in (overrides or {}).items() if value is not None}
     text = text_of(path)
@@ -229,7 +229,7 @@ def load(
 
 
 def check(path: Path, rules: tuple[Rule, ...] = ()) -> list[str]:
-    """Every problem of the file, as sentences with their lines; empty if it can be used."""
+    """Return every problem of the file, as sentences with their lines; empty if it can be used."""
     try:
         load(path, rules=rules)
     except ConfigError as error:
@@ -238,12 +238,12 @@ def check(path: Path, rules: tuple[Rule, ...] = ()) -> list[str]:
 
 
 def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
-    """One row for each setting: name, value in force, origin, sentence."""
+    """Return one row for each setting: name, value in force, origin, sentence."""
     return list(_SCHEMA.settings(config, origins))
 
 
 def sample(role: Role = "edge", listen: tuple[str, ...] = ()) -> str:
-    """Return the file of a new home: role, listeners if given, and all else as comments with the defaults."""
+    """Return the file for a new home: role, listeners if given, and all else as comments with the defaults."""
     live = {"node.role": role, "node.listen": listen} if listen else {"node.role": role}
     services = [config_sample.options(name, kind) for name, kind in config_services.settings()]
     return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, live), *services))
@@ -252,7 +252,7 @@ def sample(role: Role = "edge", listen: tuple[str, ...] = ()) -> str:
 def edit_peers(path: Path, change: PeerChange) -> None:
     """Change the `[[peers]]` blocks in the file and nothing else in it.
 
-    The file is replaced whole and only if it was and stays valid; else `ConfigError`, and nothing is changed.
+    The file is replaced whole, and only if it was and stays valid; otherwise raise `ConfigError` and change nothing.
     """
     try:
         with private_file.alone(path.parent):
@@ -267,7 +267,8 @@ def edit_peers(path: Path, change: PeerChange) -> None:
 
 
 def by_role(config: Config) -> Config:
-    """The same with everything settled that is left to the role, and the owner's socket listed first."""
+    """Return the configuration with the values that depend on the role filled in, and the owner's socket listed
+    first."""
     node, log, role = config.node, config.log, config.node.role
     listen = node.listen or _LISTEN[role]
     owner = () if OWNER_URL in listen else (OWNER_URL,)
@@ -280,7 +281,8 @@ def by_role(config: Config) -> Config:
 
 
 def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule, ...] = ()) -> tuple[Config, set[str]]:
-    """The configuration that text and flags make, and the names that the text sets; or `ConfigError`."""
+    """Return the configuration that text and flags make, and the names that the text sets; raise `ConfigError` with
+    every problem."""
     raw = parse(text, file)
     given = set(names_in(raw))
     problems = located(_SCHEMA.problems(raw), text, file)
@@ -300,7 +302,7 @@ def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule,
 
 
 def _sizes_fit(config: Config) -> Iterator[Problem]:
-    """Bounds that would make each other pointless."""
+    """Yield a problem for each pair of bounds that contradict each other."""
     most, first = config.store.map_bytes_max, config.store.map_bytes_initial
     if most and most < first:
         text = f"store.map_bytes_max is {most:_}; it must be 0 or at least map_bytes_initial ({first:_})"

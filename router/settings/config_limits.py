@@ -1,4 +1,4 @@
-"""The section [limits] of `router.toml`: what connections, senders, strangers and tables may take."""
+"""The section [limits] of `router.toml`: bounds for connections, senders, strangers and tables."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def is_router(self) -> bool:
-        """Whether it is surely another router: it is dialled, or has no rights of a client."""
+        """Whether it is certainly another router: it is dialled, or has no rights of a client."""
         return bool(self.urls) or self.uplink or not set(self.grant) & OF_CLIENTS
 # fmt: on
 
@@ -66,28 +66,28 @@ _DEFAULT = {one.name: one.default for one in fields(Peer) if not one.required}
 
 @dataclass(frozen=True, slots=True)
 class AddPeer:
-    """A new block at the end of the file."""
+    """Add a block at the end of the file."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class UpdatePeer:
-    """The block of that address shall say this; what it says already is not touched."""
+    """Make the block of that address say this; lines that already do are not touched."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePeer:
-    """The block of that address goes, with the comments inside it."""
+    """Remove the block of that address, with the comments inside it."""
 
     address: PublicKey
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPeer:
-    """`blocked = true`, in a block of its own if the address has none."""
+    """Set `blocked = true`, in a new block if the address has none."""
 
     address: PublicKey
 
@@ -96,7 +96,7 @@ PeerChange = AddPeer | UpdatePeer | RemovePeer | BlockPeer
 
 
 def read_address(text: str) -> PublicKey:
-    """A key from hex or addr1… text (R-B2); `ValueError` with a sentence otherwise."""
+    """Return the key in hex or addr1… text (R-B2); raise `ValueError` with a sentence otherwise."""
     return parse_key(text, "addr")
 
 
@@ -105,7 +105,7 @@ def write_address(address: PublicKey) -> str:
 
 
 def changed(text: str, change: PeerChange) -> str:
-    """The text of a valid configuration after the change; `ConfigError` if the change does not fit it."""
+    """Return the text of a valid configuration after the change; raise `ConfigError` if the change does not fit it."""
     if "\r\n" in text:
         return changed(text.replace("\r\n", "\n"), change).replace("\n", "\r\n")
     found = _by_address(text)
@@ -126,7 +126,7 @@ def changed(text: str, change: PeerChange) -> str:
 
 
 def broken_rules(local: tuple[Local, ...], peers: tuple[Peer, ...]) -> Iterator[Problem]:
-    """Each address and each name stands once; an uplink can be dialled."""
+    """Yield a problem for each address or name that stands twice, and each uplink that cannot be dialled."""
     addresses: dict[PublicKey, str] = {}
     names: dict[str, str] = {}
     every = [("local", at, one.address, one.name) for at, one in enumerate(local)]
@@ -203,14 +203,14 @@ def _rewritten(text: str, block: Block, wanted: dict[str, object]) -> str:
 
 
 def _replaced(rows: list[str], statement: Statement, line: str) -> str:
-    """The new line, with the indent of the old one and the comment behind it."""
+    """Return the new line, with the indent of the old one and the comment behind it."""
     indent = re.match(r"\s*", rows[0])
     end = "\n" if rows[-1].endswith("\n") else ""
     return (indent[0] if indent else "") + line + _comment_behind("".join(rows).rstrip("\n"), statement) + end
 
 
 def _comment_behind(text: str, statement: Statement) -> str:
-    """`  # …` after the value of a one-line statement: from the first # without which it says the same."""
+    """Return the comment after the value of a one-line statement: from the first # whose removal keeps the value."""
     if "\n" in text:
         return ""
     for found in re.finditer(r"\s*#", text):

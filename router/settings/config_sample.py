@@ -1,4 +1,4 @@
-"""The commented sample of a configuration, written from the same Structs that judge it."""
+"""The commented sample of a configuration, written from the Structs that check it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ COMMENT_WIDTH = 108
 
 
 def sample(root: type[Struct], live: Mapping[str, object]) -> str:
-    """A file that says nothing but `live` (by name: "node.role") and shows all else as comments."""
+    """Return a file that sets only `live` (by name: "node.role") and shows all else as comments."""
     described = inspect.type_info(root)
     assert isinstance(described, inspect.StructType)
     return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
 
 
 def options(name: str, root: type[Struct]) -> str:
-    """The settings of a service, all of them as comments."""
+    """Return the settings of a service, all of them as comments."""
     described = inspect.type_info(root)
     assert isinstance(described, inspect.StructType)
     lines = [f"#[services.{name}]", *_comment(" ".join((root.__doc__ or "").split()))]
@@ -85,7 +85,7 @@ _SECONDS = ((86_400, " day"), (3600, " hour"), (60, " minute"))
 
 
 def _plainly(name: str, value: object) -> str:
-    """`8 MiB`, `7 days`: a large size or time in words; "" where it is no whole number of them."""
+    """Return a size or time with a larger unit (`8 MiB`, `7 days`), "" if it is no whole number of any."""
     if not isinstance(value, int | float) or not value:
         return ""
     for unit, word in _BYTES if _SIZE.search(name) else _SECONDS if _TIME.search(name) else ():

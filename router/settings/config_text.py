@@ -1,7 +1,7 @@
-"""TOML against msgspec Structs: what is wrong and on which line; names, values and origins of settings.
+"""Checks TOML against msgspec Structs: problems with their lines; names, values and origins of settings.
 
 The Structs are the only definition: types, ranges (`Meta(ge, le)`), sentences (`Meta(description)`) and, for
-a pattern, the words that name its form (`Meta(extra={"form": …})`). Nothing here knows a setting by name.
+a pattern, the words that name its form (`Meta(extra={"form": …})`). Nothing here names a setting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from router.settings.toml_lines import line_of
 
 FILE_BYTES_MAX = 16 << 20
 DEPTH_MAX = 32
-"""How deep tables and lists may stand in each other: no setting needs more than a few."""
+"""The deepest nesting of tables and lists; no setting needs more than a few."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -39,14 +39,14 @@ class ConfigError(RouterError):
 
 
 class Problem(NamedTuple):
-    """What is wrong with the value at `path`."""
+    """A sentence about the wrong value at `path`."""
 
     path: Place
     text: str
 
 
 class Setting(NamedTuple):
-    """One row of `config show`. `value` is what the program holds: a number, a text, a tuple, a key."""
+    """One row of `config show`. `value` is the program's value: a number, a text, a tuple, a key."""
 
     name: str
     value: object
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How a type of ours enters from text and is written again; `read` raises ValueError with a sentence."""
+    """The reader and writer of a type that TOML lacks; `read` raises ValueError with a sentence."""
 
     noun: str
     read: Callable[[str], object]
@@ -64,13 +64,13 @@ class Door:
 
 
 def dotted(path: Place) -> str:
-    """`limits.hello_s`, `peers[1].urls`."""
+    """Return the path as text: `limits.hello_s`, `peers[1].urls`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
 
 
 def text_of(path: Path) -> str:
-    """What the file says, "" if there is none; `ConfigError` if it cannot be read."""
+    """Return the file's text, "" if there is no file; raise `ConfigError` if it cannot be read."""
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ConfigError((f"{path} is not a file; move it away, and `router init` writes a new one",))
@@ -91,7 +91,8 @@ def text_of(path: Path) -> str:
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
-    """The TOML value; `ConfigError` with file and line if it is none, or nested deeper than `DEPTH_MAX`."""
+    """Return the TOML value; raise `ConfigError` with file and line if the text is not TOML, or nested deeper than
+    `DEPTH_MAX`."""
     try:
         value = tomllib.loads(text)
         if not _is_within(value, DEPTH_MAX):
@@ -146,7 +147,7 @@ def _in_words(said: str) -> str:
 
 
 def _quoted(line: str, at: int) -> str:
-    """The remedy where a word without quotes stands at that column; "" elsewhere."""
+    """Return the remedy if a word without quotes stands at that column, "" otherwise."""
     word = re.match(r"[A-Za-z][^\s,#\]}\"']*", line[at:])
     if word is None or "=" not in line[:at]:
         return ""
@@ -155,14 +156,14 @@ def _quoted(line: str, at: int) -> str:
 
 
 def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:
-    """Sentences in the order of their lines; what stands nowhere in the file comes last, without a line."""
+    """Return sentences in the order of their lines; problems without a place in the file come last, without a line."""
     placed = [(line_of(text, problem.path), problem.text) for problem in problems]
     placed.sort(key=lambda one: (one[0] is None, one[0] or 0))
     return tuple(f"{file}{'' if line is None else f' line {line}'}: {said}" for line, said in placed)
 
 
 def toml_value(value: object) -> str:
-    """A value as TOML writes it; numbers from 10_000 with underscores."""
+    """Return a value as TOML writes it; integers from 10_000 with underscores."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -180,7 +181,7 @@ def toml_value(value: object) -> str:
 
 
 def names_in(raw: Any, path: Place = ()) -> Iterator[str]:
-    """The names of all settings that `raw` sets."""
+    """Yield the names of all settings that `raw` sets."""
     if isinstance(raw, dict):
         for key, value in raw.items():
             yield from names_in(value, (*path, key))
@@ -192,7 +193,7 @@ def names_in(raw: Any, path: Place = ()) -> Iterator[str]:
 
 
 class Schema(Generic[T]):
-    """What a file may say, made from the Struct `root`; `doors` for types that TOML does not have."""
+    """The allowed content of a file, made from the Struct `root`; `doors` read and write types that TOML lacks."""
 
     def __init__(self, root: type[T], doors: Mapping[type, Door]) -> None:
         described = inspect.type_info(root)
@@ -206,11 +207,11 @@ class Schema(Generic[T]):
         return f"<schema of {self._root.__name__}: {len(self._elsewhere)} settings>"
 
     def problems(self, raw: Mapping[str, Any], at: Place = ()) -> list[Problem]:
-        """Everything in `raw`, which stands at that path, that does not fit: unknown keys, types, ranges."""
+        """Return every problem in `raw`, the table at path `at`: unknown keys, types, ranges."""
         return list(self._walk(raw, self._type, at, None))
 
     def out_of_order(self, config: T) -> Iterator[Problem]:
-        """Every `…_min` that is above the `…_max` of the same name."""
+        """Yield a problem for every `…_min` that is above the `…_max` of the same name."""
         values = {one.name: one.value for one in self.settings(config, {})}
         for name, least in values.items():
             limit = name.removesuffix("_min") + "_max"
@@ -220,11 +221,11 @@ class Schema(Generic[T]):
                 yield Problem(tuple(name.split(".")), text)
 
     def value(self, raw: Mapping[str, Any]) -> T:
-        """`raw`, in which `problems` found nothing, as a Struct."""
+        """Return `raw`, in which `problems` found nothing, as a Struct."""
         return msgspec.convert(raw, self._root, dec_hook=lambda kind, text: self._doors[kind].read(text))
 
     def settings(self, config: T, origins: Mapping[str, str]) -> Iterator[Setting]:
-        """Every setting with its value, where it came from and its sentence."""
+        """Yield every setting with its value, its origin and its sentence."""
         yield from _settings(config, self._type, (), origins)
 
     def _walk(self, value: object, kind: inspect.Type, path: Place, form: str | None) -> Iterator[Problem]:
@@ -270,7 +271,7 @@ class Schema(Generic[T]):
         return f"unknown key `{name}`; known here: {', '.join(known)}"
 
     def _wanted(self, value: object, kind: inspect.Type, form: str | None) -> str | None:
-        """How the value should be instead; None if it is so."""
+        """Return what the value must be instead, None if it fits."""
         match kind:
             case inspect.AnyType():
                 return None
@@ -300,7 +301,7 @@ class Schema(Generic[T]):
 
 
 def _fitting(value: object, kinds: tuple[inspect.Type, ...]) -> inspect.Type:
-    """Of a section or a plain value, the kind that this value is to be judged by."""
+    """Return the kind that fits the value: the section for a table, the plain kind otherwise."""
     return next((one for one in kinds if isinstance(one, inspect.StructType) is isinstance(value, dict)), kinds[0])
 
 
@@ -327,7 +328,7 @@ def _one_of(value: object, words: tuple[str | int | bool | None, ...]) -> str:
 
 
 def _shown(value: object) -> str:
-    """What stands in the file, short, with the name of its type where the value alone does not tell."""
+    """Return the file's value, shortened, with the name of its type where the value alone does not show it."""
     if isinstance(value, dict):
         return "a section"
     if isinstance(value, list | tuple):
@@ -340,18 +341,18 @@ def _shown(value: object) -> str:
 
 
 def about(one: inspect.Field) -> str:
-    """The sentence of a setting."""
+    """Return the sentence of a setting."""
     schema = one.type.extra_json_schema if isinstance(one.type, inspect.Metadata) else None
     return str((schema or {}).get("description", ""))
 
 
 def bare(kind: inspect.Type) -> inspect.Type:
-    """The type without what is said about it."""
+    """Return the type without its metadata."""
     return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
 def _leaves(kind: inspect.StructType) -> Iterator[tuple[str, str]]:
-    """Every setting of a section: its own name, and the dotted one."""
+    """Yield every setting of every section: its name, and the dotted one."""
     for section in kind.fields:
         inner = bare(section.type)
         if isinstance(inner, inspect.StructType):

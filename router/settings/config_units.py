@@ -1,4 +1,4 @@
-"""The units of settings, and how a number says its range and what it means."""
+"""The units of settings, and the range and meaning of a number."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ BYTES_MAX = 1 << 50
 
 
 def span(least: float, most: float, sentence: str) -> Meta:
-    """The range and the sentence of a number."""
+    """Return the range and the sentence of a number."""
     return Meta(ge=least, le=most, description=sentence)

@@ -1,8 +1,8 @@
-"""The home directory of a node: where its key, configuration, database, event log and socket lie.
+"""The home directory of a node, with its key, configuration, database, event log and socket.
 
 A home belongs to one user (0700) and to one running node (`lock`). Clients find the node by `socket_path`:
-`router.sock` in the home, or, where that is longer than a socket's name may be, the path that the node wrote
-into the file `socket` there; both sides ask the same property.
+`router.sock` in the home, or, if that is longer than a socket's name may be, the path that the node wrote into the
+file `socket` there; both sides use the same property.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Home:
 
     @classmethod
     def chosen(cls, option: str | os.PathLike[str] | None = None) -> Home:
-        """The home that `--home` names, else `ROUTER_HOME`, else the platform's user data directory."""
+        """Return the home that `--home` names, else `ROUTER_HOME`, else the platform's user data directory."""
         return cls(option or os.environ.get(VARIABLE) or user_data_path(APPLICATION, appauthor=False))
 
     def __fspath__(self) -> str:
@@ -74,7 +74,7 @@ class Home:
 
     @property
     def holds_node(self) -> bool:
-        """Whether there is a node's key, which is its identity."""
+        """Whether the node's key, which is its identity, exists."""
         try:
             return self.key_path.exists()
         except OSError as error:
@@ -95,12 +95,12 @@ class Home:
 
     @property
     def socket_path(self) -> Path:
-        """Where the owner's socket is or will be: the same answer for the node and its clients."""
+        """The path where the owner's socket is or will be, the same for the node and its clients."""
         usual = self.path / SOCKET_NAME
         return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
 
     def create(self, role: config.Role = "edge", listen: tuple[str, ...] = ()) -> bool:
-        """Make what is missing, with a commented `router.toml`; whether that file is new."""
+        """Make all that is missing, with a commented `router.toml`; return whether that file is new."""
         try:
             self._take()
             self.check_key()
@@ -120,7 +120,7 @@ class Home:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the home for one node; `HomeBusy` if another one does.
+        """Hold the home for one node; raise `HomeBusy` if another process holds it.
 
         The lock ends with the process, however it ends. A child made by fork shares it until it ends as well.
         """
@@ -133,7 +133,8 @@ class Home:
             os.close(descriptor)
 
     def prepare_socket(self) -> Path:
-        """`socket_path` for the node that will listen there: private around it, and recorded if elsewhere."""
+        """Return `socket_path` for the node that will listen there. Outside the home its directory is made private and
+        the path is recorded."""
         path = self.socket_path
         record = self.path / "socket"
         try:
@@ -150,16 +151,16 @@ class Home:
         return path
 
     def clear_socket(self) -> None:
-        """Take away what `prepare_socket` made outside the home, and its record, when the node has stopped."""
+        """Remove the directory that `prepare_socket` made outside the home, and its record, after the node stopped."""
         directory = self.socket_path.parent
         if directory != self.path:
-            with suppress(OSError):  # Somebody may have put another thing there, which stays.
+            with suppress(OSError):  # The directory may hold another file, which stays.
                 directory.rmdir()
                 (self.path / "socket").unlink(missing_ok=True)
 
     def listen_urls(self, listen: Iterable[str]) -> tuple[str, ...]:
-        """Each once, with whole Unix paths, for the node: `unix:router.sock` is the owner's socket, prepared;
-        others are relative to the home."""
+        """Return the URLs where the node listens, each once and with absolute Unix paths: `unix:router.sock` is the
+        owner's socket, prepared; others are relative to the home."""
         return tuple(dict.fromkeys(self._listen_url(url) for url in listen))
 
     def _listen_url(self, url: str) -> str:
@@ -175,7 +176,7 @@ class Home:
         return f"unix://{path}"
 
     def _take(self) -> None:
-        """The directory itself, made or taken over; one that others can enter must be empty or a home."""
+        """Make or take over the directory; one that others can enter must be empty or a home."""
         private_file.make_directory(self.path)
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if mode & private_file.OTHERS:
@@ -189,7 +190,7 @@ class Home:
                 )
 
     def check_key(self) -> None:
-        """A store has its router's key beside it; a new one would be another router's."""
+        """Raise `HomeError` if there is a store but not its router's key: a new key would be another router's."""
         if not self.holds_node and (owner := _load_owner(self.store_path)):
             said = f"the store in {self.store_path} belongs to {key_text('addr', owner)}; its key is missing"
             raise HomeError(f"{said}: restore {self.key_path}, or move store/ and log/ away to begin anew")
@@ -215,7 +216,7 @@ class Home:
         return descriptor
 
     def _short_socket_path(self) -> Path:
-        """A path of this user and home, under XDG_RUNTIME_DIR if that is short enough, else under /tmp."""
+        """Return a path for this user and home, under XDG_RUNTIME_DIR if that is short enough, else under /tmp."""
         name = digest(os.fsencode(self.path)).hex()[:16]
         runtime = os.environ.get("XDG_RUNTIME_DIR", "")
         path = Path(runtime) / f"router-{name}" / SOCKET_NAME
@@ -231,7 +232,7 @@ def _load_owner(store: Path) -> bytes | None:
 
 
 def _note(descriptor: int, text: str) -> None:
-    """Who holds the lock, for people: a full disk is no reason not to start."""
+    """Write the holder's pid into the lock file, for people; a failure, as on a full disk, is ignored."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
@@ -242,7 +243,7 @@ def _fits(path: Path) -> bool:
 
 
 def _recorded(record: Path) -> Path | None:
-    """The path in the record of a node that has listened; None if there is none, or none that can be."""
+    """Return the recorded path of the socket; None if there is no record, or the path cannot be a socket's."""
     try:
         path = Path(os.fsdecode(private_file.read(record, 4096).rstrip(b"\n")))
     except (OSError, private_file.Exposed):
@@ -251,7 +252,7 @@ def _recorded(record: Path) -> Path | None:
 
 
 def _check_private(directory: Path) -> None:
-    """Anybody may make a directory under /tmp first: it must be ours alone."""
+    """Raise `HomeError` unless the directory is ours alone, because any user may have made it under /tmp first."""
     found = directory.lstat()
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
     if not ours or found.st_mode & private_file.OTHERS:

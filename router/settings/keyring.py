@@ -1,8 +1,8 @@
 """The secrets in a home: keys under `keys/NAME.key`, group links under `groups/NAME`, one line each.
 
-Files are 0600 in directories of 0700, written whole, and refused when anybody else can read them. `node.key`
-is the router's own key; those of services and apps carry their names. No repr, error or traceback shows a
-secret: what raises an error never holds one.
+Files are 0600 in directories of 0700, written whole, and refused when other users can read them. `node.key` is the
+router's key; those of services and apps carry their names. No repr, error or traceback shows a secret: a function that
+raises an error holds none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KeyringError(RouterError):
 
 
 def load_or_create(home: Home, name: str) -> SigningKey:
-    """The key of that name; a new one is made and kept if there is none. At most `KEYS_MAX` are made."""
+    """Return the key of that name; make and keep a new one if there is none. At most `KEYS_MAX` are made."""
     path = _key_path(home, name)
     key = _read_key(path)
     if key is None:
@@ -51,7 +51,7 @@ def load_or_create(home: Home, name: str) -> SigningKey:
 
 
 def load(home: Home, name: str) -> SigningKey:
-    """The key of that name."""
+    """Return the key of that name; raise `KeyringError` if there is none or it cannot be read."""
     path = _key_path(home, name)
     key = _read_key(path)
     if key is None:
@@ -60,21 +60,21 @@ def load(home: Home, name: str) -> SigningKey:
 
 
 def fault(home: Home, name: str) -> str:
-    """What is wrong with the kept key of that name, "" if it can be used or there is none."""
+    """Return the fault of the kept key of that name, "" if it can be used or there is none."""
     found = _key_in(_key_path(home, name))
     return found if isinstance(found, str) else ""
 
 
 def names(home: Home) -> list[str]:
-    """The names of all keys, sorted."""
+    """Return the names of all keys, sorted."""
     return _names_in(Path(home) / "keys", _SUFFIX)
 
 
 def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False) -> str:
     """Keep the group under that name and return the name it is kept under.
 
-    A group that is known already keeps its name, unless it is to be renamed, and gains the right to send if the new
-    link brings it. At most `GROUPS_MAX` are kept.
+    A known group keeps its name unless `rename` is true, and gains the right to send if the new link brings it. At most
+    `GROUPS_MAX` are kept.
     """
     path = _group_path(home, name)
     known = groups(home)
@@ -96,13 +96,13 @@ def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False) -
 
 
 def groups(home: Home) -> dict[str, GroupLink]:
-    """All groups by name, sorted."""
+    """Return all groups by name, sorted."""
     found = ((name, _read_group(_group_path(home, name))) for name in _names_in(Path(home) / "groups", ""))
     return {name: link for name, link in found if link is not None}
 
 
 def find(home: Home, name_or_key: str) -> tuple[str, GroupLink]:
-    """The group of that name, or of that key as hex or group1… text."""
+    """Return the name and link of the group with that name, or with that key as hex or group1… text."""
     named = _read_group(_group_path(home, name_or_key)) if re.fullmatch(NAME_PATTERN, name_or_key) else None
     if named is not None:
         return name_or_key, named
@@ -141,14 +141,14 @@ def _group_path(home: Home, name: str) -> Path:
 
 
 def checked(name: str) -> str:
-    """The name, if it can be one."""
+    """Return the name; raise `KeyringError` if it cannot be one."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise KeyringError(f'"{_visible(name)}" cannot be a name; a name has {NAME_FORM}')
     return name
 
 
 def _visible(text: str) -> str:
-    """A name as typed, for an error: short, so that a secret pasted in its place does not get into logs."""
+    """Return a name as typed, for an error: short, so that a secret pasted in its place does not get into logs."""
     shown = "".join(one if one.isprintable() else "?" for one in text[:24])
     return shown + ("…" if len(text) > 24 else "")
 
@@ -162,7 +162,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def _create(path: Path, line: str) -> None:
-    """A new file; another process that was quicker wins."""
+    """Write a new file; one that another process wrote first stays."""
     fault = _written(path, line, new=True)
     if fault is not None:
         del line
@@ -177,7 +177,7 @@ def _replace(path: Path, line: str) -> None:
 
 
 def _rename(path: Path, to: Path) -> None:
-    """Nothing that stands there is overwritten, and no crash loses it."""
+    """Rename a file without overwriting another, and so that no crash loses it."""
     try:
         os.link(path, to)
         path.unlink()
@@ -186,7 +186,7 @@ def _rename(path: Path, to: Path) -> None:
 
 
 def _written(path: Path, line: str, *, new: bool) -> str | None:
-    """Write the line; what went wrong, in a sentence."""
+    """Write the line; return the fault as a sentence, None if there is none."""
     try:
         private_file.make_directory(path.parent)
         (private_file.create if new else private_file.replace)(path, line.encode() + b"\n")
@@ -212,7 +212,8 @@ def _read_group(path: Path) -> GroupLink | None:
 
 
 def _key_in(path: Path) -> SigningKey | str | None:
-    """The key, None if there is none, or what is wrong. Raises nothing: no traceback ever holds the line."""
+    """Return the key, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds the
+    line."""
     line = _content(path, 2 * KEY_BYTES + 64)
     if line is None or isinstance(line, str):
         return line
@@ -224,7 +225,8 @@ def _key_in(path: Path) -> SigningKey | str | None:
 
 
 def _link_in(path: Path) -> GroupLink | str | None:
-    """The group, None if there is none, or what is wrong. Raises nothing either."""
+    """Return the group, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds
+    the line."""
     line = _content(path, LINK_CHARACTERS_MAX + 64)
     if line is None or isinstance(line, str):
         return line

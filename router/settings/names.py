@@ -1,4 +1,4 @@
-"""The names that a home's owner gave to keys: from a name or key to the key, and back."""
+"""The names that a home's owner gave to keys, looked up in both directions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from router.core.wire.text import KINDS, BadText, clean, parse_key
 from router.settings import config, keyring
 from router.settings.home import Home
 
-OWN_MAX = 1000  # kept keys that are looked through for a name
+OWN_MAX = 1000  # kept keys that are searched for a name
 SHOWN_MAX = 12
 
 
 class UnknownName(RouterError):
-    """No key goes by that name here; the text says which do."""
+    """No key has that name here; the text lists known names."""
 
 
 class Names:
-    """Neighbours and local keys of the configuration, keys of the keyring, and groups."""
+    """The names of neighbours and local keys in the configuration, of keys in the keyring, and of groups."""
 
     def __init__(self, home: Home, settings: config.Config) -> None:
         self._home = home
@@ -28,11 +28,11 @@ class Names:
 
     @classmethod
     def of(cls, home: Home) -> Names:
-        """As that home's configuration says now; `ConfigError`."""
+        """Return the names of a home, with its configuration read anew; raise `ConfigError` if that cannot be used."""
         return cls(home, config.load(home.config_path)[0])
 
     def address(self, text: str) -> PublicKey:
-        """The key of a neighbour, local service or kept key by its name, or of addr1… text or hex."""
+        """Return the key of a neighbour, local service or kept key by its name, or the key in addr1… text or hex."""
         if text in self._given:
             return self._given[text]
         own = keyring.names(self._home)
@@ -50,11 +50,11 @@ class Names:
         raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
 
     def of_address(self, hex_key: str) -> str:
-        """The name, or ""."""
+        """Return the name of an address, "" if it has none."""
         return self._labels.get(hex_key, "")
 
     def of_group(self, hex_key: str) -> str:
-        """The name, or ""."""
+        """Return the name of a group, "" if it has none."""
         return self._groups.get(hex_key, "")
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Where things stand in a TOML text: its statements, and the line of a value.
+"""Finds the statements of a TOML text, and the line of a value.
 
-A statement is the shortest run of whole lines that is TOML by itself, so the reader of the language does the
-work: many-line strings, quoted keys and inline tables need no rules of their own here.
+A statement is the shortest run of whole lines that is TOML by itself, so `tomllib` does the work: multi-line strings,
+quoted keys and inline tables need no rules here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 
 
 class Statement(NamedTuple):
-    """Lines `first` up to, not with, `stop` (from 0): a header (`[a]`, `[[a]]`) or a key and its value."""
+    """Lines `first` to `stop`, exclusive (from 0): a header (`[a]`, `[[a]]`) or a key and its value."""
 
     first: int
     stop: int
@@ -32,12 +32,12 @@ class Block(NamedTuple):
 
 
 def lines(text: str) -> list[str]:
-    """Each with its end; only a line feed ends a line of TOML."""
+    """Return the lines with their line ends; only a line feed ends a line of TOML."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """All statements of a valid text, in order; blank and comment lines belong to none."""
+    """Yield the statements of a valid text, in order; blank and comment lines belong to none."""
     rows = lines(text)
     first = 0
     while first < len(rows):
@@ -48,7 +48,8 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def line_of(text: str, path: Path) -> int | None:
-    """The line (from 1) of the value at `path`, or of the nearest thing around it that stands in the text."""
+    """Return the line (from 1) of the value at `path`, or of the nearest value around it that stands in the text; None
+    if there is none."""
     found = {place: line for line, place in _places(text)}
     for length in range(len(path), 0, -1):
         if path[:length] in found:
@@ -57,7 +58,7 @@ def line_of(text: str, path: Path) -> int | None:
 
 
 def blocks(text: str, name: str) -> list[Block]:
-    """The `[[name]]` blocks, in order."""
+    """Return the `[[name]]` blocks, in order."""
     found: list[list[Statement]] = []
     inside = False
     for one in statements(text):
@@ -82,7 +83,7 @@ def _shortest(rows: list[str], first: int) -> tuple[int, dict[str, Any]]:
 
 
 def _places(text: str) -> Iterator[tuple[int, Path]]:
-    """Line and path of every value; of a thing that stands in several places the last one counts."""
+    """Yield line and path of every value; of a table written in several places the last one counts."""
     counts: dict[Path, int] = {}
     around: Path = ()
     for one in statements(text):
@@ -95,7 +96,7 @@ def _places(text: str) -> Iterator[tuple[int, Path]]:
 
 
 def _header(value: dict[str, Any], counts: dict[Path, int]) -> Path:
-    """The path that a header opens; `[[a]]` counts up, and `[a.b]` after it lies in the newest `a`."""
+    """Return the path that a header opens; `[[a]]` counts up, and `[a.b]` after it lies in the newest `a`."""
     path: Path = ()
     inner: Any = value
     while inner:

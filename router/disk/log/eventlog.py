@@ -1,18 +1,18 @@
 """The event log on disk: the store's values sealed into segments, old segments pruned to their footers.
 
-The store commits events together with the decisions they are about. A `Sealer` copies those values into a
+The store commits events together with the decisions they record. A `Sealer` copies those values into a
 hidden file and closes it, at a size or an age, as a segment: footer, fsync, rename, fsync of the directory, which a
-thread may do while the next segment begins. Only then does the caller delete the values. A crash at any point loses
-and doubles nothing: a file that was not renamed is thrown away at the next start and made again from the store; a
-renamed one says how far it is.
+thread may do while the next segment begins. Only then does the caller delete the values. A crash at any point neither
+loses nor doubles an event: a file that was not renamed is deleted at the next start and written again from the store;
+the footer of a renamed one holds its last sequence number.
 
     events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
-    .index-0000000000000001         where in it each message's lines stand (`log_index`)
+    .index-0000000000000001         the positions of each message's lines in it (`log_index`)
     pruned.jsonl                    the footers of the segments that are no longer kept
     .open-0000000000000042          being written
 
-Nothing reads a clock or starts a thread. One thread at a time may use a `Segments`, and beside it one the `Sealer`;
-one process a directory. A log is judged by `spark_analytics`.
+Nothing here reads a clock or starts a thread. One thread at a time may use a `Segments`, and another one the `Sealer`;
+only one process may use a directory. `spark_analytics` checks a log.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ForeignLog(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A segment with a good footer: what pruning and the chain need of it."""
+    """A segment with a good footer, as pruning and the chain need it."""
 
     path: Path
     size: int
@@ -53,9 +53,9 @@ class Sealed:
 
 
 class Segments:
-    """The sealed part of one router's log. Opening it throws away what a crash left half-written.
+    """The sealed part of one router's log. Opening it deletes files that a crash left half-written.
 
-    A file without a good footer is neither counted nor pruned: it stays, and reading the log reports it.
+    A file without a good footer is neither counted nor pruned: it stays, and a search in the log reports it.
     """
 
     def __init__(self, directory: Path, router_key: SigningKey, limits: LogLimits) -> None:
@@ -84,25 +84,27 @@ class Segments:
         return f"<Segments: {len(self._sealed)} kept, {size} bytes, sealed up to {self.last_sealed()}>"
 
     def last_sealed(self) -> int:
-        """The last sequence number that a segment covers, kept or pruned; 0: none. Values up to it may go."""
+        """Return the last sequence number that a kept or pruned segment covers, 0 for none; the store may delete its
+        values up to it."""
         return self._head.last_seq if self._head else 0
 
     def head(self) -> tuple[int, bytes]:
-        """`(last_sealed, that segment's digest)`, for neighbours to witness; 32 zero bytes at first."""
+        """Return the last sealed sequence number and its segment's digest, which neighbours witness; (0, 32 zero bytes)
+        before the first segment."""
         head = self._head
         return (head.last_seq, bytes.fromhex(head.sha256 or "")) if head else (0, bytes(32))
 
     def newest_ns(self) -> int:
-        """The latest wall time in the last segment; 0: there is none."""
+        """Return the latest wall time in the last segment, 0 if there is none."""
         return self._head.max_t if self._head else 0
 
     def predecessor(self) -> str | None:
-        """The digest that the next segment names; None: it is the first."""
+        """Return the digest that the header of the next segment names, None if it will be the first."""
         return self._head.sha256 if self._head else None
 
     def adopt(self, draft: Path, footer: Line, footer_bytes: bytes, columns: log_index.Columns) -> None:
-        """Give the finished, synced draft its name, and write its index beside it. What has that name was not good: it
-        is set aside."""
+        """Give the finished, synced draft its name, and write its index beside it. A file that has this name already
+        had no good footer and is renamed."""
         target = self.directory / file_name(footer.first_seq)
         if target.exists():
             target.rename(self.directory / f"{ASIDE}{target.name}")
@@ -112,29 +114,30 @@ class Segments:
         sync(self.directory)
         self._sealed.append(Sealed(target, size, footer, footer_bytes))
         self._head = footer
-        with suppress(OSError):  # A search makes what is missing.
+        with suppress(OSError):  # A search makes a missing index.
             log_index.write(target, size, footer.sha256 or "", columns)
 
     def kept(self) -> list[Sealed]:
-        """The segments that are whole, oldest first."""
+        """Return the segments with a good footer, oldest first."""
         return list(self._sealed)
 
     def spoilt(self) -> list[Path]:
-        """Files with the name of a segment that had no good footer when this was opened, oldest first."""
+        """Return the files that have a segment's name but had no good footer when this was opened, oldest first."""
         return sorted(self._spoilt)
 
     @property
     def pruned_seq(self) -> int:
-        """Up to which sequence number the lines are no longer kept; 0: none went."""
+        """The last sequence number whose lines have been pruned, 0 if there is none."""
         return self._pruned_seq
 
     # -- pruning ---------------------------------------------------------------------------------------------
 
     def prune(self, now: float, keep_s: float, keep_bytes: int) -> int:
-        """Remove the oldest segments: whose events all are older than `keep_s`, or that exceed `keep_bytes`.
+        """Remove the oldest segments whose events are all older than `keep_s`, or that exceed `keep_bytes`; return how
+        many were removed.
 
-        Their footers are on disk before they go: pruned is not missing. `now` is wall time in seconds, of a
-        clock that is believed. Returns how many went.
+        Their footers are on disk first, so that pruned segments do not look missing. `now` is wall time in seconds, of
+        a clock that is believed.
         """
         oldest_ns = int((now - keep_s) * 1e9)
         size = sum(one.size for one in self._sealed)
@@ -163,7 +166,7 @@ class Segments:
             self._fold_pruned()
         with open_private(self.directory / PRUNED, os.O_RDWR | os.O_CREAT) as file:
             file.seek(self._pruned_size)
-            file.truncate()  # What a failed attempt may have left.
+            file.truncate()  # A failed attempt may have left bytes.
             file.write(data)
             finish(file)
         sync(self.directory)
@@ -186,7 +189,7 @@ class Segments:
     # -- opening ---------------------------------------------------------------------------------------------
 
     def _open_pruned(self) -> Line | None:
-        """The last good footer of the pruned. A line torn by a crash does not count: its segment stands."""
+        """Return the last good footer of `pruned.jsonl`. A line torn by a crash is ignored: its segment exists."""
         path = self.directory / PRUNED
         try:
             data = path.read_bytes()
@@ -210,7 +213,7 @@ class Segments:
         return sorted(found, key=lambda one: one.footer.last_seq)
 
     def _forget_orphans(self) -> None:
-        """Indexes of segments that are gone."""
+        """Delete the indexes of segments that no longer exist."""
         known = {log_index.path_of(one.path).name for one in self._sealed}
         for path in self.directory.glob(f"{log_index.INDEX}*"):
             if path.name not in known:

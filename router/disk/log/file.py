@@ -1,4 +1,4 @@
-"""Files of the event log: private, synced before they get their names, and what to say when the disk fails."""
+"""Files of the event log: private, synced before they get their names, and the error when the disk fails."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WRITE_BYTES = 256 * 1024
 
 
 class LogNotWritten(Exception):
-    """The disk did not take the log. Nothing is lost: the events are still in the store."""
+    """The log could not be written. Nothing is lost: the events are still in the store."""
 
 
 class EndlessLine(ValueError):
-    """A line of a log is longer than a line may be: no more is read of its file."""
+    """A line exceeds `LINE_BYTES_MAX`; no more of its file is read."""
 
 
 def open_private(path: Path, flags: int) -> BinaryIO:
@@ -29,7 +29,7 @@ def open_private(path: Path, flags: int) -> BinaryIO:
 
 
 def throw_away(file: BinaryIO, draft: Path) -> None:
-    """The draft goes, unless it has its name."""
+    """Close and delete the draft; it is already gone if it was renamed."""
     with suppress(OSError):
         file.close()
     with suppress(OSError):
@@ -50,7 +50,7 @@ def sync(directory: Path) -> None:
 
 
 def last_line(path: Path) -> bytes:
-    """The last line, as far as a footer may reach back; nothing if the file cannot be read."""
+    """Return the last line, of at most `FOOTER_BYTES_MAX` bytes; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - FOOTER_BYTES_MAX))
@@ -61,7 +61,8 @@ def last_line(path: Path) -> bytes:
 
 
 def lines_of(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The next `size` bytes line by line, with their newlines, which alone end a line. `EndlessLine` in its place."""
+    """Yield the next `size` bytes line by line, with the newline, the only line end. Raise `EndlessLine` at a line that
+    is too long."""
     while size and (data := file.readline(min(size, LINE_BYTES_MAX))):
         if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
             raise EndlessLine(f"a line is longer than {LINE_BYTES_MAX} bytes")

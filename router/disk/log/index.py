@@ -1,12 +1,12 @@
-"""An index beside each segment of the event log, so that what became of one message is found without reading the log.
+"""An index beside each segment of the event log, which finds one message's lines without reading the log.
 
-Columns in the order of the log, made by joining bytes, and never sorted: a search runs over them as over text. Ids
-are uniform, so their first 8 bytes will do; what an outward line is about is its parcel. Lines are found by *place*,
-the lines of one value of the store: where they begin in the file, and where in both columns.
+Its columns are in the order of the log, made by joining bytes, and never sorted: a search scans them like text. Ids
+are uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel. Lines are found by *place*, the
+lines of one value of the store: their offset in the file and in both columns.
 
     .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
 
-Derived data: never synced, made again where it is missing or does not fit, and gone with its segment.
+It is derived data: never synced, made again where it is missing or does not fit, and deleted with its segment.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ INDEX = ".index-"
 TAG_BYTES = 8
 U64 = "Q"
 OLDER = 1 << 63
-"""Lines of older routers name no parcel: in their stead stands the block of 1,024 arrival numbers, with this bit."""
+"""The bit that marks a block of 1,024 arrival numbers, in place of the parcel, which lines of older routers lack."""
 BLOCK_BITS = 10
 PLACE_BYTES = 64 * 1024
 _PLACE_WORDS_BYTES = 3 * TAG_BYTES
-_HEAD = Struct("=8sQ32s?5Q5I")  # native: what another machine wrote does not fit
+_HEAD = Struct("=8sQ32s?5Q5I")  # native: an index from another kind of machine does not fit
 _MAGIC = b"logidx 2"
 _OLDER_HEAD = Struct("=8sQ32s?4Q4I")
-_OLDER_MAGIC = b"logidx 1"  # its routers named all that they turned away
+_OLDER_MAGIC = b"logidx 1"  # written by routers that named every message they turned away
 _TAG_WORDS = ID_BYTES // TAG_BYTES
 
 
 class Columns(NamedTuple):
-    """Of one segment. `places`: three numbers each, the file's offset, and the lengths of both columns before it.
+    """The index of one segment. `places` has three numbers each: the offset in the file, and the lengths of both
+    columns before it.
 
-    `gaps`: first sequence number and count of what is missing: of each `log_gap`, and of lines that could not be read
-    when the index was made anew. `has_older`: lines of older routers are
-    among them, that name no parcel. `unnamed`: of each line about messages that were turned away and of which it names
-    not all, its wall time and how many it does not name.
+    `gaps`: first sequence number and count of missing events, for each `log_gap` and for lines that could not be read
+    when the index was made anew. `has_older`: whether there are lines of older routers, which name no parcel.
+    `unnamed`: wall time and number of unnamed messages, for each line about messages turned away that does not name
+    them all.
     """
 
     places: array[int]
@@ -58,15 +59,16 @@ class Columns(NamedTuple):
     unnamed: array[int] = array(U64)
 
     def holding_ids(self, head: bytes) -> Iterator[int]:
-        """Where in the column of ids one begins with these at most 8 bytes."""
+        """Yield the positions in `ids` of ids that begin with `head`, of which at most 8 bytes count."""
         return _aligned(self.ids, head[:TAG_BYTES])
 
     def lines_of_id(self, at: int) -> tuple[int, int | None]:
-        """From where to where in the file the line stands that named that id; None: to the end."""
+        """Return the file offsets (start, stop) of the place that names the id at position `at`; stop None: to the
+        end."""
         return self._span(bisect_right(self.places[1::3], at) - 1)
 
     def lines_of_parcels(self, parcels: Iterable[int]) -> list[tuple[int, int | None]]:
-        """The same of what happened outward to these parcels, in order."""
+        """Return the file offsets (start, stop) of places with outward lines of these parcels, in order."""
         starts = self.places[2::3]
         found = {bisect_right(starts, at) - 1 for one in parcels for at in _aligned(self.parcels, _word(one))}
         return [self._span(place) for place in sorted(found)]
@@ -77,8 +79,7 @@ class Columns(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Lines of the log that lie in the first `size` bytes of one file, under the first of these paths that is there,
-    and their index."""
+    """Lines of the log in the first `size` bytes of one file, the first of `paths` that exists, and their index."""
 
     paths: tuple[Path, ...]
     first_seq: int
@@ -104,7 +105,7 @@ class Growing:
         return f"<index of {len(self._places) // 3} places, {ids} ids, {parcels} parcels>"
 
     def note(self, offset: int, events: Sequence[Event]) -> None:
-        """The lines of these events, one value of the store, stand in the file from `offset` on."""
+        """Add the lines of these events, one value of the store, which begin at `offset` in the file."""
         self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
         named: list[bytes] = []
         parcels: set[int] = set()
@@ -127,7 +128,7 @@ class Growing:
         self._gaps.extend((first_seq, count))
 
     def note_lines(self, offset: int, rows: Sequence[Line]) -> None:
-        """The same of lines that were read back."""
+        """Add lines that were read back, which begin at `offset` in the file."""
         self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
         parcels: set[int] = set()
         for row in rows:
@@ -145,7 +146,7 @@ class Growing:
         self._parcels.extend(parcels)
 
     def columns(self) -> Columns:
-        """As it stands now; what is noted later does not change it."""
+        """Return a copy of the columns, which later notes do not change."""
         gaps = array(U64, self._gaps)
         unnamed = array(U64, self._unnamed)
         places, ids, parcels = array(U64, self._places), bytes(self._ids), self._parcels.tobytes()
@@ -153,7 +154,7 @@ class Growing:
 
 
 def blocks(ranges: Iterable[tuple[int, int]]) -> set[int]:
-    """What stands in the column of parcels for lines of older routers with these ranges of arrival numbers."""
+    """Return the entries in the column of parcels for older routers' lines with these ranges of arrival numbers."""
     return {
         OLDER | block
         for first, count in ranges
@@ -162,13 +163,13 @@ def blocks(ranges: Iterable[tuple[int, int]]) -> set[int]:
 
 
 def path_of(segment: Path) -> Path:
-    """Of the index beside that segment."""
+    """Return the path of the index beside `segment`."""
     return segment.with_name(f"{INDEX}{segment.stem.removeprefix('events-')}")
 
 
 def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
-    """Put it beside a segment of so many bytes with that footer's sha256. `OSError` leaves none, or one that `read`
-    takes for none."""
+    """Write the index beside a segment of `size` bytes whose footer has sha256 `digest`. After an `OSError` there is
+    none, or one that `read` rejects."""
     numbers = columns.gaps.tobytes(), columns.unnamed.tobytes()
     parts = columns.places.tobytes(), columns.ids, columns.parcels, *numbers
     head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), columns.has_older, *map(len, parts), *map(crc32, parts))
@@ -178,7 +179,7 @@ def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
 
 
 def read(segment: Path, size: int, digest: str) -> Columns | None:
-    """That index; None if there is none, or it is of another segment or was damaged."""
+    """Return the index of `segment`; None if it is missing, damaged or belongs to another segment."""
     try:
         data = path_of(segment).read_bytes()
     except OSError:
@@ -203,15 +204,16 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
 
 
 def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -> bool:
-    """Whether a line is header, footer, or of one of these events. `router`: whose log it is, None if nobody says."""
+    """Whether the line is a header, a footer, or about one of these events. `router`: whose log it is, None if
+    unknown."""
     if row.event in FRAMES:
         return True
     return first_seq <= row.seq and row.seq + row.n - 1 <= last_seq and router in (None, row.router)
 
 
 def make(segment: Path, size: int, footer: Line) -> Columns:
-    """From the segment's lines, read anew. What is no line of this segment leaves a gap; `EndlessLine` where one does
-    not end, `OSError` if the file cannot be read."""
+    """Make the index from the segment's lines. Whatever is no line of this segment leaves a gap. Raise `EndlessLine` at
+    a line that is too long, `OSError` if the file cannot be read."""
     growing, rows, began, offset = Growing(), list[Line](), 0, 0
     next_seq = footer.first_seq
     with segment.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The node's own event log while it runs: committed values go into the open segment; sealed ones leave the store."""
+"""The node's event log while it runs: committed values go into the open segment; sealed ones leave the store."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Logbook:
         return LogHead(seq, digest) if seq else None
 
     def newest_ns(self) -> int:
-        """The wall time of the newest event there is, sealed or not; 0: there is none that can be read."""
+        """Return the wall time of the newest event, sealed or not; 0 if none can be read."""
         try:
             return max(self._segments.newest_ns(), self._store.newest_ns())
         except Malformed:  # it will be a gap
             return self._segments.newest_ns()
 
     def committed(self, logged: Logged, now: Now) -> None:
-        """A transaction with these events has been committed."""
+        """Log the events of a transaction that has been committed."""
         if self._behind:
-            return  # it comes from the store, in its turn
+            return  # `catch_up` will read it from the store, in order
         try:
             self._sealer.add_events(logged, now.mono_s)
         except LogNotWritten as error:
@@ -65,7 +65,7 @@ class Logbook:
         log.error("%s", error)
 
     def catch_up(self, now: Now) -> None:
-        """At the start, and after the disk took no more: give the sealer what the store still holds."""
+        """Give the sealer all values that the store still holds, at the start and after the disk failed."""
         at = self._sealer.next_seq - 1
         try:
             while values := self._store.log_values(at, REPLAY_VALUES):
@@ -78,14 +78,14 @@ class Logbook:
             self._behind = False
 
     def _add(self, value: bytes, now: Now) -> None:
-        """A value that is none of the log's is passed over; the log then shows the gap."""
+        """Give the sealer a value; skip one that cannot be decoded, which leaves a gap in the log."""
         try:
             self._sealer.add(value, now.mono_s)
         except Malformed as error:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
 
     def log(self) -> Log:
-        """As it stands now, for a search in a thread."""
+        """Return the log as it stands now, for a search in a thread."""
         unsealed: list[Span] = []
         try:
             unsealed = self._sealer.unsealed()
@@ -95,15 +95,15 @@ class Logbook:
         return Log(kept, unsealed, self._segments.pruned_seq, self._behind, spoilt, self._store.next_seq)
 
     def sealed_seq(self) -> int:
-        """Up to which sequence number segments hold the log."""
+        """Return the last sequence number that segments hold."""
         return self._segments.last_sealed()
 
     def close(self) -> None:
-        """The open segment is thrown away; the store still has what it held."""
+        """Discard the open segment; the store still has its values."""
         self._sealer.close()
 
     def sealed(self, now: Now) -> int:
-        """The sequence number up to which the store may forget, or 0; it is told once."""
+        """Return the sequence number up to which the store may forget, or 0; each number is returned once."""
         if self._behind:
             self.catch_up(now)
         sealed, self._sealed = self._sealed, 0
@@ -120,7 +120,7 @@ class Logbook:
         return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
 
     async def tidy(self, now: Now) -> None:
-        """Seal and prune what is due. A thread waits for the disk; what is committed meanwhile goes into the next
+        """Seal and prune what is due. A thread waits for the disk; events committed meanwhile go into the next
         segment."""
         if self._is_writing:
             return

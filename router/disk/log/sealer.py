@@ -1,6 +1,6 @@
 """The open segment of the event log: the store's values become its lines, until it is closed as a segment.
 
-A crash at any point loses and doubles nothing: see `eventlog`.
+A crash at any point neither loses nor doubles an event: see `eventlog`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from router.disk.log.index import Growing, Span
 
 
 class Closing:
-    """A segment that has all its lines: what is left is for the disk, and may be left to a thread."""
+    """A segment that has all its lines and only needs to be written out, which a thread may do."""
 
     def __init__(self, segments: Segments, file: BinaryIO, footer: Line, span: Span) -> None:
         self._segments = segments
@@ -28,7 +28,8 @@ class Closing:
         self.is_done = False
 
     def write(self) -> None:
-        """Footer, fsync, rename, fsync of the directory, and the index beside it. `LogNotWritten` if the disk fails."""
+        """Write the footer, fsync, rename, fsync the directory, and write the index beside it. Raise `LogNotWritten` if
+        the disk fails."""
         footer_bytes = encode_lines([self.footer])
         try:
             self._file.write(footer_bytes)
@@ -45,9 +46,9 @@ class Closing:
 
 
 class Sealer:
-    """The segment being written. `add` the store's values in their order, `seal` when it is `due`.
+    """The segment being written: `add` the store's values in their order, and `seal` when it is `due`.
 
-    After `LogNotWritten` the open segment is forgotten: give it the store's values again, from `next_seq` on.
+    `LogNotWritten` discards the open segment: add the store's values again, from `next_seq` on.
     """
 
     def __init__(self, segments: Segments) -> None:
@@ -67,14 +68,14 @@ class Sealer:
         return f"<Sealer: {state}, next is {self.next_seq}>"
 
     def add(self, value: bytes, now: float) -> bool:
-        """Take the next value as the store holds it; `Malformed` for one that is none of the log's (the caller may go
-        on with the next: the gap will show)."""
+        """Take the next value as the store holds it. Raise `Malformed` for one that cannot be decoded; the caller may
+        go on with the next, and the log will show the gap."""
         return self.add_events(decode_events(value), now)
 
     def add_events(self, logged: Logged, now: float) -> bool:
-        """Take the next events; False if they were sealed or taken before. `now`: seconds of any steady clock.
+        """Take the next events; return False if they were sealed or taken before. `now`: seconds of any steady clock.
 
-        Sequence numbers that were skipped become a `log_gap` line. `LogNotWritten` if the disk fails.
+        Skipped sequence numbers become a `log_gap` line. Raise `LogNotWritten` if the disk fails.
         """
         first_seq, boot, events = logged
         found = event_rows(first_seq, boot, events, self._router)
@@ -100,16 +101,16 @@ class Sealer:
         return True
 
     def due(self, now: float) -> bool:
-        """Whether the open segment has its size or its age, and the one before is closed."""
+        """Whether the open segment has reached its size or age, and the one before is closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
         is_open = self._file is not None and self._closing is None
         return is_open and (old or self._size >= limits.segment_bytes)
 
     def seal(self) -> int:
-        """Close the open segment, if there is one. Returns the last sequence number that is now sealed.
+        """Close the open segment, if there is one, and return the last sealed sequence number.
 
-        What the store still holds up to it may be deleted. `LogNotWritten` if the disk fails.
+        The store's values up to it may be deleted. Raise `LogNotWritten` if the disk fails.
         """
         closing = self.begin_seal()
         try:
@@ -120,8 +121,8 @@ class Sealer:
         return self._segments.last_sealed()
 
     def begin_seal(self) -> Closing | None:
-        """The same in three steps: this, `Closing.write` in a thread, `end_seal`. What is added meanwhile begins the
-        next segment, which cannot be closed before this one is."""
+        """Begin to close the open segment: then run `Closing.write` in a thread, and call `end_seal`. Events added
+        meanwhile begin the next segment, which cannot be closed before this one."""
         assert self._closing is None, "one segment is closed after the other"
         if self._file is not None:
             self._flush()
@@ -132,14 +133,14 @@ class Sealer:
         return self._closing
 
     def end_seal(self) -> None:
-        """If the disk did not take it, what was added meanwhile is forgotten as well."""
+        """Finish closing; if the write failed, discard the events added meanwhile as well."""
         closing, self._closing = self._closing, None
         if closing is not None and not closing.is_done:
             closing.forget()
             self.close()
 
     def close(self) -> None:
-        """Forget the open segment; its values are still in the store."""
+        """Discard the open segment; its values are still in the store."""
         if self._file is not None:
             throw_away(self._file, self._draft)
             self._file = None
@@ -157,7 +158,7 @@ class Sealer:
         self._write(encode_lines([header(first, before)]))
 
     def unsealed(self) -> list[Span]:
-        """What has no name yet, as it stands, oldest first: at most one segment being closed and the open one."""
+        """Return the segments without a name yet, oldest first: at most one being closed and the open one."""
         found = [] if self._closing is None else [self._closing.span]
         if self._file is not None:
             self._flush()
@@ -165,7 +166,7 @@ class Sealer:
         return found
 
     def _span(self) -> Span:
-        """The open segment as it stands, under the name that it has and the one that it will get."""
+        """Return the open segment as it stands, with its present path and the one that it will get."""
         tally = self._tally
         paths = self._draft, self._segments.directory / file_name(tally.first_seq)
         return Span(paths, tally.first_seq, tally.next_seq - 1, tally.min_t, self._size, self._index.columns())

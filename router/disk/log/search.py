@@ -1,7 +1,7 @@
-"""Looks one message up in the event log, by the indexes beside its segments: kept segments and what has no name yet.
+"""Looks one message up in the event log, by the indexes of the kept segments and of those not yet sealed.
 
-It reads files and nothing else, so it may run in a thread beside the router that writes them. What it cannot read, or
-what is pruned meanwhile, is a hole. Where an index is missing it is made, as long as the caller has patience.
+It only reads files, so it may run in a thread beside the router that writes them. Lines that it cannot read, or that
+are pruned meanwhile, are a hole. A missing index is made, as long as the caller's time allows.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ DIGITS = 2 * ID_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log as it stood at one moment. `is_behind`: the newest events wait in the store, the disk takes no log.
+    """A log as it stood at one moment. `is_behind`: the newest events wait in the store because the disk fails.
 
-    `spoilt`: files with the name of a segment that have no good footer. `next_seq`: what the store gives the next
-    event, 0 if it cannot be asked.
+    `spoilt`: files that have a segment's name but no good footer. `next_seq`: the sequence number of the next event, 0
+    if the store cannot be asked.
     """
 
     sealed: Sequence[Sealed]
@@ -48,7 +48,7 @@ class Log:
 
 
 class Unnamed(NamedTuple):
-    """So many messages were turned away and counted without their ids, the first and the last of it at these times."""
+    """The number of messages turned away that were counted without ids, and the first and last time of these counts."""
 
     messages: int = 0
     first_ns: int = 0
@@ -59,7 +59,7 @@ ALL_NAMED = Unnamed()
 
 
 class Candidate(NamedTuple):
-    """A message whose id begins as asked, and when it first came."""
+    """A message whose id begins with the wanted prefix, and when it first came."""
 
     identity: bytes
     at_ns: int
@@ -67,14 +67,13 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`trace` of the one message; or several `candidates`, then at most `CANDIDATES_MAX` and one more.
+    """The `trace` of the one message, or several `candidates`: at most `CANDIDATES_MAX` and one more.
 
-    `since_seq`, `since_ns`: from where on the log is kept, 0 if it is empty. `unsearched`: so many segments have no
-    index yet, and there was no time to make it; `unread`: other files than `spoilt` of which lines were wanted that
-    cannot be read. `is_behind`: as of `Log`. `missing`: events between those that the log holds and up to the store's
-    next, or that it says it lacks. `spoilt`: files without a good footer, and those of which lines were wanted and that
-    have not the digest that was signed; unless the store still has all that they told. `unnamed`: what the log that was
-    searched counts only.
+    `since_seq`, `since_ns`: where the kept log begins, 0 if it is empty. `unsearched`: the number of segments that have
+    no index yet and that there was no time to index; `unread`: files other than `spoilt` with wanted lines that cannot
+    be read. `is_behind`: as in `Log`. `missing`: events that the log lacks before its last or the store's next one, or
+    records as missing. `spoilt`: files without a good footer, and files with wanted lines whose digest is not the
+    signed one, unless the store still has all their events. `unnamed`: messages that the searched log only counts.
     """
 
     trace: Trace | None
@@ -113,11 +112,12 @@ class Search:
         self._spoilt = {(_first_seq(path), str(path)) for path in log.spoilt}
 
     def find(self, prefix: IdPrefix) -> Found:
-        """Every line about the message whose id begins so, if there is one such id."""
+        """Find every line about the message whose id begins with `prefix`, or the candidates if there are several."""
         return self._settled(lambda: self._found(self._hits(prefix)))
 
     def find_held(self, held: Record) -> Found:
-        """The same of this message; its acceptance by the store counts if the log has none."""
+        """Find every line about a message that the store holds; `held.line` stands in for an acceptance that the log
+        lacks."""
         return self._settled(lambda: self._found_held(held))
 
     def _found_held(self, held: Record) -> Found:
@@ -127,7 +127,7 @@ class Search:
         return self._found([_Hit(held.line, held.identity), *hits], is_by_store=True)
 
     def _settled(self, look: Callable[[], Found]) -> Found:
-        """Once more, without them, where files turned out to be spoilt when lines of them had been taken."""
+        """Repeat the look-up while it finds further spoilt files, because it may have taken lines of them before."""
         while True:
             known = len(self._endless)
             found = look()
@@ -162,7 +162,7 @@ class Search:
     # -- by id -----------------------------------------------------------------------------------------------
 
     def _hits(self, prefix: IdPrefix) -> list[_Hit]:
-        """The lines that name such ids, oldest first; one line of each where more ids than wanted begin so."""
+        """Return the lines that name ids with this prefix, oldest first; one line of each where several ids match."""
         tags: dict[bytes, list[tuple[Span, int]]] = {}
         for span in self._spans():
             column = span.columns.ids
@@ -184,7 +184,7 @@ class Search:
                 done.add((span.first_seq, start))
                 hits += self._naming(span, start, stop, tag.hex(), prefix)
         ids = {hit.identity for hit in hits}
-        if not few and len(ids) == 1:  # The others are gone meanwhile: of this one, every line.
+        if not few and len(ids) == 1:  # The others have been pruned meanwhile: find every line of this one.
             return self._hits(IdPrefix(ids.pop(), 8 * ID_BYTES))
         return sorted({(hit.line.seq, hit.identity): hit for hit in hits}.values(), key=lambda hit: hit.line.seq)
 
@@ -227,8 +227,8 @@ class Search:
         return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut)
 
     def _holes(self) -> tuple[Hole, ...]:
-        """Sequence numbers without a line, oldest first: between segments, recorded by the log, not searched, or of
-        segments that cannot be read."""
+        """Return the sequence numbers without a line, oldest first: between segments, recorded by the log as missing,
+        not searched, or in segments that cannot be read."""
         holes = {*self._gaps, *self._unsearched.values(), *self._unread, *self._between()}
         if self._log.is_behind:
             ends = [one.footer.last_seq for one in self._log.sealed] + [one.last_seq for one in self._log.unsealed]
@@ -236,7 +236,8 @@ class Search:
         return tuple(sorted(holes))
 
     def _between(self) -> Iterator[Hole]:
-        """Sequence numbers that no segment holds, before one that is there, or that the store has given."""
+        """Yield the sequence numbers that no segment holds, up to the last segment and the last number that the store
+        has assigned."""
         held = [(one.footer.first_seq, one.footer.last_seq) for one in self._log.sealed]
         held += [(one.first_seq, one.last_seq) for one in self._log.unsealed]
         following = self._log.pruned_seq + 1
@@ -253,7 +254,7 @@ class Search:
     # -- segments --------------------------------------------------------------------------------------------
 
     def _spans(self, from_seq: int = 0) -> Iterator[Span]:
-        """With lines from that sequence number on, oldest first."""
+        """Yield the segments with lines from `from_seq` on, oldest first."""
         last = 0
         for one in self._log.sealed:
             last = one.footer.last_seq
@@ -293,7 +294,7 @@ class Search:
         return found
 
     def _believes(self, one: Sealed) -> bool:
-        """Whether the file is what was signed. If not, or if it is gone, all of it is a hole."""
+        """Whether the file has the signed digest. If not, or if it is gone, all of it is a hole."""
         first_seq = one.footer.first_seq
         if first_seq not in self._believed:
             try:
@@ -306,8 +307,8 @@ class Search:
         return self._believed[first_seq]
 
     def _lines(self, span: Span, start: int, stop: int | None, wanted: Iterable[bytes]) -> Iterator[Line]:
-        """The lines between these offsets that hold one of these words. All are judged, for one that the disk has
-        spoilt may have lost its words."""
+        """Yield the lines between these offsets that hold one of these words. All lines are checked, because a damaged
+        one may have lost its words."""
         sealed, first_seq = self._sealed.get(span.paths), span.first_seq
         if first_seq in self._endless or (sealed is not None and not self._believes(sealed)):
             return
@@ -333,7 +334,7 @@ class Search:
         yield from found
 
     def _end(self, first_seq: int, last_seq: int, path: Path) -> None:
-        """Nothing of a file counts that has a line without an end."""
+        """Discard a file that has a line without an end."""
         self._endless.add(first_seq)
         self._believed[first_seq] = False
         self._spoilt.add((first_seq, str(path)))
@@ -341,14 +342,14 @@ class Search:
 
 
 def unaccepted(found: Found, prefix: IdPrefix) -> IdPrefix | None:
-    """What to ask the store for, if the log knows of no acceptance; None: it knows of one, or of several messages."""
+    """Return the prefix to ask the store for if the log has no acceptance; None if it has one, or several messages."""
     if found.trace is not None:
         return None if found.trace.accepted else IdPrefix(found.trace.identity, 8 * ID_BYTES)
     return None if found.candidates else prefix
 
 
 def offered(found: Found, records: Sequence[Record]) -> Found:
-    """With the several messages that the store has, if it has several."""
+    """Return `found` with the store's messages as candidates, if the store has several."""
     rows = tuple(Candidate(one.identity, one.line.t) for one in records)
     return replace(found, candidates=rows) if len(rows) > 1 else found
 
@@ -358,12 +359,12 @@ def _lies_in(seq: int, holes: Sequence[Hole]) -> bool:
 
 
 def _first_seq(path: Path) -> int:
-    """By the name of a segment's file."""
+    """Return the first sequence number from the name of a segment's file."""
     return int(path.stem.rpartition("-")[2])
 
 
 def _is_as_signed(one: Sealed) -> bool:
-    """Whether the bytes before the footer have its digest. `FileNotFoundError` if the file is gone."""
+    """Whether the bytes before the footer have its digest. Raise `FileNotFoundError` if the file is gone."""
     digest, left = sha256(), one.size - len(one.footer_bytes)
     with one.path.open("rb") as file:
         while left and (data := file.read(min(left, READ_BYTES))):
@@ -373,7 +374,7 @@ def _is_as_signed(one: Sealed) -> bool:
 
 
 def _read(paths: Iterable[Path], start: int, size: int) -> Iterator[bytes]:
-    """The lines there; fewer if the file is shorter, none if it is gone."""
+    """Yield the lines in `size` bytes from `start` on; fewer if the file is shorter, none if it is gone."""
     for path in paths:
         with suppress(FileNotFoundError), path.open("rb") as file:
             file.seek(start)

@@ -1,4 +1,4 @@
-"""What reads of the store find damaged: each message of each queue once, until it is taken out of it."""
+"""Damage that reads of the store find: each message of each queue once, until it is taken."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from router.core.routing.parcel import Parcel, unbroken
 from router.disk.store.rows import QueueRow
 
 Runs = list[tuple[int, int]]
-FOUND_MAX = 2_000  # queued parcels; reading stops there, and goes on when they are out of the queues
+FOUND_MAX = 2_000  # queued parcels; reading stops there, and goes on when they have left the queues
 
 
 class Damage:
-    """What one cycle's reads found; a read that finds it full ends there."""
+    """The damage that one cycle's reads found; a read stops when it is full."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[bytes, int], Damaged] = {}
@@ -28,11 +28,11 @@ class Damage:
         return found
 
     def note_row(self, recipient: bytes, first: int, row: QueueRow) -> None:
-        """Nothing can be read of that parcel."""
+        """Note that nothing of a queued parcel can be read."""
         self._note(recipient, first, row, row.owed(), row.left, None)
 
     def spare(self, recipient: bytes, row: QueueRow, runs: Runs, parcel: Parcel, damaged: Runs) -> Runs:
-        """Of these runs, what is whole; the rest is noted."""
+        """Return the undamaged part of `runs`, and note the rest."""
         if not damaged:
             return runs
         wrong = {index for run in damaged for index in range(*run)}

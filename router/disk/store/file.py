@@ -1,4 +1,4 @@
-"""The store's file: opened at a fitting size, and what is said of one that cannot be used."""
+"""The store's file: opened at a fitting size, with the errors for one that cannot be used."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from router.disk.store.rows import READABLE, VERSION
 from router.disk.store.terms import StoreError
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
-UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a row that is none of ours; of a page, by the binding
+UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a foreign row; the last one of the binding, for a page
 DATA = "data.mdb"
-BLOCK_BYTES = 512  # what st_blocks counts in
+BLOCK_BYTES = 512  # the unit of st_blocks
 FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
 START_AFRESH = (
     "move store/ and log/ away together and start: the node keeps its address and begins empty, and what it held is in "
@@ -35,7 +35,7 @@ Found = TypeVar("Found")
 
 
 class Placed(Protocol):
-    """A store, which knows where its file is."""
+    """An object that knows the folder of its store."""
 
     path: Path
 
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind", bound=Placed)
 
 
 def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    """The LMDB environment in the folder `path`, made if it is not there, and its databases by name."""
+    """Return the LMDB environment in the folder `path`, which is made if it is missing, and its databases by name."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = lmdb.open(
@@ -58,7 +58,7 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
 
 
 def unusable(path: Path, what: str, error: Exception) -> StoreError:
-    """The sentence for the operator: what could not be done, why, and what to do."""
+    """Return an error for the operator that says what could not be done, why, and what to do."""
     if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC or _was_cut_short(path, error):
         cause, remedy = "its disk is full", "make room and start again: nothing that was settled is lost"
     elif isinstance(error, struct.error) and "format requires" in str(error):
@@ -71,15 +71,15 @@ def unusable(path: Path, what: str, error: Exception) -> StoreError:
 
 
 def _was_cut_short(path: Path, error: Exception) -> bool:
-    """A write of which a full disk took only a part is to LMDB a disk that fails."""
+    """Whether a full disk cut a write short, which LMDB reports as a failing disk."""
     try:
         return os.strerror(EIO) in str(error) and shutil.disk_usage(path).free < FREE_BYTES_MIN
-    except OSError:  # it does fail
+    except OSError:  # the disk does fail
         return False
 
 
 def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
-    """What a store of our format and this router says of itself: its epoch."""
+    """Return the store's epoch; raise `StoreError` if its format or its router is another."""
     version, owner, *rest = meta
     if version not in READABLE:
         raise StoreError(
@@ -94,7 +94,7 @@ def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
 
 
 def owner(path: Path) -> bytes | None:
-    """The key of the router whose store lies in the folder `path`; None: there is no store yet."""
+    """Return the key of the router whose store lies in the folder `path`, None if there is no store yet."""
     try:
         if not (path / DATA).exists() or not (path / DATA).stat().st_size:
             return None
@@ -109,8 +109,8 @@ def owner(path: Path) -> bytes | None:
 
 @contextmanager
 def reading(path: Path, name: str) -> Iterator[Any]:
-    """A cursor over one database of the store in the folder `path`. Errors of LMDB pass; `NotFoundError`: there is no
-    database of that name."""
+    """Give a read-only cursor over one database of the store in the folder `path`. Errors of LMDB pass:
+    `NotFoundError` means that there is no database of that name."""
     with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment:
         _make_readable(environment, path)
         with environment.begin() as txn:
@@ -120,7 +120,7 @@ def reading(path: Path, name: str) -> Iterator[Any]:
 def in_words(
     method: Callable[Concatenate[Kind, Given], Found],
 ) -> Callable[Concatenate[Kind, Given], Found]:
-    """What is found wrong while the node runs, in a read or a write, ends it with a `StoreError`."""
+    """Decorate a read or write so that LMDB's errors and unreadable rows raise a `StoreError`, which ends the node."""
 
     @wraps(method)
     def attempt(store: Kind, /, *args: Given.args, **more: Given.kwargs) -> Found:
@@ -140,9 +140,9 @@ def _map_bytes(path: Path, limits: StoreLimits) -> int:
 
 
 def _make_readable(environment: Any, path: Path) -> None:
-    """A file that was cut short gets empty pages, which are an error to read; beyond its end would be a bus error.
+    """Extend a file that was cut short by empty pages, which LMDB reports; a read past the end would be a bus error.
 
-    A good one may be short, too: pages at the end that one transaction took and freed again are never written."""
+    A good file may be short too: pages at the end that one transaction took and freed again are never written."""
     data = path / DATA
     needed = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     if data.stat().st_size < needed:
@@ -150,13 +150,13 @@ def _make_readable(environment: Any, path: Path) -> None:
 
 
 def used_bytes(txn: Any, databases: Iterable[Any]) -> int:
-    """What the pages that hold something take."""
+    """Return the bytes of the pages in use."""
     stats = [txn.stat(database) for database in databases]
     pages = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in stats)
     return int(pages * stats[0]["psize"])
 
 
 def allocated_bytes(environment: Any, path: Path) -> int:
-    """What the pages that were ever used have of the disk; less than the file's length where it has holes."""
+    """Return the disk space of all pages that were ever used; less than the file's length if the file has holes."""
     pages = environment.info()["last_pgno"] + 1
     return int(min((path / DATA).stat().st_blocks * BLOCK_BYTES, pages * environment.stat()["psize"]))

@@ -1,16 +1,16 @@
-"""The duplicate index on disk: every accepted id until its expiry and ten minutes, under (expiry minute, id) (R-A12).
+"""The duplicate index on disk: every accepted id, under (expiry minute, id), until ten minutes after expiry (R-A12).
 
-The message's own header names the expiry, so a look-up needs no second index; what has died lies at the front, so
-ageing deletes a range; and a prefix of an id is found by jumping from minute to minute.
+The message's header names the expiry, so a look-up needs no second index; expired ids come first, so ageing deletes a
+range; and a prefix of an id is found by jumping from minute to minute.
 
-Ids are random, and to put each at its place would rewrite a page of the tree for every message. So new ids are first
-appended to the database `late`, and known from memory, by their first byte. When there are more than `LATE_MAX` the
-first bytes take turns like the floors of a lift: what has gathered under one goes to its place in one sorted sweep
-over neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
+Ids are random, so inserting each at its place would rewrite a page of the tree for every message. New ids are therefore
+appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, the
+first bytes are visited in turn like the floors of a lift: the ids of one go to their places in one sorted sweep over
+neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
 
-Beside the arrival number stands for whom an id counts (`core/routing/duplicate_index.py`), and the database `shares`
-has the sum of each such holder. The apps' share is what the sums leave; so is what an earlier version wrote, which
-named no holder.
+Beside the arrival number stands the holder whose share an id counts against (`core/routing/duplicate_index.py`); the
+database `shares` has the count of each holder. The apps have all other ids, including those of an earlier version,
+which named no holder.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LATE_MAX = 32_768  # ids in memory, some 230 bytes each
 FLOORS = 256
 KEY_BYTES = WORD.size + ID_BYTES
 ERASED = bytes(KEY_BYTES)
-FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, where there are any
+FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, if there are that many
 
 
 class _Staged(NamedTuple):
-    """What the transaction under way changes in memory, once it is committed: ids added, each with its arrival number
-    and holder, floors brought to their place, dead ids dropped."""
+    """Changes in memory, made once the transaction under way is committed: ids added, each with its arrival number and
+    holder; floors merged into `ids`; dead ids dropped."""
 
     added: list[tuple[bytes, bytes]]
     merged: range
@@ -54,15 +54,15 @@ class IdIndex:
         self._late_count = 0
         self._floor = 0  # floors ever visited; the next one is this modulo FLOORS
         self._round_began = 0  # the arrival number when the lift was last at floor 0
-        self._in_place = 0  # all ids that arrived before are in `ids`
+        self._in_place = 0  # all ids that arrived before this number are in `ids`
         self._staged: _Staged | None = None
         self._is_committed = False
         self._swept_at_s = 0
         self._swept_late = b""  # all late ids that expired in earlier minutes are gone
 
     def load(self, txn: Any, next_arrival: int) -> tuple[int, dict[bytes, int]]:
-        """At the start: take the late ids into memory; returns how many ids there are in all, and of each holder but
-        the apps."""
+        """Take the late ids into memory, at the start; return the count of all ids, and of each holder's but the
+        apps'."""
         get = txn.get
         self._late, self._late_count = [{} for _ in range(FLOORS)], 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
@@ -78,7 +78,7 @@ class IdIndex:
         return int(txn.stat(self._db)["entries"]) + self._late_count, shares
 
     def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
-        """Part of a transaction: holds when that is `committed`, or is forgotten by `abort`."""
+        """Add the parcels' ids in a transaction; takes effect when that is `committed`, and is undone by `abort`."""
         self._take_in()
         added: list[tuple[bytes, bytes]] = []
         holders: Counter[bytes] = Counter()
@@ -94,7 +94,7 @@ class IdIndex:
         self._forget_late(txn, max(FORGET_MIN, len(added)))
 
     def _share(self, txn: Any, holders: Mapping[bytes, int], sign: int) -> None:
-        """Add to the sums of the holders, or take away from them."""
+        """Add `ids` to the holders' sums (`sign` 1), or subtract them (-1)."""
         for holder, ids in holders.items():
             if holder != APPS:
                 before = txn.get(holder, db=self._shares_db)
@@ -105,7 +105,8 @@ class IdIndex:
                     txn.delete(holder, db=self._shares_db)
 
     def committed(self) -> None:
-        """The transaction of the last `put` holds. For the thread that commits: it leaves the work to the loop."""
+        """Note that the transaction of the last `put` is committed. The committing thread may call this: the loop does
+        the work later."""
         self._is_committed = True
 
     def abort(self) -> None:
@@ -131,7 +132,7 @@ class IdIndex:
         self._floor = staged.merged.stop
 
     def _merge(self, txn: Any) -> range:
-        """Bring floors to their place until few enough ids are late; which floors."""
+        """Merge floors into `ids` until at most `LATE_MAX` ids are late; return the floors."""
         left, floor = self._late_count, self._floor
         while left > LATE_MAX and floor - self._floor < FLOORS:
             rows = sorted(self._late[floor % FLOORS].items())
@@ -142,14 +143,14 @@ class IdIndex:
         return range(self._floor, floor)
 
     def _forget_late(self, txn: Any, rows_max: int) -> None:
-        """Delete rows of `late` whose ids are all in place."""
+        """Delete at most `rows_max` rows of `late` whose ids are all in `ids`."""
         cursor = txn.cursor(self._late_db)
         while rows_max and cursor.first() and NUMBER.unpack(cursor.key())[0] < self._in_place:
             cursor.delete()
             rows_max -= 1
 
     def known(self, txn: Any, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
-        """Which of these (expiry minute, id) are in the index."""
+        """Return the ids of these (expiry minute, id) pairs that are in the index."""
         self._take_in()
         late, keys = self._late, [WORD.pack(expiry) + one for expiry, one in ids]
         found = {key[4:] for key in keys if key in late[key[4]]}
@@ -158,8 +159,8 @@ class IdIndex:
         return found
 
     def sweep(self, txn: Any, wall_s: int, rows_max: int) -> dict[bytes, int]:
-        """Delete at most so many dead ids, once a second at the most while there are none; returns how many of each
-        holder."""
+        """Delete at most `rows_max` dead ids, and return how many of each holder. Having found fewer, it does nothing
+        until the next second."""
         if wall_s <= self._swept_at_s:
             return {}
         dead = _dead(wall_s)
@@ -176,7 +177,7 @@ class IdIndex:
         return dict(holders)
 
     def has_dead(self, txn: Any, wall_s: int) -> bool:
-        """Whether `sweep` would find some."""
+        """Whether there are dead ids to `sweep`."""
         self._take_in()
         dead, cursor = _dead(wall_s), txn.cursor(self._db)
         if cursor.first() and cursor.key()[:4] < dead:
@@ -187,8 +188,7 @@ class IdIndex:
         return False
 
     def _sweep_late(self, dead: bytes, rows_max: int) -> list[bytes]:
-        """Drop of the late ids those of earlier minutes than `dead`, but for those just brought to their place; returns
-        what stood under them."""
+        """Drop late ids of earlier minutes than `dead`, except those just merged; return their values."""
         if dead == self._swept_late or self._staged is None:
             return []
         merged = {floor % FLOORS for floor in self._staged.merged}
@@ -200,7 +200,7 @@ class IdIndex:
         return [value for _, value in gone]
 
     def _erase(self, txn: Any, arrivals: Iterable[bytes]) -> None:
-        """What is swept must not come back with a row of `late` that still names it at the next start."""
+        """Erase swept ids from rows of `late`, from which they would come back at the next start."""
         cursor = txn.cursor(self._late_db)
         lowest = bytes(cursor.key()) if cursor.first() else b"\xff" * 9
         for arrival in arrivals:
@@ -220,7 +220,7 @@ class IdIndex:
                     txn.delete(first, db=self._late_db)
 
     def arrivals(self, txn: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-        """All (id, arrival number) whose id begins with `prefix`."""
+        """Yield (id, arrival number) of all ids that begin with `prefix`."""
         self._take_in()
         floors = self._late[prefix[0] : prefix[0] + 1] if prefix else self._late
         for floor in floors:
@@ -241,16 +241,16 @@ class IdIndex:
 
 
 def _dead(wall_s: int) -> bytes:
-    """The first minute whose ids are still kept."""
+    """Return the first minute whose ids are still kept."""
     return WORD.pack(max(0, (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60))
 
 
 def _ids_stop(row: Sized) -> int:
-    """Where the ids of a row of `late` end: behind them stands the holder, if it is not the apps."""
+    """Return where the ids of a row of `late` end; after them comes the holder, unless it is the apps."""
     return len(row) - len(row) % KEY_BYTES
 
 
 def _keys(parcel: Parcel) -> list[bytes]:
-    """Expiry minute and id of each message, as `ids` has them."""
+    """Return expiry minute and id of each message, joined as in `ids`."""
     ids, minutes = parcel.ids, map(WORD.pack, parcel.expiries)
     return [minute + ids[at : at + ID_BYTES] for minute, at in zip(minutes, count(0, ID_BYTES), strict=False)]

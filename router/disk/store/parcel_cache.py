@@ -1,4 +1,4 @@
-"""The parcels accepted last, in memory, so that a subscriber a little behind costs no read from the store."""
+"""The newest parcels, in memory, so that a subscriber a little behind costs no read from the store."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from router.core.routing.parcel import Parcel
 from router.core.wire.crypto import ID_BYTES
 
 PARCEL_BYTES = 1280
-"""What a parcel of one message takes besides its frame: objects, columns and keys, as measured."""
+"""Memory of a parcel of one message besides its frame: objects, columns and keys, as measured."""
 MESSAGE_BYTES = ID_BYTES + 5 * 4
 RECIPIENT_BYTES = 80
 
 
 class ParcelCache:
-    """At most `bytes_max` of parcels, all that they are counted; the oldest goes first. Frames that local services get
-    (with VIA) are made from a parcel as they are needed, and stay with it: so much more again at most."""
+    """A cache of at most `bytes_max` of parcels, with their overhead; the oldest goes first. Frames for local services
+    (with VIA) are made from a parcel when needed and stay with it, which may double that."""
 
     def __init__(self, bytes_max: int) -> None:
         self._parcels: OrderedDict[int, Parcel] = OrderedDict()

@@ -1,7 +1,7 @@
-"""The parcels on disk and the last of them in memory; what was damaged on the disk is noticed as it is read.
+"""The parcels on disk and the newest of them in memory; damage on the disk is detected on reading.
 
-A row has a checksum of its own. Frames need none: the ids in the row are digests of the messages, so a message that is
-read back is hashed once more, as it was when it arrived. Writing costs no more for that.
+A row has a checksum. Frames need none: the ids in the row are digests of the messages, so a message that is read back
+is hashed once more, as it was on arrival, and writing costs nothing extra.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Parcels:
         return txn.get(NUMBER.pack(first), db=self._rows) is not None
 
     def row(self, txn: Any, first: int) -> Parcel | None:
-        """The parcel, if need be without its frames. None: it is not there, or its row is damaged."""
+        """Return the parcel, without its frames unless it is cached; None if it is missing or its row is damaged."""
         cached = self._cache.get(first)
         if cached is not None:
             return cached
@@ -45,7 +45,7 @@ class Parcels:
         return None if raw is None else decode_parcel(first, bytes(raw), b"")
 
     def complete(self, txn: Any, parcel: Parcel) -> list[tuple[int, int]]:
-        """Read the frames of what `row` found, to be handed out; returns the runs of messages that are damaged."""
+        """Read the frames of a parcel that `row` returned; return the runs of messages that are damaged."""
         if self._cache.get(parcel.first) is parcel:
             return []
         parcel.blob = bytes(txn.get(NUMBER.pack(parcel.first), db=self._frames) or b"")
@@ -55,7 +55,8 @@ class Parcels:
         return damaged
 
     def row_at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
-        """The message of that arrival number, if its row is here and whole; if need be without its frames."""
+        """Return the parcel of that arrival number and the message's index in it, without frames unless it is cached;
+        None if its row is missing or damaged."""
         cursor = txn.cursor(self._rows)
         later = cursor.set_range(NUMBER.pack(arrival + 1))
         if not (cursor.prev() if later else cursor.last()):
@@ -65,7 +66,8 @@ class Parcels:
         return None if parcel is None or index >= parcel.count else (parcel, index)
 
     def at(self, txn: Any, arrival: int) -> tuple[Parcel, int] | None:
-        """The same, if its bytes are here and whole."""
+        """Return the parcel of that arrival number, with its frames, and the message's index in it; None if the message
+        is missing or damaged."""
         found = self.row_at(txn, arrival)
         if found is None:
             return None

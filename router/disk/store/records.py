@@ -1,4 +1,4 @@
-"""What the store holds of a message that somebody asks about, where the log no longer tells of it."""
+"""Messages that the store still holds, for questions about those that the log no longer covers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from router.disk.store.file import in_words
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 
-LOOKED_AT_MAX = 10_000  # ids that begin as asked, of which most are no longer held
+LOOKED_AT_MAX = 10_000  # ids with the wanted prefix; most are no longer held
 SECOND_NS = 1_000_000_000
 
 
 class Record(NamedTuple):
-    """A message that the store holds, and its acceptance as a line of the log that has no sequence number."""
+    """A message that the store holds, and its acceptance as a log line without a sequence number."""
 
     identity: bytes
     line: Line
 
 
 class Records:
-    """Reads in transactions of its own; not while a commit runs."""
+    """Reads in separate transactions, which must not run during a commit."""
 
     def __init__(
         self, path: Path, environment: Any, databases: Mapping[str, Any], ids: IdIndex, parcels: Parcels
@@ -41,7 +41,8 @@ class Records:
 
     @in_words
     def load(self) -> int:
-        """In the stead of `Store.recover`, for who only asks; returns the sequence number that the next event gets."""
+        """Load the index of ids and return the next event's sequence number: the lightweight alternative to
+        `Store.recover` for read-only callers."""
         with self._env.begin() as txn:
             arrival, seq, *_ = cbor2.loads(txn.get(b"state", db=self._meta) or b"")
             self._ids.load(txn, arrival)
@@ -49,7 +50,8 @@ class Records:
 
     @in_words
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
-        """Messages whose id begins so, at most so many: what is queued, and what is kept for a while after its end."""
+        """Return at most `most` messages whose id begins with `prefix`: queued ones, and settled ones that are still
+        kept."""
         found: dict[bytes, Record] = {}
         with self._env.begin() as txn:
             for identity, arrival in islice(self._ids.arrivals(txn, prefix.whole), LOOKED_AT_MAX):
@@ -64,7 +66,7 @@ class Records:
 
 
 def _line(parcel: Parcel, router: bytes) -> Line:
-    """As the log had it, but for what the store does not keep: its time is known to the second."""
+    """Return the acceptance as the log had it, as far as the store keeps it: the time is in whole seconds."""
     signer, destination = parcel.signer.hex(), parcel.destination
     source, group = (None, signer) if parcel.kind else (signer, None)
     return Line(

@@ -1,4 +1,4 @@
-"""Parcels that nobody is owed any more: their bytes stay for a while, to answer those who ask for them again."""
+"""Parcels that are owed to no recipient any more: they stay for a while, to answer later requests for them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from router.disk.store.rows import TIMED, WORD
 
 class Retained:
     """Works inside the store's transactions on its database `kept`. After `keep_s` seconds, or beyond `bytes_max`, the
-    oldest go.
+    oldest are deleted.
 
-    `bytes`: of all that are kept; whoever aborts a transaction sets it back.
+    `bytes`: the size of all kept parcels; aborting a transaction must restore it.
     """
 
     def __init__(self, database: Any, parcels: Parcels, keep_s: int, bytes_max: int) -> None:
@@ -23,11 +23,11 @@ class Retained:
         self.bytes = 0
 
     def load(self, txn: Any) -> None:
-        """At the start: count what is there."""
+        """Add up the bytes of the kept parcels, at the start."""
         self.bytes = sum(WORD.unpack(value)[0] for _, value in txn.cursor(self._db))
 
     def add(self, txn: Any, first: int, size: int, wall_s: int) -> None:
-        """From now on nobody is owed that parcel."""
+        """Keep a parcel that is owed to no recipient any more, or delete it if none are kept."""
         if self._keep_s and self._bytes_max:
             txn.put(TIMED.pack(wall_s, first), WORD.pack(size), db=self._db)
             self.bytes += size
@@ -35,7 +35,7 @@ class Retained:
             self._parcels.delete(txn, first)
 
     def sweep(self, txn: Any, wall_s: int, rows_max: int) -> int:
-        """Delete at most so many whose time is over; returns how many."""
+        """Delete at most `rows_max` parcels that are kept too long or beyond the limit; return how many."""
         cursor, rows = txn.cursor(self._db), 0
         while rows < rows_max and self._is_over(cursor, wall_s):
             _, first = TIMED.unpack(cursor.key())
@@ -46,11 +46,11 @@ class Retained:
         return rows
 
     def has_dead(self, txn: Any, wall_s: int) -> bool:
-        """Whether `sweep` would find some."""
+        """Whether there are parcels to `sweep`."""
         return self._is_over(txn.cursor(self._db), wall_s)
 
     def _is_over(self, cursor: Any, wall_s: int) -> bool:
-        """Whether the oldest must go; the cursor stands there."""
+        """Move the cursor to the oldest parcel; return whether it must be deleted."""
         if not cursor.first():
             return False
         since_s, _ = TIMED.unpack(cursor.key())

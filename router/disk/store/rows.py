@@ -1,5 +1,5 @@
-"""The rows of the store: how parcels, queues and ids lie on disk (cddl/store.cddl). Integers are big endian, so that
-keys sort; the columns of a parcel are little endian."""
+"""The rows of the store: the layout of parcels, queues and ids on disk (cddl/store.cddl). Integers are big endian, so
+that keys sort; the columns of a parcel are little endian."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.core.routing.parcel import Parcel, column_of, words
 from router.core.routing.recovered import Backlog, Holding
 
 VERSION = 3
-READABLE = (2, VERSION)  # of 2, ids name no holder; they count as the apps'
+READABLE = (2, VERSION)  # ids of version 2 name no holder; they count as the apps'
 WORD = struct.Struct(">I")
 NUMBER = struct.Struct(">Q")
 TIMED = struct.Struct(">IQ")  # a Unix second and a parcel's first arrival number
@@ -25,13 +25,13 @@ _ROW = struct.Struct(">III8s8s")
 _RUN = struct.Struct(">II")
 KEY_BYTES = 32
 ALIKE_MAX = 4096
-"""So many kinds of queue rows are counted before they are added up."""
+"""The number of different queue rows that are counted before they are added up."""
 
 
 class QueueRow(NamedTuple):
-    """What one recipient is owed of one parcel: `messages` of together `size` bytes in the beginning, less `done`.
+    """The part of a parcel that one recipient is owed: `messages` of `size` bytes in all, less `done`.
 
-    `done` are ascending runs (start, stop) of message indexes that have come to their end; `left`: bytes of the others.
+    `done`: ascending runs (start, stop) of indexes of messages with an outcome; `left`: bytes of the others.
     """
 
     messages: int
@@ -50,7 +50,7 @@ class QueueRow(NamedTuple):
         return cls(*_ROW.unpack_from(raw), tuple(_RUN.iter_unpack(raw[_ROW.size :])))  # type: ignore[call-arg]
 
     def finish(self, start: int, stop: int, size: int) -> QueueRow:
-        """With start..stop-1, of so many bytes, done as well; runs are merged."""
+        """Return the row with messages start..stop-1, of `size` bytes, done as well; runs are merged."""
         runs: list[tuple[int, int]] = []
         for one in sorted((*self.done, (start, stop))):
             if runs and one[0] <= runs[-1][1]:
@@ -64,7 +64,7 @@ class QueueRow(NamedTuple):
         return self.done == ((0, self.messages),)
 
     def owed(self, at: int = 0) -> list[tuple[int, int]]:
-        """The runs still owed, from index `at` on."""
+        """Return the runs still owed, from index `at` on."""
         runs = []
         for start, stop in (*self.done, (self.messages, self.messages)):
             if at < start:
@@ -74,7 +74,7 @@ class QueueRow(NamedTuple):
 
 
 def totals(raw: bytes) -> tuple[int, int, bytes, bytes]:
-    """Messages and bytes that a row still owes, and both its tags."""
+    """Return the messages and bytes that a row still owes, and both its tags."""
     messages, _, left, signer, neighbour = _ROW.unpack_from(raw)
     if len(raw) > _ROW.size:
         messages -= sum(stop - start for start, stop in _RUN.iter_unpack(raw[_ROW.size :]))
@@ -93,7 +93,7 @@ def encode_parcel(parcel: Parcel) -> bytes:
 
 
 def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
-    """None: the row is not what was written under that number."""
+    """Return the parcel, or None if the row is not the one written under that number."""
     if row[-WORD.size :] != _checksum(first, row[: -WORD.size]):
         return None
     _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns, _ = cbor2.loads(row)
@@ -114,13 +114,14 @@ def read_subscription(key: bytes, flags: bytes) -> Subscription:
 
 
 def ascending(before: Any, after: Any) -> None:
-    """A walk that seeks its way from key to key would never end where the disk has brought them out of order."""
+    """Raise `CorruptedError` unless the key `after` is greater: on keys out of order a walk by seeks would never
+    end."""
     if after <= before:
         raise lmdb.CorruptedError("keys are out of order")
 
 
 def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[int, QueueRow]]:
-    """The recipient's rows from the one that may hold `position` on."""
+    """Yield the recipient's rows from the one that may hold `position` on."""
     later = cursor.set_range(recipient + NUMBER.pack(position + 1))
     found = cursor.prev() if later else cursor.last()
     if not found or cursor.key()[:32] != recipient:
@@ -134,9 +135,9 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
 
 
 def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Holding]]:
-    """The sums of all queue rows, and of the parcels they belong to.
+    """Return the sums of all queue rows, and of the parcels they belong to.
 
-    A parcel that is owed to n recipients has n rows; in each it counts as an n-th, and the sums of these are whole.
+    A parcel for n recipients has n rows; in each it counts as an n-th, so that the sums are whole.
     """
     sums: dict[tuple[bytes, bytes, bytes], list[int]] = {}
     parts: dict[tuple[bytes, int], list[int]] = {}
@@ -161,7 +162,7 @@ def _add_up(
     alike: Mapping[tuple[bytes, bytes, bytes | None], int], sums: dict[tuple[bytes, bytes, bytes], list[int]],
     parts: dict[tuple[bytes, int], list[int]],
 ) -> None:  # fmt: skip
-    """Rows of small parcels are mostly alike: what a row says is read once for all of them."""
+    """Add up counted rows. Rows of small parcels are mostly alike, so each different row is decoded once."""
     for (recipient, raw, several), times in alike.items():
         messages, size, _, signer, neighbour = _ROW.unpack_from(raw)
         owed, left, *_ = totals(raw)
@@ -174,7 +175,7 @@ def _add_up(
 
 
 def owing(cursor: Any, first: int) -> Iterator[tuple[bytes, QueueRow]]:
-    """Whoever is owed something of that parcel, and its row: one look for every recipient there is."""
+    """Yield each recipient that is owed something of that parcel, and its row: one seek per recipient of the store."""
     found, last = cursor.first(), b""
     while found:
         recipient, wanted = bytes(cursor.key()[:32]), NUMBER.pack(first)

@@ -10,18 +10,18 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     parcels  first                          -> CBOR of everything but the frames (cddl/store.cddl)
     frames   first                          -> the frames as received
     queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
-    pending  first                          -> how many recipients still are, when there was more than one
-    kept     unix second(4) first           -> nobody is owed it any more; its bytes stay for a while
+    pending  first                          -> how many recipients it is still owed to, if there was more than one
+    kept     unix second(4) first           -> a parcel owed to no recipient any more, kept for a while
     ids      expiry minute(4) id(32)        -> arrival number(8) [holder(8)]: the duplicate index
     late     first                          -> expiry minute(4) id(32) of each message [holder(8)], until it is in `ids`
     shares   holder(8)                      -> how many ids count for it(8)
-    due      unix second(4) first           -> look at this parcel for what has passed its deadline
+    due      unix second(4) first           -> when to check this parcel for messages past their deadline
     groups   group(32) subscriber(32)       -> flags
     routes   destination(32)                -> CBOR [neighbour, until]
     locals   key(32)                        -> empty
     away     key(32)                        -> unix second(4) since which a subscriber has been away
-    clears   recipient(32) [group(32)]      -> arrival number(8) before which what is queued there is to be dropped
-    missed   recipient(32) reason(1) [group(32)] -> the link item that it will hear of what it has missed
+    clears   recipient(32) [group(32)]      -> arrival number(8) before which queued messages are to be dropped
+    missed   recipient(32) reason(1) [group(32)] -> the link item that will report what it has missed
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """
@@ -52,7 +52,7 @@ from router.disk.store.retained import Retained
 from router.disk.store.rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull
 
-LEFT_BYTES_MAX = 256 << 20  # of the map, at most so much is left for settling and events
+LEFT_BYTES_MAX = 256 << 20  # the most of the map that is left for settling and events
 _NAMES = (
     "parcels", "frames", "queues", "pending", "kept", "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
 )  # fmt: skip
@@ -61,7 +61,7 @@ _NAMES = (
 class Store:
     """One LMDB environment and a small cache of parcels. Not for use by two tasks at once.
 
-    What a read finds damaged is left out of its answer, and kept for `take_damaged`.
+    A read leaves damaged messages out of its answer, and keeps them for `take_damaged`.
     """
 
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
@@ -74,7 +74,7 @@ class Store:
         self._due_keys: dict[int, bytes] = {}
         self._kept = Retained(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
         self._sealed_seq = 0
-        self.clock: Belief | None = None  # what transactions write down of it, for the next start
+        self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
@@ -86,7 +86,7 @@ class Store:
     # -- starting --------------------------------------------------------------------------------------------
 
     def recover(self, router_key: bytes, beginning: Beginning | None = None) -> Recovered:
-        """Everything that deciding needs to go on where it stopped. Reads every queue row once."""
+        """Return the state from which the router's decisions resume. Reads every queue row once."""
         try:
             return self._recover(router_key, beginning)
         except (lmdb.Error, ValueError, *UNREADABLE) as error:
@@ -142,7 +142,7 @@ class Store:
 
     @in_words
     def commit(self) -> None:
-        """Make it durable; may run in a thread, and nothing else of the store may run meanwhile."""
+        """Make the transaction durable; may run in a thread, while nothing else of the store may run."""
         txn, self._txn = self._txn, None
         try:
             txn.commit()
@@ -163,8 +163,8 @@ class Store:
 
     @in_words
     def has_room_for(self, size: int) -> bool:
-        """Whether messages of so many bytes may still come: of `map_bytes_max` a quarter is left for settling and
-        events, which go on, if need be, even beyond it. Pages that are free again are not counted."""
+        """Whether messages of `size` bytes may be accepted: a quarter of `map_bytes_max` is left for settling and
+        events, which may even exceed it. Pages that are free again count as room."""
         most = self._limits.map_bytes_max
         if not most:
             return True
@@ -172,7 +172,7 @@ class Store:
 
     @in_words
     def reusable_bytes(self) -> int:
-        """What the file holds in pages that are free again: so much more comes in without more of the disk."""
+        """Return the bytes in free pages of the file, which can be filled without more disk space."""
         return max(0, allocated_bytes(self._env, self.path) - self._used_bytes())
 
     def _used_bytes(self) -> int:
@@ -248,7 +248,7 @@ class Store:
 
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:
-        """Whether a transaction now, of no changes, would delete what has had its time."""
+        """Whether an empty transaction now would delete sealed events, or parcels and ids that are kept long enough."""
         with self._env.begin() as txn:
             return self._sealed_seq > 0 or self._kept.has_dead(txn, wall_s) or self._ids.has_dead(txn, wall_s)
 
@@ -256,7 +256,7 @@ class Store:
 
     @in_words
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]:
-        """Which of these (expiry minute, id) the duplicate index holds."""
+        """Return the ids of these (expiry minute, id) pairs that the duplicate index holds."""
         with self._env.begin() as txn:
             return self._ids.known(txn, ids)
 
@@ -265,9 +265,9 @@ class Store:
         self, recipient: bytes, position: int, messages: int, size: int,
         group: bytes | None = None, before: int | None = None,
     ) -> tuple[list[Owed], bool]:  # fmt: skip
-        """What `recipient` is owed from arrival `position` on, at most so much but at least one; and if there is more.
-
-        `before`: only what arrived before that number, and of `group` its multicasts; to be dropped, so without frames.
+        """Return what `recipient` is owed from arrival `position` on, and whether there is more; the last parcel may
+        exceed `messages` or `size`. `before`: only what arrived before that number, and only multicasts of `group` if
+        that is given, without frames, because they are to be dropped.
         """
         owed: list[Owed] = []
         with self._env.begin() as txn:
@@ -299,9 +299,9 @@ class Store:
 
     @in_words
     def due(self, wall_s: int) -> list[Due]:
-        """Parcels to look at now: something in them has reached its deadline. At most `sweep_rows_max`.
+        """Return at most `sweep_rows_max` parcels with messages that have reached their deadline.
 
-        Their frames are left on the disk.
+        Their frames are not read.
         """
         found: list[Due] = []
         self._due_keys = {}
@@ -329,7 +329,8 @@ class Store:
 
     @in_words
     def message(self, identity: bytes) -> tuple[Parcel, int] | None:
-        """The message of that id, if its bytes are still here: a skip scan over the expiry minutes in the index."""
+        """Return the parcel and index of the message with that id, None if its bytes are gone or damaged; a skip scan
+        over the expiry minutes in the index."""
         with self._env.begin() as txn:
             for _, arrival in self._ids.arrivals(txn, identity):
                 if found := self._parcels.at(txn, arrival):
@@ -345,7 +346,7 @@ class Store:
 
     @in_words
     def oldest_s(self, recipient: bytes, wall_s: int) -> int:
-        """How many seconds the oldest message in the recipient's queue has waited."""
+        """Return the seconds that the oldest message in the recipient's queue has waited."""
         with self._env.begin() as txn:
             for first, row in rows_from(txn.cursor(self._db["queues"]), recipient, 0):
                 if parcel := self._row(txn, recipient, first, row):
@@ -354,8 +355,8 @@ class Store:
 
     @in_words
     def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]:
-        """Event values not yet sealed, oldest first: (first sequence number, value). `within`: also one that begins
-        earlier, whose events may reach beyond `after_seq`."""
+        """Return at most `most` event values after `after_seq`, oldest first: (first sequence number, value). `within`:
+        also one that begins earlier, whose events may reach beyond `after_seq`."""
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["log"])
             found, last = list[tuple[int, bytes]](), -1 if within else after_seq
@@ -373,13 +374,13 @@ class Store:
 
     @in_words
     def newest_ns(self) -> int:
-        """The wall time of the newest event that is not yet sealed; 0: there is none."""
+        """Return the wall time of the newest event that is not yet sealed, 0 if there is none."""
         with self._env.begin() as txn:
             cursor = txn.cursor(self._db["log"])
             return max((one.at_ns for one in decode_events(cursor.value())[2]), default=0) if cursor.last() else 0
 
     def log_is_sealed(self, seq: int) -> None:
-        """Segments hold the events up to `seq`: the next transaction deletes them here."""
+        """Let the next transaction delete the events up to `seq`, which segments hold."""
         self._sealed_seq = seq
 
     @property
@@ -387,7 +388,7 @@ class Store:
         return self._state[1]
 
     def take_damaged(self) -> list[Damaged]:
-        """What reads found damaged since the last call; it is still in the queues."""
+        """Return what reads found damaged since the last call; it is still in the queues."""
         return self._damage.take()
 
     def _row(self, txn: Any, recipient: bytes, first: int, row: QueueRow) -> Parcel | None:

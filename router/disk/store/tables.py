@@ -1,5 +1,5 @@
-"""The small tables of the store: subscriptions, routes, recorded keys, who is away, queues to clear,
-what recipients have missed, and what was thought of the clock."""
+"""The small tables of the store: subscriptions, routes, recorded keys, absent subscribers, queues to clear, what
+recipients have missed, and the judgement of the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("groups", "routes", "locals", "away", "clears", "missed")
 
 
 class Tables(NamedTuple):
-    """All that stands in them, for the start."""
+    """The content of all small tables, for the start."""
 
     subscriptions: list[Subscription]
     routes: list[Route]
@@ -46,7 +46,7 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
 
 
 def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief | None = None) -> None:
-    """Part of a transaction. Of keys, what is gone goes after what is new."""
+    """Write the changes in a transaction. New local keys are written before gone ones are deleted."""
 
     def write(name: str, key: bytes, value: bytes | None) -> None:
         if value is None:

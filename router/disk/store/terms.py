@@ -1,4 +1,4 @@
-"""What the store is given and what it answers: limits, beginnings, outcomes of a transaction, errors."""
+"""The store's arguments and answers: beginnings, outcomes of a transaction, errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class MapFull(Exception):
 
 
 class Beginning(NamedTuple):
-    """What a store made anew starts with: an epoch of its own, an arrival number and a sequence number that no earlier
-    store of this home can have reached."""
+    """The values that a new store starts with: a fresh epoch, and an arrival number and a sequence number that no
+    earlier store of this home can have reached."""
 
     epoch: bytes = bytes(8)
     arrival: int = 1
@@ -27,7 +27,8 @@ class Beginning(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What came of a transaction, for the counters: what nobody is owed any more, and ids forgotten of each holder."""
+    """The outcome of a transaction: parcels that are owed to no recipient any more, the number of ids forgotten of each
+    holder, and the events to log."""
 
     released: Sequence[Holding]
     forgotten: Mapping[bytes, int]
