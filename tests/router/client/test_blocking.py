@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,15 @@ class ThreadedEnd:
 
     def run(self, act: object, *args: object) -> None:
         trio.from_thread.run_sync(act, *args, trio_token=self._token)  # type: ignore[arg-type]
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Return when it holds: what the app says last is heard after its call has returned."""
+        trio.from_thread.run(self._until, holds, trio_token=self._token)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        with trio.fail_after(10):
+            while not holds():
+                await trio.sleep(0.01)
 
 
 @pytest.fixture
@@ -190,4 +199,5 @@ def test_an_error_that_leaves_the_block_is_an_attempt_at_the_message_in_hand(
                 node_end.run(node_end.end.publish, raw_wires(1)[0])
             next(messages)
             _ = 1 // 0
+        node_end.until(lambda: len(node_end.end.refusals) == run)
         assert [reason for _, reason in node_end.end.refusals] == [Reason.PEER_REFUSED] * run
