@@ -20,6 +20,7 @@ from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.orders import ClearQueue, ClockConfirmed
+from router.node.service_questions import ServiceQuestions
 from router.node.wall_clock import State, WallClock
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Inquiries:
         self._sealed_seq = sealed_seq
         self._reload = reload
         self._problems = problems
+        self.services = ServiceQuestions()
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """JSON; `{"error": sentence}` for what the node does not know or cannot do."""

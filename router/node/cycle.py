@@ -30,9 +30,11 @@ from router.core.routing.effects import (
     NeighbourAnswered,
     Now,
     Pulled,
+    Reconcile,
     SendItem,
     SendOwn,
     SendParcel,
+    ServiceAnswered,
     Settle,
 )
 from router.core.routing.intake import Arrived
@@ -47,6 +49,7 @@ from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
+from router.node.service_questions import SERVICE
 from router.node.wall_clock import WallClock
 from router.settings.config import Config
 from router.why.questions import Fates, FateStore
@@ -81,7 +84,7 @@ class Verify:
 
 
 Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | News
-Deed = Verify | Dial | Tidy | Find | Remind
+Deed = Verify | Dial | Reconcile | Tidy | Find | Remind
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,7 @@ class Cycle:
                 self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
             case Closed(number, _):
                 self.router.link_down(number, now)
+                self._inquiries.services.look(self.router, now)
                 self.link_writers.pop(number, None)
                 self.measured.pop(number, None)
             case Settled(number, n):
@@ -330,8 +334,11 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
                 self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Dial):
+            elif isinstance(effect, Dial | Reconcile):
                 self._deeds.append(effect)
+            elif isinstance(effect, ServiceAnswered):
+                self._inquiries.services.answered(self.router, effect, now)
+                self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Pulled):
                 if found := self.store.message(effect.message):
                     self.router.pulled(effect.link, effect.group, *found, now)
@@ -352,6 +359,8 @@ class Cycle:
             self._deeds += self._fates.asked(self, effect.link, effect.neighbour, inquiry.argument, now)
         elif inquiry.ask == WHY:
             self._deeds += self._fates.ask(self, effect.link, inquiry.argument, effect.service, now)
+        elif inquiry.ask == SERVICE:
+            self._inquiries.services.ask(self.router, effect.link, inquiry.argument, now)
         else:
             self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
         self._carry_out(self.router.take_effects(), now)

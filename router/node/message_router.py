@@ -7,14 +7,15 @@ While a commit runs, the next batch forms by itself. The commit is all that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
 from router.actors.actor import TrioActor
-from router.core.routing.effects import Dial
+from router.core.routing.directory import Neighbour
+from router.core.routing.effects import Dial, Reconcile
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
@@ -27,6 +28,13 @@ from router.why.steps import Find, Remind
 
 TICK_S = 1.0
 SETTLINGS_WAIT_S = 0.005
+
+
+class Dials(Protocol):
+    """Who dials neighbours (`router.node.dialler.Dialler`)."""
+
+    def want(self, key: bytes) -> None: ...
+    def reconcile(self, neighbours: Iterable[Neighbour]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +50,14 @@ class MessageRouter(TrioActor):
     fatal = True
 
     def __init__(
-        self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dial: Callable[[bytes], None],
-        drain_s: float,
+        self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, drain_s: float,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(cycle.router.directory.me)
         self.cycle = cycle
         self._store = store
         self._logbook = logbook
-        self._dial = dial
+        self._dialler = dialler
         self._drain_s = drain_s
         self._verifiers = Verifiers(verifiers, self._verified)
         self._searching = trio.CapacityLimiter(1)
@@ -148,7 +155,9 @@ class MessageRouter(TrioActor):
                 case Verify(job):
                     self._verifiers.submit(job)
                 case Dial(key):
-                    self._dial(key)
+                    self._dialler.want(key)
+                case Reconcile(neighbours):
+                    self._dialler.reconcile(neighbours)
                 case Tidy(now):
                     self.nursery.start_soon(self._logbook.tidy, now)
                 case Find():

@@ -185,6 +185,7 @@ class Node:
         self._directory.configured_locals |= residents.keys
         self._directory.locals |= residents.keys
         self._directory.public |= residents.public
+        self._directory.services = residents.directory
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
@@ -202,11 +203,11 @@ class Node:
                 lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
             self._message_router = MessageRouter.launch(
-                cycle, store, self._logbook, verifiers(config), dialler.want, cycle_limits(config).drain_s
+                cycle, store, self._logbook, verifiers(config), dialler, cycle_limits(config).drain_s
             )
             await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
-            dialler.reconcile(neighbours(config))
+            dialler.reconcile(self._directory.neighbours.values())
             node = router.queues.node
             on_ready(
                 Ready(self._key.public, config.node.role, tuple(self._listeners), config.store.durability,
@@ -245,7 +246,6 @@ class Node:
             return str(error)
         found = tuple(neighbours(config))
         self._message_router.hear(Reconfigured(found))
-        self._dialler.reconcile(found)
         return ""
 
     # -- connections ---------------------------------------------------------------------------------------

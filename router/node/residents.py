@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import trio
 
 from router.actors.process import program
 from router.actors.supervisor import BackOff
+from router.core.routing.directory import ServiceFacts
 from router.core.wire.crypto import SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place
@@ -69,18 +69,11 @@ class Residents:
         return frozenset(bytes(self._all[name].key.public) for name in self._config.node.services_public)
 
     @property
-    def names(self) -> Mapping[bytes, str]:
-        return {bytes(one.key.public): name for name, one in self._all.items()}
-
-    @property
-    def events(self) -> Mapping[bytes, frozenset[str]]:
-        """The events that each may write to the log."""
-        return {bytes(one.key.public): frozenset(one.plugin.events) for one in self._all.values()}
-
-    def key(self, name: str) -> bytes | None:
-        """The key of the service of that name, if there is one."""
-        found = self._all.get(name)
-        return None if found is None else bytes(found.key.public)
+    def directory(self) -> dict[bytes, ServiceFacts]:
+        """Each by its key: its name, and the events that it may write to the log."""
+        return {
+            bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events)) for name, one in self._all.items()
+        }
 
     def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
         """What `router status` tells of each."""

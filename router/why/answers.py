@@ -7,7 +7,7 @@ from typing import Any
 
 from router.core.why.fate import SPOILT_TOLD, Fate, Hole, Recipient, Spoilt, Trace, later, time_text
 from router.core.why.id_prefix import TEXT, spelling
-from router.core.why.report import Report, fate_json, followed, turned_json
+from router.core.why.report import Report, fate_json, followed, noted_json, turned_json
 from router.core.wire.text import key_text
 from router.disk.log.search import CANDIDATES_MAX, Found
 
@@ -34,7 +34,8 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     by = ("store" if trace.is_by_store else "log") if trace.accepted else None
     return {
         **answer, "acceptance": by, "text": key_text("msg", trace.identity), "turned_away": turned_json(trace),
-        "turned_away_times": len(trace.turned), "missing_events": [list(hole) for hole in trace.holes[:100]],
+        "turned_away_times": len(trace.turned), "noted": noted_json(trace),
+        "missing_events": [list(hole) for hole in trace.holes[:100]],
         "complete": not left_out, "incomplete": "; ".join(left_out) or None,
     }  # fmt: skip
 

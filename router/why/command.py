@@ -12,7 +12,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, facts, group_text, note, say, say_json
 from router.client.errors import NodeUnavailable
-from router.core.why.fate import HOPS_MAX, short_key
+from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.reasons import Reason
 from router.core.wire.text import clean
@@ -65,6 +65,7 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows += _accepted(answer, names)
     if answer["turned_away_times"]:
         rows += _turned(answer, names)
+    rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
     if answer.get("store_problem"):
         rows.append(("store", answer["store_problem"]))
     if answer.get("incomplete"):
@@ -107,6 +108,13 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     times = "once" if answer["turned_away_times"] == 1 else f"{answer['turned_away_times']} times"
     said = f"{times}, last {last['time']}: {last['reason']}, from {_who(last['from'], names)}"
     return [("turned away", said)]
+
+
+def _noted(one: dict[str, Any], names: Names) -> str:
+    """What a service of this node says of the message."""
+    reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
+    fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
+    return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 400)
 
 
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:

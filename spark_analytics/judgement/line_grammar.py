@@ -36,7 +36,7 @@ _POSITIVE = "[1-9][0-9]{0,17}+"
 _SHORT = "(?:[1-9][0-9]{0,9}+|0)"
 _TIME = "(?:[1-3][0-9]{18}|[1-9][0-9]{0,17}+|0)"
 _INTEGER = "(?:-?[1-9][0-9]{0,17}+|0)"
-_WORD = '"[a-z][a-z0-9_-]{0,63}+"'
+_WORD = '"[a-z][a-z0-9_:-]{0,63}+"'
 _NAME = '"[a-z][a-z0-9_]{0,63}+"'
 _TEXT = r'"(?:[^"\\\x00-\x1f\ufffd]|\\["\\bfnrt]|\\u00[01][0-9a-f])*+"'
 """A replacement character stands where bytes were no UTF-8: there is none in a line."""

@@ -14,7 +14,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .events import FIELD_MAX, Accepted, Event, Outward, Turned, decode_events, reason_word, stands_for, storable
+from .events import (
+    FIELD_MAX,
+    Accepted,
+    Event,
+    Noted,
+    Outward,
+    Turned,
+    decode_events,
+    reason_word,
+    stands_for,
+    storable,
+)
 
 VERSION = 1
 KINDS = ("unicast", "multicast")
@@ -149,6 +160,12 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
         str(storable(name)): value.hex() if isinstance(value, bytes) else storable(value)
         for name, value in event.fields
     }
+    if isinstance(event, Noted):
+        return Line(
+            VERSION, event.event, seq, 1, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
+            signer=event.service.hex(), count=1, ids=event.ids.hex() or None,
+            reason=None if event.reason is None else reason_word(event.reason), fields=fields,
+        )  # fmt: skip
     count = stands_for(event)
     return Line(
         VERSION,

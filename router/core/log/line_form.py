@@ -46,7 +46,7 @@ def read_line(data: bytes) -> Line:
 _INTEGER = "(?:-?[1-9][0-9]{0,17}+|0)"
 _TEXT = r'"(?:[^"\\\x00-\x1f\ufffd]|\\["\\bfnrt]|\\u00[01][0-9a-f])*+"'
 _NAME = '"[a-z][a-z0-9_]{0,63}+"'
-_WORD = '"[a-z][a-z0-9_-]{0,63}+"'
+_WORD = '"[a-z][a-z0-9_:-]{0,63}+"'
 
 
 def _hex(count: int) -> str:

@@ -7,7 +7,7 @@ bytes, and how long it is decide whether anything else of it is looked at (R-C4)
 from __future__ import annotations
 
 from router.core.why.report import REPORT_BYTES_MAX
-from router.core.wire.admin import ANSWER, ASK, ASK_BYTES_MAX
+from router.core.wire.admin import ANSWER, ASK
 from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
 from router.core.wire.message import body_at
 from router.core.wire.reasons import Reason
@@ -24,8 +24,13 @@ def body_of(row: Row, data: bytes) -> tuple[int, int]:
     return body_at(data, row.start, row.end), row.end - SIGNATURE_BYTES
 
 
-def out_of_place(link: Link, row: Row, data: bytes, *, is_awaited: bool) -> tuple[Reason, str] | None:
-    """Why a unicast to this router is refused as it stands; `is_awaited`: this neighbour was asked something."""
+def out_of_place(
+    link: Link, row: Row, data: bytes, *, is_awaited: bool, ask_bytes_max: int
+) -> tuple[Reason, str] | None:
+    """Why a unicast to this router is refused as it stands.
+
+    `is_awaited`: this neighbour was asked something; `ask_bytes_max`: its questions are no longer than that.
+    """
     start, end = body_of(row, data)
     kind, size = data[start : min(start + 2, end)], end - start
     is_stranger = link.standing is Standing.STRANGER
@@ -35,7 +40,7 @@ def out_of_place(link: Link, row: Row, data: bytes, *, is_awaited: bool) -> tupl
         return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
     most = CONTROL_BYTES_MAX
     if kind == ASK:
-        most = ASK_BYTES_MAX
+        most = ask_bytes_max
         if is_stranger:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
     elif kind == ANSWER:

@@ -9,6 +9,7 @@ from enum import Enum
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """Who has one of these is a client; to ask `why` makes nobody one."""
+CONFIG = "config"
 STRANGERS = bytes(32)  # no key: what strangers bring is charged to all of them together
 
 
@@ -23,7 +24,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What the configuration says of a key."""
+    """What the configuration, or a service of this node, says of a key."""
 
     key: bytes
     name: str = ""
@@ -31,23 +32,43 @@ class Neighbour:
     uplink: bool = False
     blocked: bool = False
     urls: tuple[str, ...] = ()
+    learned: str = CONFIG
+    """Who made it known: the configuration, or the service of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """A service that the configuration names, and the events it may write to the log."""
+
+    name: str
+    events: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Directory:
-    """All keys this node knows by configuration, and the local ones it has recorded."""
+    """All keys this node knows by configuration or by its services, and the local ones it has recorded.
+
+    `configured` are the neighbours of the configuration alone, `neighbours` all of them.
+    """
 
     me: bytes
     accept_strangers: bool = False
     join_open: bool = False
     neighbours: dict[bytes, Neighbour] = field(default_factory=dict)
+    configured: dict[bytes, Neighbour] = field(default_factory=dict)
+    services: dict[bytes, ServiceFacts] = field(default_factory=dict)
     locals: set[bytes] = field(default_factory=set)
     configured_locals: frozenset[bytes] = frozenset()
     public: frozenset[bytes] = frozenset()
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
-        self.neighbours = {one.key: one for one in neighbours}
+        self.configured = {one.key: one for one in neighbours}
+        self.merge(dict(self.configured))
+
+    def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
+        """These are all the neighbours there are, whoever made them known."""
+        self.neighbours = neighbours
         self.revision += 1
 
     def record_local(self, key: bytes) -> bool:

@@ -11,6 +11,7 @@ from router.core.wire.admin import Inquiry
 from router.core.wire.link_items import Missed
 from router.core.wire.reasons import Reason
 
+from .directory import Neighbour
 from .groups import Subscription
 from .intake import Refusal
 from .parcel import Parcel
@@ -79,6 +80,7 @@ class Changes:
     missed: dict[tuple[bytes, bytes | None, int], Missed | None] = field(
         default_factory=dict
     )  # see core/routing/outcomes.py
+    book: dict[bytes, bytes | None] = field(default_factory=dict)  # see core/routing/book.py; None: gone
     defer: list[tuple[int, int]] = field(default_factory=list)  # (parcel's first, look again at second)
     events: list[events.Event] = field(default_factory=list)
 
@@ -134,6 +136,20 @@ class Dial(NamedTuple):
     key: bytes
 
 
+class Reconcile(NamedTuple):
+    """The neighbours are these now: dial them where they say, and no others."""
+
+    neighbours: tuple[Neighbour, ...]
+
+
+class ServiceAnswered(NamedTuple):
+    """A service answers the question of that number, which `Router.tell_service` gave it."""
+
+    service: bytes
+    number: int
+    text: bytes
+
+
 class Pulled(NamedTuple):
     """A neighbour asks for a message of a group by its id; if it is still here, give it to `Router.pulled`."""
 
@@ -167,7 +183,10 @@ class Close(NamedTuple):
     text: str
 
 
-Effect = Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Pulled | Inquire | NeighbourAnswered | Close
+Effect = (
+    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | Inquire | NeighbourAnswered
+    | ServiceAnswered | Close
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.core.log import events as ev
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.admin import (
+    ASK_BYTES_MAX,
+    SERVICE_BYTES_MAX,
+    Answer,
+    Inquiry,
+    decode_inquiry,
+    encode_inquiry,
+    is_inquiry,
+)
 from router.core.wire.codec import Malformed
 from router.core.wire.control import (
     CARRIED,
@@ -35,6 +43,7 @@ from .groups import Groups, Subscription
 from .intake import Row
 from .limits import MembershipLimits
 from .links import Flight, Link, Links
+from .service_words import WORDS
 
 CONTROL_LIFE_S = 3600
 JOIN_AGAIN_S = 5
@@ -43,12 +52,13 @@ JOIN_AGAIN_S = 5
 class Membership:
     """Owns the subscriptions, and what has been asked of each uplink.
 
-    `left(subscriber, group)` is called when somebody's queue for a group ends.
+    `left(subscriber, group)` is called when somebody's queue for a group ends; `service_says` hears what services say.
     """
 
     def __init__(
         self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
+        service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
     ) -> None:  # fmt: skip
         self._key = key
         self._directory = directory
@@ -58,6 +68,7 @@ class Membership:
         self._door = door
         self._limits = limits
         self._left = left
+        self._service_says = service_says
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
         self._awaited: dict[bytes, int] = {}  # neighbours' routers: how many answers they owe on the present link
@@ -66,7 +77,8 @@ class Membership:
 
     def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
         """Why a unicast for this router is refused before it is verified, if it is."""
-        return out_of_place(link, row, data, is_awaited=link.key in self._awaited)
+        most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
+        return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
 
     def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
         """A unicast for this router that `judge` let pass; why it is refused, if it is. What is asked for and not
@@ -76,12 +88,14 @@ class Membership:
             return None  # judged by itself, with its carrier
         body = data[start:end]
         try:
-            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
+            said = decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)
         except UnknownControl as error:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
         if isinstance(said, Inquiry | Answer):
+            if isinstance(said, Inquiry) and said.ask in WORDS:
+                return self._service_says(link, said, now)
             return self._hear_inquiry(link, said)
         self._hear_control(link, said, now)
         return None

@@ -56,3 +56,4 @@ class Recovered:
     purges: list[Purge] = field(default_factory=list)
     away: dict[bytes, int] = field(default_factory=dict)
     missed: list[tuple[bytes, Missed]] = field(default_factory=list)
+    book: list[tuple[bytes, bytes]] = field(default_factory=list)

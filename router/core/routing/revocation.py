@@ -5,7 +5,7 @@ On a running node when its neighbours are configured anew; at a start for what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from router.core.log import events as ev
 from router.core.wire.reasons import Reason
@@ -13,7 +13,7 @@ from router.core.wire.reasons import Reason
 from .admission import Admission
 from .delivery import Delivery
 from .directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
-from .effects import Now, Pending
+from .effects import Now, Pending, Reconcile
 from .groups import Groups
 from .links import Links
 from .membership import Membership
@@ -49,12 +49,13 @@ class Revocation:
         self._queue_ends = queue_ends
         self._limits = limits
 
-    def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
-        """The configuration of neighbours is new. Only what is said differently of a key than before has a consequence,
+    def change(self, act: Callable[[], None], now: Now) -> None:
+        """`act` changes who the neighbours are. Only what is said differently of a key than before has a consequence,
         and whoever is owed something is dialled: it may have an address now."""
         before = self._directory.neighbours
-        self._directory.replace_neighbours(neighbours)
+        act()
         after = self._directory.neighbours
+        self._pending.effects.append(Reconcile(tuple(after.values())))
         for key in {**before, **after}:
             old, new = before.get(key), after.get(key)
             if old != new:

@@ -23,6 +23,7 @@ from router.core.wire.reasons import Reason
 from .acceptance import Acceptance
 from .admission import Admission
 from .away import Away
+from .book import Book
 from .delivery import Delivery
 from .directory import Directory, Neighbour, Standing
 from .door_log import DoorLog
@@ -45,6 +46,7 @@ from .recovered import Holding, Recovered
 from .revocation import Revocation, end_route
 from .routes import Routes
 from .seen import Seen
+from .service_words import ServiceWords
 from .witness import Witness
 
 TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
@@ -67,23 +69,22 @@ class Router:
         self.admission = Admission(self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, limits.away_s_max)
         self._membership = Membership(
-            key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends
-        )
+            key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
+            lambda link, inquiry, now: self._services.hear(link, inquiry, now),
+        )  # fmt: skip
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
-            self.links,
-            self.queues,
-            self._pending,
-            self.door,
-            limits.delivery,
-            self.purges,
-            self._outcomes,
+            self.links, self.queues, self._pending, self.door, limits.delivery, self.purges, self._outcomes,
             self._report,
-        )
+        )  # fmt: skip
         self._revocation = Revocation(
             directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
+        self.book = Book()
+        self._services = ServiceWords(
+            directory, self.book, self._pending, self._revocation.change, self._membership.say
+        )
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
@@ -103,6 +104,7 @@ class Router:
         for one in recovered.held:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
+        self._services.began(recovered.book, now)
         for route in recovered.routes:
             learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
             self.routes.neighbour_down(route.neighbour, now.judged_s)
@@ -148,17 +150,11 @@ class Router:
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(
-        self,
-        number: int,
-        key: bytes,
-        owner: bool,
-        hello: link_items.Hello,
-        now: Now,
-        *,
-        dialled: bool = False,
+        self, number: int, key: bytes, owner: bool, hello: link_items.Hello, now: Now, *, dialled: bool = False,
         place: str = "",
-    ) -> Link | None:
+    ) -> Link | None:  # fmt: skip
         """A neighbour has proven `key`. None: it is not let in, and a `Close` says so."""
+        self._services.signed_on(key, now)
         standing = self.directory.standing(key, owner)
         if standing is None or key == self.directory.me:
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
@@ -174,9 +170,8 @@ class Router:
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
             return None
         if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
-            self._pending.effects.append(
-                Close(number, Reason.REPLACED, "both ends dialled; the other connection stays")
-            )
+            text = "both ends dialled; the other connection stays"
+            self._pending.effects.append(Close(number, Reason.REPLACED, text))
             return None
         if earlier is not None:
             self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
@@ -207,7 +202,14 @@ class Router:
 
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """The configuration of neighbours is new; what rested on rights that were taken away ends."""
-        self._revocation.neighbours_changed(neighbours, now)
+        self._services.configured(neighbours, now)
+
+    def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
+        """Say something to a service of this node; whether it is there."""
+        link = self.links.to(key)
+        if link is not None:
+            self._membership.say(link, inquiry, now)
+        return link is not None
 
     def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
         link = self.links.get(number)
@@ -220,6 +222,7 @@ class Router:
         self.routes.neighbour_down(link.key, now.judged_s)
         if replaced:
             return
+        self._services.signed_off(link.key, now)
         if not self.directory.is_known(link.key):
             self._gone(link.key, now)
         else:
@@ -340,6 +343,7 @@ class Router:
         self.admission.end_silent(now)
         self._delivery.retry(now)
         self._membership.ask_again(now)
+        self._services.tick(now)
         self.door.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)

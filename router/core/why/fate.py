@@ -13,12 +13,11 @@ from datetime import UTC, datetime, timedelta
 
 from router.core.log.line import Line
 from router.core.wire.lifetime import deadline_s
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import by_word
 
 ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted")
 UNACCOUNTED = "unaccounted"
 HOPS_MAX = 50
-REASONS = {one.word: one for one in Reason}
 SECOND_NS = 1_000_000_000
 SPOILT_TOLD = 5
 """So many files that are not believed are named."""
@@ -34,7 +33,7 @@ Spoilt = tuple[int, str]
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What a log says of one id, each in the log's order: how often it was accepted or turned away, what happened
-    outward to its parcels, and what is not known.
+    outward to its parcels, what services noted about it, and what is not known.
 
     `is_cut`: there were more lines than were read. `spoilt`: files that are not believed, of which no line counts.
     `is_by_store`: the log has no acceptance, and the one that stands here, with the sequence number 0, is the store's.
@@ -48,6 +47,7 @@ class Trace:
     is_cut: bool = False
     spoilt: tuple[Spoilt, ...] = ()
     is_by_store: bool = False
+    noted: tuple[Line, ...] = ()
 
     @property
     def stream(self) -> tuple[bytes, bytes | None]:
@@ -270,7 +270,7 @@ def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now
 
 def sentence(word: str | None) -> str:
     """What the word of a reason means, as half a sentence."""
-    known = REASONS.get(word or "")
+    known = by_word(word or "")
     return (word or "no reason was given") if known is None else known.clause
 
 

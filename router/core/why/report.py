@@ -69,6 +69,17 @@ def turned_json(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
+def noted_json(trace: Trace) -> list[dict[str, Any]]:
+    """What services of this node noted about the message; the newest."""
+    return [
+        {
+            "event": line.event, "reason": line.reason, "by": line.signer, "time": time_text(line.t), "t": line.t,
+            "fields": dict(line.fields or {}),
+        }
+        for line in trace.noted[-HOPS_MAX:]
+    ]  # fmt: skip
+
+
 # -- between routers ---------------------------------------------------------------------------------------------
 
 
@@ -102,7 +113,7 @@ def may_hear(trace: Trace, asker: str) -> Trace | None:
     accepted = tuple(line for line in trace.accepted if line.peer == asker)
     turned = tuple(line for line in trace.turned if line.peer == asker)
     if accepted:
-        return replace(trace, accepted=accepted, turned=turned)
+        return replace(trace, accepted=accepted, turned=turned, noted=())
     return Trace(trace.identity, turned=turned, holes=trace.holes, spoilt=trace.spoilt) if turned else None
 
 

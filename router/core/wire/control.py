@@ -17,12 +17,12 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
 from .crypto import MessageId, PublicKey
 from .message import MULTICAST, read_header
+from .reasons import REASON_MAX
 
 CONTROL_BYTES_MAX = 256  # except for a carried message, which may be as long as its unicast
 CONTROL_ITEMS_MAX = 13  # a report's
 CARRIED = b"\x82\x00"
 REPORT_STATES = ("expired", "refused", "dropped")
-REASON_MAX = (1 << 16) - 1
 
 
 class UnknownControl(Malformed):

@@ -1,11 +1,21 @@
 """Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
 
-Numbers 0-63 are the router's; every service has a later range of its own.
+Numbers 0-63 are the router's; every service has a later range of its own (`RANGES`), and declares its reasons in its
+`reasons.py`. One that is not declared here is shown by its number.
 """
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
+
+SERVICES_MIN = 64
+RANGES = {"dmq": (64, 127), "capd": (128, 191), "discovery": (192, 223), "pubsub": (224, 255)}
+OTHERS = (256, 1023)
+"""The range of every other service: several on one node choose different numbers."""
+WORD = re.compile(r"[a-z][a-z0-9_:-]{0,63}")
+REASON_MAX = (1 << 16) - 1
+NOT_DECLARED = "A service ended it for a reason of its own, which this node has no words for."
 
 
 class Reason(IntEnum):
@@ -27,6 +37,38 @@ class Reason(IntEnum):
     def clause(self) -> str:
         """Return the sentence without capital and full stop, to stand inside another one."""
         return self.sentence[0].lower() + self.sentence[1:].rstrip(".")
+
+    @classmethod
+    def _missing_(cls, value: object) -> Reason | None:
+        """A reason of some service that is not declared in this process."""
+        if not isinstance(value, int) or not SERVICES_MIN <= value <= REASON_MAX:
+            return None
+        return cls._member(value, f"reason-{value}", NOT_DECLARED, False)
+
+    @classmethod
+    def _member(cls, number: int, word: str, sentence: str, later: bool) -> Reason:
+        self = int.__new__(cls, number)
+        self._value_, self._name_ = number, word
+        self.word, self.sentence, self.later = word, sentence, later
+        return self
+
+    @classmethod
+    def declare(cls, number: int, word: str, sentence: str, *, later: bool = False) -> Reason:
+        """Give a reason of a service its word and its sentence; `later`: the same may be accepted at another time.
+
+        `ValueError` if the number or the word is another's.
+        """
+        known = cls._value2member_map_.get(number)
+        if not SERVICES_MIN <= number <= OTHERS[1] or not WORD.fullmatch(word):
+            said = f'{number} and "{word}" name no reason of a service'
+            raise ValueError(f"{said}: a number from {SERVICES_MIN} to {OTHERS[1]}, and small letters")
+        if (taken := by_word(word)) is not None and taken != number:
+            raise ValueError(f'the word "{word}" is that of reason {int(taken)} already; choose another')
+        if isinstance(known, Reason) and known.word != word:
+            raise ValueError(f'reason {number} is "{known.word}" already; choose another number')
+        found = cls._value2member_map_[number] = cls._member(number, word, sentence, later)
+        assert isinstance(found, Reason)
+        return found
 
     MALFORMED = 1, "malformed", "The bytes are not a message of this protocol."
     UNSUPPORTED = 2, "unsupported", "This router does not know that kind of message."
@@ -59,6 +101,12 @@ class Reason(IntEnum):
     STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
     CLOCK_DOUBTED = 30, "clock-doubted", "Clocks disagree about whether the message is valid now.", True
     NOT_KEPT = 31, "not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it."
+
+
+def by_word(word: str) -> Reason | None:
+    """The reason of that word, if it is the router's or was declared."""
+    known = (one for one in Reason._value2member_map_.values() if isinstance(one, Reason))
+    return next((one for one in known if one.word == word), None)
 
 
 def reason_from(number: int) -> Reason:

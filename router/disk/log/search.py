@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from router.core.log.events import ID_BYTES
+from router.core.log.events import ID_BYTES, KNOWN_EVENTS, TURNED_EVENTS
 from router.core.log.line import Line
 from router.core.log.line_form import read_line
 from router.core.why.fate import Hole, Spoilt, Trace, covers
@@ -203,9 +203,10 @@ class Search:
 
     def _trace(self, identity: bytes, hits: Sequence[_Hit]) -> Trace:
         accepted = [hit.line for hit in hits if hit.line.event == "accepted"]
-        turned = tuple(hit.line for hit in hits if hit.line.event != "accepted")
+        turned = tuple(hit.line for hit in hits if hit.line.event in TURNED_EVENTS)
+        noted = tuple(hit.line for hit in hits if hit.line.event not in KNOWN_EVENTS)
         if not accepted:
-            return Trace(identity, (), turned, (), self._holes(), self._is_cut)
+            return Trace(identity, (), turned, (), self._holes(), self._is_cut, noted=noted)
         outward: dict[int, Line] = {}
         arrivals = [(row.first or 0) + (row.ids or "").index(identity.hex()) // DIGITS for row in accepted]
         parcels = {row.first or 0 for row in accepted}
@@ -224,7 +225,7 @@ class Search:
                     if line.parcel is None or line.parcel in parcels:
                         outward.update({line.seq: line} if any(covers(line, one) for one in arrivals) else {})
         lines = tuple(outward[seq] for seq in sorted(outward))
-        return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut)
+        return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut, noted=noted)
 
     def _holes(self) -> tuple[Hole, ...]:
         """Return the sequence numbers without a line, oldest first: between segments, recorded by the log as missing,

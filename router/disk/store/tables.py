@@ -16,7 +16,7 @@ from router.core.routing.routes import Route
 from router.core.wire.link_items import Missed, decode_item, encode_item
 from router.disk.store.rows import NUMBER, WORD, read_subscription
 
-NAMES = ("groups", "routes", "locals", "away", "clears", "missed")
+NAMES = ("groups", "routes", "locals", "away", "clears", "missed", "book")
 
 
 class Tables(NamedTuple):
@@ -28,12 +28,13 @@ class Tables(NamedTuple):
     away: dict[bytes, int]
     purges: list[Purge]
     missed: list[tuple[bytes, Missed]]
+    book: list[tuple[bytes, bytes]]
     clock: Belief | None
 
 
 def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
     clock = txn.get(b"clock", db=databases["meta"])
-    groups, routes, known, away, purges, missed = (txn.cursor(databases[name]) for name in NAMES)
+    groups, routes, known, away, purges, missed, book = (txn.cursor(databases[name]) for name in NAMES)
     return Tables(
         [read_subscription(key, flags) for key, flags in groups],
         [Route(bytes(key), *cbor2.loads(value)) for key, value in routes],
@@ -41,6 +42,7 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
         {bytes(key): WORD.unpack(value)[0] for key, value in away},
         [Purge(bytes(key[:32]), bytes(key[32:]) or None, NUMBER.unpack(before)[0]) for key, before in purges],
         [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
+        [(bytes(key), bytes(value)) for key, value in book],
         Belief(*cbor2.loads(clock)) if clock else None,
     )
 
@@ -69,4 +71,7 @@ def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief 
     for (recipient, group_or_all), before in changes.purges.items():
         write("clears", recipient + (group_or_all or b""), NUMBER.pack(before) if before else None)
     for (recipient, of, reason), item in changes.missed.items():
-        write("missed", recipient + bytes((reason,)) + (of or b""), encode_item(item) if item else None)
+        number = reason.to_bytes(1 if reason < 256 else 2, "big")
+        write("missed", recipient + number + (of or b""), encode_item(item) if item else None)
+    for key, value in changes.book.items():
+        write("book", key, value)

@@ -1,0 +1,158 @@
+"""What services of this node have taught it: neighbours they learned and rights they granted, each with an end.
+
+It stands beside the configuration, which a reload replaces and which beats it. Each entry is a row of the store, so it
+survives a restart; it is gone at once when it is taken back, when its time is over, or when its uses are used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import cbor2
+
+from .directory import CONFIG, Neighbour
+
+LEARNED, GRANTED, NOTED = b"l", b"g", b"n"
+ENTRIES_MAX = 4096
+"""Entries of one service; a further one is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A neighbour that the service `by` has learned, until that Unix second."""
+
+    by: bytes
+    key: bytes
+    name: str
+    urls: tuple[str, ...]
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Rights that the service `by` has granted. `left`: the key may sign on so often still; None: without a limit."""
+
+    by: bytes
+    key: bytes
+    rights: frozenset[str]
+    until_s: int
+    left: int | None
+
+
+Row = tuple[bytes, bytes | None]
+"""Key and value as the store keeps them; None: the row is gone."""
+
+
+class Book:
+    """Entries by service and key. What changes is returned as rows for the store."""
+
+    def __init__(self) -> None:
+        self.learned: dict[tuple[bytes, bytes], Learned] = {}
+        self.granted: dict[tuple[bytes, bytes], Granted] = {}
+        self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
+        self._names: Mapping[bytes, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<book: {len(self.learned)} neighbours learned, {len(self.granted)} grants>"
+
+    def load(self, rows: Iterable[tuple[bytes, bytes]], services: Mapping[bytes, str]) -> list[Row]:
+        """Take in what the store kept; rows of services that are configured no more go."""
+        self._names = services
+        gone: list[Row] = []
+        for key, value in rows:
+            kind, by, of = key[:1], key[1:33], key[33:]
+            if by not in services:
+                gone.append((key, None))
+            elif kind == LEARNED:
+                name, urls, until_s = cbor2.loads(value)
+                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s)
+            elif kind == GRANTED:
+                rights, until_s, left = cbor2.loads(value)
+                self.granted[by, of] = Granted(by, of, frozenset(rights), until_s, left)
+            elif kind == NOTED:
+                epoch, last = cbor2.loads(value)
+                self.noted[by] = epoch, last
+        return gone
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def learn(self, one: Learned, now_s: int) -> Row:
+        """Write it in, or strike it out if its time has passed."""
+        place = one.by, one.key
+        if one.until_s <= now_s:
+            self.learned.pop(place, None)
+            return LEARNED + one.by + one.key, None
+        self.learned[place] = one
+        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s])
+
+    def grant(self, one: Granted, now_s: int) -> Row:
+        """Write it in, or strike it out if it gives nothing any more."""
+        place = one.by, one.key
+        if one.until_s <= now_s or not one.rights or (one.left is not None and one.left < 0):
+            self.granted.pop(place, None)
+            return GRANTED + one.by + one.key, None
+        self.granted[place] = one
+        return GRANTED + one.by + one.key, cbor2.dumps([sorted(one.rights), one.until_s, one.left])
+
+    def note(self, by: bytes, epoch: bytes, last: int) -> Row:
+        """The log holds the events of that service up to this one."""
+        self.noted[by] = epoch, last
+        return NOTED + by, cbor2.dumps([epoch, last])
+
+    def last_noted(self, by: bytes, epoch: bytes) -> int:
+        """The number of the last event of that state of the service that the log holds; 0: none."""
+        known, last = self.noted.get(by, (epoch, 0))
+        return last if known == epoch else 0
+
+    def is_full(self, by: bytes) -> bool:
+        """Whether that service may write in nothing more."""
+        return sum(place[0] == by for place in (*self.learned, *self.granted)) >= ENTRIES_MAX
+
+    def signed_on(self, key: bytes, now_s: int) -> list[Row]:
+        """A key has signed on: of each of its grants one use is taken."""
+        return [
+            self.grant(replace(one, left=one.left - 1), now_s)
+            for one in self._grants_of(key) if one.left is not None
+        ]  # fmt: skip
+
+    def signed_off(self, key: bytes, now_s: int) -> list[Row]:
+        """A key is gone: its grants without a use left end."""
+        return [self.grant(replace(one, left=-1), now_s) for one in self._grants_of(key) if one.left == 0]
+
+    def over(self, now_s: int) -> list[Row]:
+        """Strike out what has reached its end."""
+        learned = [one for one in self.learned.values() if one.until_s <= now_s]
+        granted = [one for one in self.granted.values() if one.until_s <= now_s]
+        return [*(self.learn(one, now_s) for one in learned), *(self.grant(one, now_s) for one in granted)]
+
+    def used_up(self) -> list[Row]:
+        """At a start: nobody is signed on, so grants without a use left end."""
+        return [self.grant(replace(one, left=-1), 0) for one in [*self.granted.values()] if one.left == 0]
+
+    def _grants_of(self, key: bytes) -> list[Granted]:
+        return [one for one in self.granted.values() if one.key == key]
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def neighbours(self, configured: Mapping[bytes, Neighbour]) -> dict[bytes, Neighbour]:
+        """All neighbours: those of the configuration, with the rights that were granted to them, and the learned."""
+        found = dict(configured)
+        for key, more in self._entries():
+            known = found.get(key)
+            if known is None:
+                found[key] = more
+            elif not known.blocked:
+                learned = known.learned != CONFIG
+                found[key] = replace(
+                    known, grants=known.grants | more.grants,
+                    urls=(known.urls or more.urls) if learned else known.urls,
+                    name=known.name or (more.name if learned else ""),
+                )  # fmt: skip
+        return found
+
+    def _entries(self) -> Iterator[tuple[bytes, Neighbour]]:
+        for one in self.learned.values():
+            yield one.key, Neighbour(one.key, one.name, urls=one.urls, learned=self._names[one.by])
+        for granted in self.granted.values():
+            yield granted.key, Neighbour(granted.key, "", granted.rights, learned=self._names[granted.by])

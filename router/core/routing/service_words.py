@@ -1,0 +1,199 @@
+"""What services of this node say to its router: learn, grant, note, answer. Each is one JSON object, and a transaction.
+
+They are honoured only from the keys of services that the configuration names, over whatever link: a service in the
+node's process, in one that the node started and in one of its own are equal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.link.session import Allowance
+from router.core.log import events as ev
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.crypto import InvalidKey, PublicKey
+from router.core.wire.reasons import REASON_MAX, Reason
+
+from .book import Book, Granted, Learned, Row
+from .directory import OF_CLIENTS, WHY, Directory, Neighbour
+from .effects import Now, Pending, ServiceAnswered
+from .links import Link
+
+LEARN, GRANT, NOTE, ANSWER = "learn", "grant", "note", "answer"
+WORDS = frozenset((LEARN, GRANT, NOTE, ANSWER))
+NOTES_PER_S = 200.0
+NOTES_BURST = 1000.0
+DAY_S = 86_400
+FIELDS_MAX = 16
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Seconds = Annotated[int, Meta(ge=0, le=1 << 40)]
+Name = Annotated[str, Meta(max_length=64)]
+
+
+class _Learn(Struct, forbid_unknown_fields=True):
+    key: Hex
+    urls: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=8)] = ()
+    until_s: Seconds = 0
+    name: Name = ""
+
+
+class _Grant(Struct, forbid_unknown_fields=True):
+    key: Hex
+    rights: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
+    until_s: Seconds = 0
+    uses: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+
+
+class _Event(Struct, forbid_unknown_fields=True):
+    event: str
+    message: Hex | None = None
+    reason: Annotated[int, Meta(ge=0, le=REASON_MAX)] | None = None
+    fields: Annotated[dict[Name, str | int | bool], Meta(max_length=FIELDS_MAX)] = {}
+
+
+class _Note(Struct, forbid_unknown_fields=True):
+    epoch: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
+    first: Annotated[int, Meta(ge=1)]
+    events: tuple[_Event, ...]
+
+
+class _Answer(Struct, forbid_unknown_fields=True):
+    number: Annotated[int, Meta(ge=0)]
+    value: Any
+
+
+class ServiceWords:
+    """`change(act, now)` changes the directory and lets what rested on rights that are gone end; `say` answers."""
+
+    def __init__(
+        self, directory: Directory, book: Book, pending: Pending, change: Callable[[Callable[[], None], Now], None],
+        say: Callable[[Link, Answer, Now], None],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._book = book
+        self._pending = pending
+        self._change = change
+        self._say = say
+        self._allowed: dict[bytes, Allowance] = {}
+
+    def hear(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
+        """Do what a service asks, and answer it once that is committed; why it is refused, if it is."""
+        if link.key not in self._directory.services:
+            return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
+        words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
+            LEARN: self._learn, GRANT: self._grant, NOTE: self._note, ANSWER: self._answer,
+        }  # fmt: skip
+        try:
+            answer = words[inquiry.ask](link.key, inquiry.argument, now)
+        except (msgspec.ValidationError, msgspec.DecodeError, InvalidKey) as error:
+            answer = {"error": f"{inquiry.ask}: {str(error)[:200]}"}
+        self._say(link, Answer(json.dumps(answer).encode()), now)
+        return None
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        self._pending.changes.book.update(rows)
+
+    def _rewrite(self, rows: Callable[[], Sequence[Row]], now: Now) -> None:
+        """Change the book, and with it who is known here."""
+
+        def act() -> None:
+            self._write(rows())
+            self._directory.merge(self._book.neighbours(self._directory.configured))
+
+        self._change(act, now)
+
+    # -- words ---------------------------------------------------------------------------------------------
+
+    def _learn(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Learn)
+        key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
+        one = Learned(by, key, said.name, said.urls, said.until_s)
+        if (by, key) not in self._book.learned and self._book.is_full(by):
+            return {"error": "this service has written in as much as it may; let go of something first"}
+        if key == self._directory.me or key in self._directory.locals:
+            return {"error": "that is a key of this node itself"}
+        self._rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
+        return {"learned": (by, key) in self._book.learned}
+
+    def _grant(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Grant)
+        rights, known = frozenset(said.rights), OF_CLIENTS | {WHY}
+        if not rights <= known:
+            return {"error": f"{min(rights - known)} is no right; there are {', '.join(sorted(known))}"}
+        key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
+        if (by, key) not in self._book.granted and self._book.is_full(by):
+            return {"error": "this service has written in as much as it may; let go of something first"}
+        one = Granted(by, key, rights, said.until_s, said.uses or None)
+        self._rewrite(lambda: [self._book.grant(one, now.wall_s)], now)
+        return {"granted": (by, key) in self._book.granted}
+
+    def _note(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        """Log the events that the log does not hold yet, as many as this service may write now."""
+        said = msgspec.json.decode(argument, type=_Note)
+        epoch, declared = bytes.fromhex(said.epoch), self._directory.services[by].events
+        last = self._book.last_noted(by, epoch)
+        allowed = self._allowed.setdefault(by, Allowance(NOTES_PER_S, NOTES_BURST))
+        for number, one in enumerate(said.events, said.first):
+            if number <= last:
+                continue
+            if one.event not in declared:
+                return {"error": f'the event "{one.event}" is not declared in events.py; nothing of it is logged'}
+            if not allowed.take(1, now.mono_s):
+                break
+            ids = b"" if one.message is None else bytes.fromhex(one.message)
+            fields = (("service", self._directory.services[by].name), *one.fields.items())
+            event = ev.Noted(now.wall_ns, now.mono_ns, one.event, by, ids, one.reason, fields)
+            self._pending.changes.events.append(event)
+            last = number
+        self._write([self._book.note(by, epoch, last)])
+        return {"noted": last}
+
+    def _answer(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Answer)
+        text = msgspec.json.encode(said.value)
+        self._pending.effects.append(ServiceAnswered(by, said.number, text))
+        return {}
+
+    def configured(self, neighbours: Iterable[Neighbour], now: Now) -> None:
+        """The configuration of neighbours is new; what services wrote in stays beside it."""
+
+        def act() -> None:
+            self._directory.replace_neighbours(neighbours)
+            self._directory.merge(self._book.neighbours(self._directory.configured))
+
+        self._change(act, now)
+
+    # -- what happens by itself ------------------------------------------------------------------------------
+
+    def began(self, rows: Sequence[tuple[bytes, bytes]], now: Now) -> None:
+        """Take in what the store kept of the book."""
+        names = {key: one.name for key, one in self._directory.services.items()}
+        gone = [*self._book.load(rows, names), *self._book.over(now.judged_s), *self._book.used_up()]
+        self._write(gone)
+        self._directory.merge(self._book.neighbours(self._directory.configured))
+
+    def signed_on(self, key: bytes, now: Now) -> None:
+        """A key signs on: a use of its grants is taken, and one that has none left ends."""
+        of_it = [one.left for one in self._book.granted.values() if one.key == key]
+        if 0 in of_it:
+            self._rewrite(lambda: self._book.signed_on(key, now.judged_s), now)
+        elif of_it:
+            self._write(self._book.signed_on(key, now.judged_s))
+
+    def signed_off(self, key: bytes, now: Now) -> None:
+        """A key's link is down: grants that have no use left end."""
+        if any(one.left == 0 and one.key == key for one in self._book.granted.values()):
+            self._rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
+
+    def tick(self, now: Now) -> None:
+        """What has reached its end is struck out."""
+        book, now_s = self._book, now.judged_s
+        ends = [*(one.until_s for one in book.learned.values()), *(one.until_s for one in book.granted.values())]
+        if ends and min(ends) <= now_s:
+            self._rewrite(lambda: book.over(now_s), now)

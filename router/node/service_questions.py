@@ -1,0 +1,61 @@
+"""Operators' questions to services: forwarded by the router, answered through it, each with a number of its own."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+from router.core.routing.effects import Now, ServiceAnswered
+from router.core.routing.router import Router
+from router.core.wire.admin import ASKED, Inquiry
+
+SERVICE = "service"
+OPEN_MAX = 256
+
+
+class ServiceQuestions:
+    """At most `OPEN_MAX` are open; then the oldest is answered with an error."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._open: dict[int, tuple[int, bytes]] = {}  # the asker's link and the service's key
+
+    def __repr__(self) -> str:
+        return f"<{len(self._open)} questions to services are open>"
+
+    def ask(self, router: Router, link: int, argument: str, now: Now) -> None:
+        """Forward a question: the service's name, the word, and what follows it."""
+        name, _, question = argument.partition(" ")
+        services = {one.name: key for key, one in router.directory.services.items()}
+        key = services.get(name)
+        if key is None:
+            known = ", ".join(sorted(services)) or "none"
+            self._fail(router, link, f'there is no service "{name}" here; node.services names {known}', now)
+            return
+        number = next(self._numbers)
+        if not router.tell_service(key, Inquiry(ASKED, f"{number} {question}"), now):
+            self._fail(router, link, f"the service {name} is not running; `router status` says why", now)
+            return
+        self._open[number] = link, key
+        if len(self._open) > OPEN_MAX:
+            oldest, _ = self._open.pop(next(iter(self._open)))
+            self._fail(router, oldest, "the service has not answered, and many others ask; ask again", now)
+
+    def answered(self, router: Router, answer: ServiceAnswered, now: Now) -> None:
+        """Pass the answer on; one to no question of this service is forgotten."""
+        link, key = self._open.get(answer.number, (0, b""))
+        if key == answer.service:
+            del self._open[answer.number]
+            router.answer(link, answer.text, now)
+
+    def look(self, router: Router, now: Now) -> None:
+        """A link went down: questions to a service that is gone are answered with an error."""
+        gone = [number for number, (_, key) in self._open.items() if router.links.to(key) is None]
+        for number in gone:
+            link, key = self._open.pop(number)
+            name = router.directory.services[key].name
+            self._fail(router, link, f"the service {name} ended before it answered; `router status` says why", now)
+
+    @staticmethod
+    def _fail(router: Router, link: int, text: str, now: Now) -> None:
+        router.answer(link, json.dumps({"error": text}).encode(), now)
