@@ -18,12 +18,16 @@ _PURE = """
     statistics string struct textwrap types typing unicodedata urllib zlib
 """
 PURE = _PURE.split()
+_SERVICES = (  # the wire, its tables, the contract, the client and the kit of the command line; nothing behind them
+    r"router(\.(core\.(wire\..*|link\.(machine|table))|client(\..*)?|service(\..*)?"
+    r"|cli\.(ask|command|exits|output|services)))?|services\.OWN(\..*)?"
+)
 LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core|transport)\..*", []),
-    ("services/", r"router(\.(core\..*|actors\..*|client(\..*)?|service|transport\..*))?|services\.OWN(\..*)?", []),
+    ("services/", _SERVICES, []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
 FLOORS = [  # rooms from the ground up: each may know those that stand below it, and its own

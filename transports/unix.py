@@ -1,22 +1,26 @@
-"""Unix sockets for the owner of the node: a socket file 0600 in a directory of his own (R-B5).
+"""Unix sockets: by default for the owner of the node alone, a socket file 0600 in a directory of his own (R-B5).
 
-The kernel says which user is at the other end, and only the owner and root are let in; keys are proved by the
-link. A process that dies looks like one that closes: both end in `b""`, unless it left bytes unread. A cut
-frame and the missing goodbye of the link tell them apart.
+The kernel says which user is at the other end. Others are let in where the URL's mode and group let them
+(`unix:family.sock?mode=660&group=family`); keys are proved by the link. A process that dies looks like one that
+closes: both end in `b""`, unless it left bytes unread. A cut frame and the missing goodbye of the link tell them apart.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import grp
 import os
+import re
 import socket
 import stat
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import trio
 from trio.socket import SocketType
@@ -44,6 +48,46 @@ RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
 BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
 LOCK_TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Who may use a socket: its mode and group, and whether its owner counts as the node's owner there.
+
+    Other users are let in where the mode lets them; they are known by the keys that they prove, and by nothing else.
+    """
+
+    mode: int = 0o600
+    group: int | None = None
+    owner: bool = True
+    text: str = ""
+
+    @property
+    def admits_others(self) -> bool:
+        return bool(self.mode & 0o066)
+
+
+def options(url: str) -> Doors:
+    """What stands behind the ? of `unix://path?mode=660&group=staff&owner=no`; `InvalidUrl` with a sentence."""
+    _, mark, text = url.partition("?")
+    given = dict(parse_qsl(text, keep_blank_values=True))
+    if unknown := sorted(set(given) - {"mode", "group", "owner"}):
+        raise InvalidUrl(f"{unknown[0]!r} in {url!r} is no option of a Unix socket; there are mode, group and owner")
+    mode = given.get("mode", "660" if "group" in given else "600")
+    if not re.fullmatch(r"[0-7]{3,4}", mode):
+        raise InvalidUrl(f"the mode {mode!r} in {url!r} is not octal; write for example mode=660")
+    if given.get("owner", "yes") not in ("yes", "no"):
+        raise InvalidUrl(f"owner in {url!r} is yes or no")
+    return Doors(int(mode, 8), _group(given.get("group", "")), given.get("owner") != "no", mark + text)
+
+
+def _group(name: str) -> int | None:
+    if not name:
+        return None
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise InvalidUrl(f'there is no group "{name}" on this machine; `getent group` lists them') from None
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> UnixStream:
@@ -110,24 +154,24 @@ async def listen(
 ) -> None:
     """Accept for ever on the socket file, which is removed at the end. Raises `ListenFailed`."""
     try:
-        path = unix_path(url)
+        path, doors = unix_path(url), options(url)
     except InvalidUrl as error:
         raise ListenFailed(str(error)) from None
     where = f"unix {path}"
 
     async def admit(sock: SocketType, where: str) -> UnixStream:
         user = _user_of(sock)
-        if not _is_owner(user):
+        if not _is_owner(user) and not doors.admits_others:
             raise Refused(f"user number {user} is not the owner of this node")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        return UnixStream(sock, where)
+        return UnixStream(sock, where, owner=doors.owner and _is_owner(user))
 
-    raw = await _open(path)
+    raw = await _open(path, doors)
     made = path.lstat()
     listener = trio.socket.from_stdlib_socket(raw)
     try:
-        task_status.started(f"unix://{path}")
+        task_status.started(f"unix://{path}{doors.text}")
         await Acceptor(admit, handler, on_refused, connections_max).run(listener, lambda _address: where)
     finally:
         listener.close()
@@ -146,7 +190,7 @@ def _is_owner(user: int | None) -> bool:
     return user in (None, 0, os.geteuid())
 
 
-async def _open(path: Path) -> socket.socket:
+async def _open(path: Path, doors: Doors) -> socket.socket:
     """A listening socket at `path`. Raises `ListenFailed`."""
     _check_length(path)
     try:
@@ -155,7 +199,7 @@ async def _open(path: Path) -> socket.socket:
         try:
             _check_directory(path.parent, os.fstat(handle))
             await _lock(handle)
-            return _bind(path)
+            return _bind(path, doors)
         finally:
             os.close(handle)
     except OSError as error:
@@ -199,7 +243,7 @@ def _check_directory(directory: Path, found: os.stat_result) -> None:
         )
 
 
-def _bind(path: Path) -> socket.socket:
+def _bind(path: Path, doors: Doors) -> socket.socket:
     raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         raw.setblocking(False)
@@ -212,7 +256,9 @@ def _bind(path: Path) -> socket.socket:
                 raise
             _remove_stale(path)
             raw.bind(os.fsencode(path))
-        path.chmod(0o600)
+        if doors.group is not None:
+            os.chown(path, -1, doors.group)
+        path.chmod(doors.mode)
         raw.listen(BACKLOG)
     except BaseException:
         raw.close()
@@ -241,8 +287,8 @@ class UnixStream(DuplexStream):
 
     __slots__ = ("_socket",)
 
-    def __init__(self, sock: SocketType, where: str) -> None:
-        super().__init__(where, owner=True)
+    def __init__(self, sock: SocketType, where: str, *, owner: bool = True) -> None:
+        super().__init__(where, owner=owner)
         self._socket = sock
 
     async def _receive(self, max_bytes: int) -> bytes:

@@ -9,7 +9,7 @@ import trio
 
 from router.client.errors import ClientError
 from router.core.wire.crypto import MessageId, PublicKey
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import Reason, by_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Received(Message):
 
 def _reason(given: Reason | str) -> Reason:
     """Return the reason of that word; raise `ClientError` before anything is settled or refused if there is none."""
-    found = next((one for one in Reason if given in (one, one.word)), None)
+    found = given if isinstance(given, Reason) else by_word(given)
     if found is None:
         words = ", ".join(one.word for one in Reason)
         raise ClientError(f"{given!r} is no reason to refuse a message; reasons are {words}")

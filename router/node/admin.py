@@ -71,6 +71,8 @@ class Inquiries:
         self._reload = reload
         self._problems = problems
         self.services = ServiceQuestions()
+        self.residents: Callable[[frozenset[bytes]], list[dict[str, Any]]] = lambda connected: []
+        """What there is to tell of this node's services; `connected`: the keys of all open links."""
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
@@ -94,6 +96,7 @@ class Inquiries:
         names = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "duplicate", "forwarded")
         return {
             **self._facts(),
+            "services": self.residents(frozenset(link.key for link in asked.router.links)),
             "peers": len(asked.link_writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in asked.router.groups}),
@@ -128,6 +131,7 @@ class Inquiries:
                 "standing": link.standing.value, "where": link_writer.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
+                "learned": directory.learned_by(link.key),
                 "problem": (
                     link_writer.problem or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
                 ),
@@ -140,6 +144,7 @@ class Inquiries:
                     "standing": "client" if known.grants & OF_CLIENTS else "peer",
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
+                    "learned": known.learned,
                     "problem": "; ".join(filter(None, (self._not_kept(asked, key), problems.get(key)))) or None,
                 }  # fmt: skip
         return list(found.values())

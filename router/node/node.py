@@ -56,6 +56,7 @@ from router.node.message_router import Drain, MessageRouter
 from router.node.orders import Reconfigured
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
+from router.service.running import guests_url
 from router.settings import keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
@@ -195,10 +196,11 @@ class Node:
                 self._serve_dialled, self._waiting, random.random,
             )  # fmt: skip
             self._dialler = dialler
+            inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
+            inquiries.residents = self._residents.facts
             cycle = Cycle(
                 router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
-                housekeeping_limits(config),
-                Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq),
+                housekeeping_limits(config), inquiries,
                 Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
                 lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
@@ -228,7 +230,8 @@ class Node:
             return
         name = self._key.public.hex()[:16]
         url = await self._listen(nursery, f"memory://{name}")
-        self._residents.start(nursery, url, "")
+        guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
+        self._residents.start(nursery, url, guests.partition("?")[0])
 
     def _facts(self) -> dict[str, Any]:
         return {

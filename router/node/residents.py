@@ -133,6 +133,9 @@ def _environment() -> dict[str, str]:
 
 
 async def _end(process: trio.Process) -> None:
+    assert process.stdin is not None
+    with trio.CancelScope(shield=True):
+        await process.stdin.aclose()
     if process.returncode is None:
         process.terminate()
         with trio.move_on_after(2, shield=True):

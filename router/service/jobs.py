@@ -47,9 +47,8 @@ class Jobs:
                     self._done(tag, *await self._compute(function, argument))
         finally:
             if self._process is not None:
-                self._process.kill()
-                with trio.move_on_after(5, shield=True):
-                    await self._process.wait()
+                with trio.CancelScope(shield=True):
+                    await _end(self._process)
 
     async def _compute(self, function: str, argument: bytes) -> tuple[bytes, str]:
         if self._process is None:
@@ -64,9 +63,18 @@ class Jobs:
             result, error = cbor2.loads(await _exactly(process.stdout, size))
         except (trio.BrokenResourceError, EOFError):
             self._process = None
-            code = await process.wait()
-            return b"", f"its process died with {code}; it is started again for the next job"
+            await _end(process)
+            return b"", f"its process died with {process.returncode}; it is started again for the next job"
         return result, error
+
+
+async def _end(process: trio.Process) -> None:
+    """Kill it, if it still runs, and close what led to it."""
+    process.kill()
+    await process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            await pipe.aclose()
 
 
 async def _exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:

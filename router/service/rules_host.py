@@ -100,9 +100,9 @@ class RulesHost(Service):
         self._to_send += state.outbox()
         self._sends.set()
         self.hear(c.Started(await self.node.until_up()))
-        self.nursery.start_soon(self._receive)
+        self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
-        self.nursery.start_soon(self._send)
+        self.nursery.start_soon(self._hand_in)
         self.nursery.start_soon(self._jobs.run)
         while True:
             await self._work.wait()
@@ -121,7 +121,7 @@ class RulesHost(Service):
         while len(self._heard) >= WAITING_MAX:
             await self._room.park()
 
-    async def _receive(self) -> None:
+    async def _read_messages(self) -> None:
         async for one in self.node.messages(settle_on_next=False):
             if self._attempts.are_used_up(one.id):
                 await self.give_up(one)
@@ -276,7 +276,7 @@ class RulesHost(Service):
             await trio.sleep(max(0.0, at_s - time.time()))
             self.hear(c.Tick())
 
-    async def _send(self) -> None:
+    async def _hand_in(self) -> None:
         """Hand in what the state holds, in order, as soon as there is room."""
         while True:
             await self._sends.wait()

@@ -191,7 +191,7 @@ def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
 
 def unix_path(url: str) -> Path:
     """The absolute path of `unix://path`; `~` is the home directory, a relative path begins where we run."""
-    rest = _after("unix://", url)
+    rest = _after("unix://", url).partition("?")[0]
     if not rest or rest.endswith("/") or "\0" in rest:
         raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
     try:

@@ -162,6 +162,11 @@ class Directory:
     def uplinks(self) -> tuple[bytes, ...]:
         return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)
 
+    def learned_by(self, key: bytes) -> str | None:
+        """Who made the key known, the configuration or a service; None if it is no neighbour."""
+        known = self.neighbours.get(key)
+        return None if known is None else known.learned
+
     def name_of(self, key: bytes) -> str:
         known = self.neighbours.get(key)
         return known.name if known is not None else ""

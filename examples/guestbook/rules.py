@@ -1,0 +1,102 @@
+"""What a guestbook decides. Nothing here touches a socket, a clock or a disk: the same class runs in a simulation."""
+
+from __future__ import annotations
+
+from guestbook.reasons import EMPTY, FULL
+from router.core.wire.crypto import MessageId, PublicKey
+from router.service import contract as c
+
+PAGE = b"page/"
+COUNT = b"count"
+VISIT, MEET, PULL, PASS = b"visit", b"meet ", b"pull ", b"pass "
+LINK = b"LINK\n"
+
+
+class Guestbook:
+    """A unicast is a page, kept with its number and answered by it; a few words ask for more than a page."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        self.key = setup.key
+        self.kept = setup.kept
+        self.settings = setup.settings
+        self.asked: dict[str, c.Asked] = {}
+
+    def doors(self) -> dict[str, str]:
+        """Where it can be reached besides its address."""
+        return {"board": self.settings.board, "desk": self.settings.desk}
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        match heard:
+            case c.Started():
+                return [c.Join(local=True)]
+            case c.Message(source=PublicKey() as guest):
+                return self._read(heard, guest, now)
+            case c.Asked():
+                return self._answer(heard)
+            case c.Computed(tag, result, error):
+                value = {"favourite": result.decode("utf-8", "replace"), "error": error}
+                return [c.Answer(self.asked.pop(tag).number, value)] if tag in self.asked else []
+            case c.Pulled(wire=wire):
+                return [c.Keep(b"pulled", wire)] if wire else []
+            case c.Came("board", peer, _):
+                return [c.Write("board", peer, b"%d pages\n" % self.count)]
+            case c.Came("desk", peer, data):
+                return self._at_desk(peer, data)
+            case _:
+                return []
+
+    @property
+    def count(self) -> int:
+        """How many pages were ever written."""
+        return int(self.kept.get(COUNT, b"0"))
+
+    def _page(self, text: bytes, guest: str) -> list[c.Deed]:
+        number = self.count + 1
+        value = guest.encode() + b" " + text
+        return [c.Keep(PAGE + b"%08d" % number, value), c.Keep(COUNT, b"%d" % number)]
+
+    def _read(self, heard: c.Message, guest: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Take what a guest sent: a page, or one of the words."""
+        body, until_s = heard.body, int(now.wall_s) + self.settings.visit_s
+        if body == VISIT:  # this guest may join groups here, twice
+            return [c.Grant(guest, ("join", "store"), until_s, uses=2), c.Send(guest, b"welcome")]
+        if body.startswith(MEET):  # a neighbour, by key and URL
+            key, _, url = body[len(MEET) :].partition(b" ")
+            return [c.Learn(PublicKey(bytes.fromhex(key.decode())), (url.decode(),), until_s, "met")]
+        if body.startswith(PULL):  # what we published, by its id: it comes back to the guest who asks
+            return [c.Pull(self.key, MessageId(bytes.fromhex(body[len(PULL) :].decode())))]
+        if body.startswith(PASS):  # a multicast, to be sent on as it is through the router that is named first
+            return [c.Forward(body[len(PASS) + 32 :], PublicKey(body[len(PASS) : len(PASS) + 32]))]
+        if not body.strip():
+            return [c.Refuse(EMPTY), c.Note("guestbook_turned", heard.id, EMPTY)]
+        if self.count >= self.settings.pages_max:
+            return [c.Refuse(FULL), c.Note("guestbook_turned", heard.id, FULL)]
+        note = c.Note("guestbook_signed", heard.id, fields={"page": self.count + 1})
+        answer = b"page %d" % (self.count + 1)
+        return [*self._page(body, guest.hex()), note, c.Send(guest, answer), c.Publish(answer, ttl_s=60)]
+
+    def _at_desk(self, peer: str, data: bytes) -> list[c.Deed]:
+        """A line is a page of somebody at this machine; a stream that begins with LINK is handed to the router."""
+        if data.startswith(LINK):
+            return [c.Hand("desk", peer, data[len(LINK) :])]
+        if not data.strip():
+            return [c.Write("desk", peer, b"")]
+        pages = self._page(data.strip(), "desk")
+        return [*pages, c.Write("desk", peer, b"page %d\n" % (self.count + 1)), c.Note("guestbook_signed")]
+
+    def _answer(self, asked: c.Asked) -> list[c.Deed]:
+        """Answer the operator: the pages, the favourite word, or that a page is struck out."""
+        pages = {key: value for key, value in sorted(self.kept.items()) if key.startswith(PAGE)}
+        if asked.word == "pages":
+            texts = {int(key[len(PAGE) :]): value.decode("utf-8", "replace") for key, value in pages.items()}
+            found = [(page, text.partition(" ")) for page, text in texts.items()]
+            return [c.Answer(asked.number, [{"page": page, "guest": one[0], "text": one[2]} for page, one in found])]
+        if asked.word == "favourite":
+            text = b" ".join(value.partition(b" ")[2] for value in pages.values())
+            self.asked[str(asked.number)] = asked
+            return [c.Compute("guestbook.jobs:favourite", text, str(asked.number))]
+        if asked.word == "strike" and asked.argument.isdecimal():
+            key = PAGE + b"%08d" % int(asked.argument)
+            note = c.Note("guestbook_struck", fields={"page": int(asked.argument)})
+            return [c.Keep(key, None), note, c.Answer(asked.number, {"struck": int(key in pages)})]
+        return [c.Answer(asked.number, {"error": f"a guestbook knows pages, favourite and strike, not {asked.word}"})]

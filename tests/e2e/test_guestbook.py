@@ -1,0 +1,146 @@
+"""The guestbook of the examples does the same inside the node, apart and by hand, and a kill loses nothing of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from processes import Process, until
+from rig import free_port
+from rigs.serving import serving
+
+from router.actors.process import program
+from router.client.node import Node, connect
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.service.running import key_of
+from router.settings.home import Home
+
+EXAMPLES = str(Path(__file__).parents[2] / "examples")
+RUNS = ("inside", "apart", "by-hand")
+TEST_S = 60
+
+
+def configuration(ports: dict[str, int]) -> str:
+    blocks = [
+        f'[[node.services]]\nname = "{run}"\nmodule = "guestbook"\nrun = "{run}"\n'
+        f'[services.{run}]\npages_max = 3\nboard = "udp://127.0.0.1:{ports[run]}"\n'
+        f'desk = "unix:{run}.sock?mode=666"\n'
+        for run in RUNS
+    ]
+    return "".join(blocks)
+
+
+@asynccontextmanager
+async def guestbooks(path: Path) -> AsyncIterator[tuple[Home, dict[str, int]]]:
+    """A node with three guestbooks, one for each way to run."""
+    ports = {run: free_port() for run in RUNS}
+    home = Home(path / "home")
+    home.create()
+    home.config_path.write_text(configuration(ports))
+    by_hand = Process("by hand", program("router.service.apart", str(home.path), "by-hand"), path / "by-hand.stderr")
+    async with serving(home.path, {}):
+        await by_hand.launch()
+        try:
+            await until("all guestbooks are there", lambda: are_there(home))
+            yield home, ports
+        finally:
+            with trio.CancelScope(shield=True):
+                await by_hand.stop()
+
+
+async def are_there(home: Home) -> bool:
+    services = (await answer(home, "status"))["services"]
+    return all(one["state"] == "running" for one in services)
+
+
+async def asked(node: Node, name: str, question: str) -> Any:
+    return json.loads(await node.ask("service", f"{name} {question}"))
+
+
+async def told(node: Node, guest: PublicKey, body: bytes) -> bytes:
+    """What a guestbook answers to a page or a word."""
+    await node.send(guest, body)
+    async for message in node.unicasts():
+        if message.source == guest:
+            return message.body
+    raise AssertionError
+
+
+def dialled(path: Path, text: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.settimeout(TEST_S)
+        desk.connect(str(path))
+        desk.sendall(text)
+        return desk.recv(100)
+
+
+def counted(port: int) -> bytes:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as board:
+        board.settimeout(TEST_S)
+        board.sendto(b"?", ("127.0.0.1", port))
+        return board.recv(100)
+
+
+async def story(home: Home, run: str, port: int) -> dict[str, Any]:
+    """All that a guest and the operator can do with one guestbook, and what comes of it."""
+    found: dict[str, Any] = {}
+    address, neighbour = key_of(home, run).public, SigningKey(run.encode().ljust(32)).public
+    async with connect(home=home, as_name=f"guest-{run}", outcomes=True) as node:
+        group = await node.join(address)
+        found["first"] = await told(node, address, b"well met")
+        found["published"] = (await anext(group.messages())).body
+        found["desk"] = await trio.to_thread.run_sync(dialled, home.path / f"{run}.sock", b"from the desk\n")
+        found["board"] = await trio.to_thread.run_sync(counted, port)
+        found["third"] = await told(node, address, b"well well")
+        await node.send(address, b"one too many")  # which comes again and again, until there is a page
+        empty = await node.send(address, b" ", wait=True)
+        found["empty"] = [(one.state, one.reason) for one in await empty.final(TEST_S)]
+        why = json.loads(await node.ask("why", empty.id.hex()))
+        found["why"] = [(one["state"], one["reason"]) for one in why["recipients"]]
+        found["favourite"] = await asked(node, run, "favourite")
+        found["struck"] = await asked(node, run, "strike 2")
+        found["pages"] = [(one["page"], one["text"]) for one in await asked(node, run, "pages")]
+        found["unknown"] = await asked(node, run, "sing")
+        found["visit"] = await told(node, address, b"visit")
+        await node.send(address, f"meet {neighbour.hex()} tls://127.0.0.1:9".encode())
+        await until("the neighbour is known", lambda: is_known(home, neighbour, run))
+        await until("the log has the event", lambda: is_noted(home, empty.id))
+    return found
+
+
+async def answer(home: Home, word: str, argument: str = "") -> Any:
+    """What the node answers to a new app: one may say the same only so often."""
+    async with connect(home=home) as node:
+        return json.loads(await node.ask(word, argument))
+
+
+async def is_known(home: Home, key: PublicKey, by: str) -> bool:
+    peers = {one["address"]: one for one in await answer(home, "peers")}
+    return key.hex() in peers and bool(peers[key.hex()]["learned"] == by)
+
+
+async def is_noted(home: Home, id: bytes) -> bool:
+    """Whether `why` tells what the guestbook noted about the message."""
+    noted = (await answer(home, "why", id.hex()))["noted"]
+    return [(one["event"], one["reason"]) for one in noted] == [("guestbook_turned", "guestbook:empty")]
+
+
+async def test_it_is_the_same_inside_apart_and_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", EXAMPLES)
+    with trio.fail_after(TEST_S):
+        async with guestbooks(tmp_path) as (home, ports):
+            inside, apart, by_hand = [await story(home, run, ports[run]) for run in RUNS]
+    assert inside == apart == by_hand
+    assert inside == {
+        "first": b"page 1", "published": b"page 1", "desk": b"page 2\n", "board": b"2 pages\n", "third": b"page 3",
+        "empty": [("refused", 301)], "why": [("refused", "guestbook:empty")],
+        "favourite": {"favourite": "well", "error": ""}, "struck": {"struck": 1},
+        "pages": [(1, "well met"), (3, "well well")],
+        "unknown": {"error": "a guestbook knows pages, favourite and strike, not sing"}, "visit": b"welcome",
+    }  # fmt: skip
