@@ -81,10 +81,8 @@ class Router:
             directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
-        self.book = Book()
-        self._services = ServiceWords(
-            directory, self.book, self._pending, self._revocation.change, self._membership.say
-        )
+        change, say = self._revocation.change, self._membership.say
+        self._services = ServiceWords(directory, Book(), self._pending, change, say)
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
