@@ -20,14 +20,9 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     routes   destination(32)                -> CBOR [neighbour, until]
     locals   key(32)                        -> empty
     away     key(32)                        -> unix second(4) since which a subscriber has been away
-<<<<<<< HEAD
     clears   recipient(32) [group(32)]      -> arrival number(8) before which queued messages are to be dropped
     missed   recipient(32) reason(1) [group(32)] -> the link item that will report what it has missed
-=======
-    clears   recipient(32) [group(32)]      -> arrival number(8) before which what is queued there is to be dropped
-    missed   recipient(32) reason(1) [group(32)] -> the link item that it will hear of what it has missed
     book     kind(1) service(32) [key(32)]  -> what a service has taught this node: see core/routing/book.py
->>>>>>> 30f775b (Services of the configuration note events, learn neighbours and grant rights)
     log      sequence number(8)             -> the events of one commit
     meta     name                           -> CBOR
 """
