@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,10 @@ def test_a_connection_is_one_with_block(node_end: ThreadedEnd) -> None:
             made.group(OPEN).publisher().publish(b"x")
 
 
+def _refused(node_end: ThreadedEnd, times: int) -> bool:
+    return len(node_end.end.refusals) == times
+
+
 def test_an_error_that_leaves_the_block_is_an_attempt_at_the_message_in_hand(
     node_end: ThreadedEnd, tmp_path: Path
 ) -> None:
@@ -199,5 +204,5 @@ def test_an_error_that_leaves_the_block_is_an_attempt_at_the_message_in_hand(
                 node_end.run(node_end.end.publish, raw_wires(1)[0])
             next(messages)
             _ = 1 // 0
-        node_end.until(lambda: len(node_end.end.refusals) == run)
+        node_end.until(partial(_refused, node_end, run))
         assert [reason for _, reason in node_end.end.refusals] == [Reason.PEER_REFUSED] * run
