@@ -90,7 +90,10 @@ def _disturb(world: World, cables: list[Cable], apps: list[App]) -> None:
 
 def _harm(world: World, node: Node) -> None:
     random = world.time.random
+    is_misled = bool(node.clocks.ahead_ns) and not node.cycle.wall.is_doubted
     match random.randrange(9):
+        case 0 | 1 if is_misled:
+            pass  # a start believes a clock that is up to `ClockLimits.ahead_s_max` ahead: the machine may have been off
         case 0:
             world.crash(node, random.random())
         case 1:
