@@ -93,7 +93,7 @@ def _harm(world: World, node: Node) -> None:
     is_misled = bool(node.clocks.ahead_ns) and not node.cycle.wall.is_doubted
     match random.randrange(9):
         case 0 | 1 if is_misled:
-            pass  # a start believes a clock that is up to `ClockLimits.ahead_s_max` ahead: the machine may have been off
+            pass  # a start believes a clock that is up to `ahead_s_max` ahead: the machine may have been off
         case 0:
             world.crash(node, random.random())
         case 1:
