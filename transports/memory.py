@@ -1,6 +1,6 @@
-"""Streams inside one process, for tests, simulations and a client beside its node: bounded, without a kernel.
+"""Streams inside one process, for services, tests and simulations: bounded, without the kernel.
 
-The names listened on are one table for the process; a name is taken while `listen` runs.
+The process has one table of listening names; a name is taken while `listen` runs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from router.transport.contract import (
 from router.transport.limits import CONNECTIONS_MAX
 from router.transport.stream import CUT, DuplexStream
 
-BUFFER_BYTES_MAX = 1 << 20  # sent and not yet received, per direction; then the sender waits
+BUFFER_BYTES_MAX = 1 << 20  # bytes sent and not yet received, per direction; then the sender waits
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> MemoryStream:
-    """A stream to whoever listens on the name. Who that is is for the link to prove."""
+    """Return a stream to the listener of that name; the link proves its key, so `expect` is not used here."""
     await trio.lowlevel.checkpoint()
     try:
         listener = _listening.get(memory_name(url))
@@ -51,7 +51,7 @@ async def listen(
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
 ) -> None:
-    """Accept for ever on a name. Raises `ListenFailed`."""
+    """Accept connections on a name until cancelled. Raises `ListenFailed`."""
     try:
         name = memory_name(url)
     except InvalidUrl as error:
@@ -68,7 +68,7 @@ async def listen(
 
 
 class _Listener:
-    """One name: starts a task for each connection dialled."""
+    """The listener of one name, which starts a task for each dialled connection."""
 
     def __init__(
         self, where: str, handler: Handler, on_refused: OnRefused, connections_max: int, nursery: trio.Nursery
@@ -100,7 +100,7 @@ class _Listener:
             finally:
                 await stream.aclose()
         except* (StreamBroken, ConnectFailed):
-            pass  # the link has said what there was to say
+            pass  # the link has reported it
         finally:
             self._open -= 1
 
@@ -109,13 +109,13 @@ _listening: dict[str, _Listener] = {}
 
 
 def stream_pair(where: str = "memory", buffer_bytes_max: int = BUFFER_BYTES_MAX) -> tuple[MemoryStream, MemoryStream]:
-    """Two streams that are each other's other end."""
+    """Return the two ends of one connection."""
     there, back = _Pipe(buffer_bytes_max), _Pipe(buffer_bytes_max)
     return MemoryStream(back, there, where), MemoryStream(there, back, where)
 
 
 class _Pipe:
-    """Bytes on their way in one direction. It grows to `limit` bytes; then `room` has to be waited for."""
+    """Bytes on their way in one direction, at most `limit`; then the sender waits for `changed`."""
 
     __slots__ = ("broken", "changed", "chunks", "ended", "limit", "size")
 
@@ -123,12 +123,12 @@ class _Pipe:
         self.limit = limit
         self.chunks: deque[Buffer] = deque()
         self.size = 0
-        self.ended = False  # cleanly: what is in it can still be read
+        self.ended = False  # cleanly: the rest can still be read
         self.broken: str | None = None
         self.changed = trio.lowlevel.ParkingLot()
 
     def put(self, part: Buffer) -> int:
-        """Take as much of `part` as there is room for; returns how many bytes that was."""
+        """Take as much of `part` as there is room for; return how many bytes that was."""
         count = min(len(part), self.limit - self.size)
         if count:
             self.chunks.append(part if count == len(part) else memoryview(part)[:count])
@@ -158,7 +158,7 @@ class _Pipe:
         self.changed.unpark_all()
 
     def cut(self, text: str) -> None:
-        """Nothing more can be put in; who has taken out what is in it, learns of the cut."""
+        """Break the pipe: nothing more can be put in, and a reader finds it broken after the remaining bytes."""
         self.broken = self.broken or text
         self.changed.unpark_all()
 

@@ -1,7 +1,7 @@
 """TLS 1.3 over TCP, both sides with a self-signed Ed25519 certificate: the key in it is the address (R-B3).
 
-Bytes move between OpenSSL's memory buffers and the socket, in full records where there is enough to send. The
-receiving task never waits for the sending direction.
+Bytes move between OpenSSL's memory buffers and the socket, in full records if there is enough to send. The receiving
+task never waits for the sending direction.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from router.transport.records import Records
 from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import CUT, DuplexStream
 
-PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and handed to the kernel at once
+PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and given to the kernel at once
 RECEIVE_BYTES = 1 << 17  # ciphertext taken from the kernel at once
-CONTROL_BYTES_MAX = 1 << 14  # answers that TLS itself owes the peer (key updates) and that it does not take
+CONTROL_BYTES_MAX = 1 << 14  # TLS's own answers to the peer (key updates) that it has not taken yet
 HANDSHAKE_READ_BYTES = 1 << 12
-HANDSHAKE_BYTES_MAX = 1 << 14  # of the peer, until the handshake is done
-HANDSHAKE_READS = 8  # of these bytes; a peer that needs more is read now and then only
+HANDSHAKE_BYTES_MAX = 1 << 14  # from the peer, until the handshake is done
+HANDSHAKE_READS = 8  # reads without a pause; after them, each waits HANDSHAKE_PAUSE_S first
 HANDSHAKE_PAUSE_S = 0.05
 HANDSHAKES = HandshakeLimits()
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
-QUIET_S = 0.1  # a connection silent for so long gives its buffers back
+QUIET_S = 0.1  # a connection that has been silent for this long frees its buffers
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> TlsStream:
@@ -89,9 +89,9 @@ async def listen(
     handshakes: HandshakeLimits = HANDSHAKES,
     is_known: Callable[[PublicKey], bool] = lambda _key: False,
 ) -> None:
-    """Accept for ever; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`.
+    """Accept connections until cancelled; `handler` gets streams whose peer has proved its key. Raises `ListenFailed`.
 
-    Where a key has proven itself for which `is_known` holds, handshakes wait less from then on.
+    Once a key for which `is_known` holds has proven itself, handshakes from its address prefix wait less.
     """
     places = Places(handshakes)
 
@@ -131,9 +131,9 @@ async def listen(
 
 
 async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsStream:
-    """Shake hands; the caller bounds the time. A failure closes the socket. Raises `Refused`.
+    """Do the handshake; the caller bounds the time. A failure closes the socket. Raises `Refused`.
 
-    A client is done before the server has judged its certificate: it learns of a refusal at its first read.
+    A client is done before the server has checked its certificate: a refusal appears at the client's first read.
     """
     records = Records(tls)
     try:
@@ -181,7 +181,7 @@ class TlsStream(DuplexStream):
         super().__init__(where, peer=peer, place=place)
         self._socket = sock
         self._records = records
-        self._outbox = bytearray()  # what TLS itself owes the peer, at most CONTROL_BYTES_MAX
+        self._outbox = bytearray()  # TLS's own answers to the peer, at most CONTROL_BYTES_MAX
 
     @property
     def received_bytes(self) -> int:
@@ -200,7 +200,7 @@ class TlsStream(DuplexStream):
         return b""
 
     async def _feed(self) -> None:
-        """Wait for ciphertext and give it to OpenSSL; nothing of it is held here while waiting."""
+        """Wait for ciphertext and give it to OpenSSL; no buffer is held here while waiting."""
         ciphertext = None
         if self._records.grown:
             with trio.move_on_after(QUIET_S):
@@ -214,7 +214,7 @@ class TlsStream(DuplexStream):
         self._records.feed(ciphertext)
 
     def _read(self, max_bytes: int) -> bytes:
-        """Decrypt, and send what TLS itself answers, as far as it need not wait; the next send does the rest.
+        """Decrypt, and send TLS's own answers as far as possible without waiting; the next send does the rest.
 
         If the receiving task waited for the sending direction, two ends could wait for each other.
         """
@@ -251,7 +251,7 @@ class TlsStream(DuplexStream):
 
 
 def _joined(parts: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The same bytes in pieces of at most PIECE_BYTES, for full records; a single buffer is not copied."""
+    """Yield the bytes of `parts` in pieces of at most PIECE_BYTES, for full records; one small buffer is not copied."""
     if sum(map(len, parts)) <= PIECE_BYTES:
         yield parts[0] if len(parts) == 1 else b"".join(parts)
         return

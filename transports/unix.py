@@ -1,8 +1,8 @@
-"""Unix sockets: by default for the owner of the node alone, a socket file 0600 in a directory of his own (R-B5).
+"""Unix sockets: by default for the node's owner alone, a socket file with mode 0600 in a private directory (R-B5).
 
-The kernel says which user is at the other end. Others are let in where the URL's mode and group let them
-(`unix:family.sock?mode=660&group=family`); keys are proved by the link. A process that dies looks like one that
-closes: both end in `b""`, unless it left bytes unread. A cut frame and the missing goodbye of the link tell them apart.
+The kernel says which user is at the other end. Other users are let in if the URL's mode and group allow it
+(`unix:family.sock?mode=660&group=family`); the link proves keys. A process that dies looks like one that closes: both
+end in `b""`, unless it left bytes unread. A cut frame and the missing goodbye of the link distinguish them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from router.transport.limits import CONNECTIONS_MAX
 from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
 
-PATH_BYTES_MAX = 107  # what fits a socket address
-BUFFER_BYTES = 1 << 20  # asked of the kernel for each direction; it may give less
+PATH_BYTES_MAX = 107  # the longest path in a socket address
+BUFFER_BYTES = 1 << 20  # requested from the kernel for each direction; it may give less
 RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
 BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
@@ -52,9 +52,9 @@ LOCK_TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Who may use a socket: its mode and group, and whether its owner counts as the node's owner there.
+    """The access rights of a socket: its mode and group, and whether its owner counts as the node's owner there.
 
-    Other users are let in where the mode lets them; they are known by the keys that they prove, and by nothing else.
+    Other users are let in if the mode allows it; they are known only by the keys that they prove.
     """
 
     mode: int = 0o600
@@ -68,7 +68,8 @@ class Doors:
 
 
 def options(url: str) -> Doors:
-    """What stands behind the ? of `unix://path?mode=660&group=staff&owner=no`; `InvalidUrl` with a sentence."""
+    """Return the options after the ? of `unix://path?mode=660&group=staff&owner=no`; raise `InvalidUrl` for a wrong
+    one."""
     _, mark, text = url.partition("?")
     given = dict(parse_qsl(text, keep_blank_values=True))
     if unknown := sorted(set(given) - {"mode", "group", "owner"}):
@@ -91,7 +92,7 @@ def _group(name: str) -> int | None:
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> UnixStream:
-    """Connect to the socket file. Who answers is for the link to prove: `expect` is not looked at here."""
+    """Connect to the socket file; the link proves the other end's key, so `expect` is not used here."""
     try:
         path = unix_path(url)
         _check_length(path)
@@ -152,7 +153,7 @@ async def listen(
     on_refused: OnRefused = unheard,
     connections_max: int = CONNECTIONS_MAX,
 ) -> None:
-    """Accept for ever on the socket file, which is removed at the end. Raises `ListenFailed`."""
+    """Accept connections on the socket file until cancelled, then remove it. Raises `ListenFailed`."""
     try:
         path, doors = unix_path(url), options(url)
     except InvalidUrl as error:
@@ -179,7 +180,7 @@ async def listen(
 
 
 def _user_of(sock: Any) -> int | None:
-    """The user number of the process at the other end; None where the system does not tell."""
+    """Return the user number of the process at the other end, None if the system does not give it."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -191,7 +192,7 @@ def _is_owner(user: int | None) -> bool:
 
 
 async def _open(path: Path, doors: Doors) -> socket.socket:
-    """A listening socket at `path`. Raises `ListenFailed`."""
+    """Return a listening socket at `path`. Raises `ListenFailed`."""
     _check_length(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -207,7 +208,7 @@ async def _open(path: Path, doors: Doors) -> socket.socket:
 
 
 async def _lock(handle: int) -> None:
-    """Two nodes that start at once look at a left-over socket one after the other."""
+    """Lock the directory, so that two nodes starting at once check a left-over socket one after the other."""
     for _ in range(LOCK_TRIES):
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,7 +218,7 @@ async def _lock(handle: int) -> None:
 
 
 def _remove(path: Path, made: os.stat_result) -> None:
-    """Remove the socket file, unless another's is there by now."""
+    """Remove the socket file, unless another one has replaced it."""
     with suppress(OSError):
         now = path.lstat()
         if (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino):

@@ -1,1 +1,1 @@
-"""What a transport is, and what the stream transports share: sockets, TLS records, certificates."""
+"""The contract of a transport, and code that stream transports share: sockets, TLS records, certificates."""

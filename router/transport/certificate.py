@@ -1,4 +1,4 @@
-"""The TLS side of a key: its self-signed certificate, and what it demands of a peer's (R-B2, R-B3).
+"""Keys in TLS: the self-signed certificate of ours, and the check of a peer's (R-B2, R-B3).
 
 A certificate is only a container for the key; names, dates and issuers are ignored. TLS's CertificateVerify
 proves that the peer holds the key, and there is no resumption, so every connection proves it afresh.
@@ -21,14 +21,14 @@ from router.transport.sockets import Refused, words
 
 ALPN = b"upsycle/1"  # R-A10, R-A13
 CONTEXTS_MAX = 64  # signing keys whose TLS context is kept ready
-REFUSAL_TEXT_MAX = 100  # characters of what a library says about a stranger's certificate
+REFUSAL_TEXT_MAX = 100  # characters of a library's text about a stranger's certificate
 
 _LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NEVER = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)  # RFC 5280: no expiry
 
 
 def connection(key: SigningKey, expect: PublicKey | None, *, server: bool) -> SSL.Connection:
-    """One end of a TLS connection, without a socket; the peer must show `expect` unless that is None."""
+    """Return one end of a TLS connection, without a socket; the peer must show `expect` unless that is None."""
     one = SSL.Connection(_context(key.seed), None)
     one.set_app_data(_Judge(expect))
     if server:
@@ -39,7 +39,7 @@ def connection(key: SigningKey, expect: PublicKey | None, *, server: bool) -> SS
 
 
 def proven_peer(connection: SSL.Connection) -> PublicKey:
-    """Whose key the finished handshake has proved. Raises `Refused`."""
+    """Return the peer's key that the finished handshake has proved. Raises `Refused`."""
     judge: _Judge = connection.get_app_data()
     certificate = connection.get_peer_certificate()
     if certificate is None or not judge.admits(certificate) or judge.peer is None:
@@ -50,7 +50,7 @@ def proven_peer(connection: SSL.Connection) -> PublicKey:
 
 
 def why_failed(connection: SSL.Connection, error: SSL.Error) -> str:
-    """What went wrong in a handshake, in words: our own judgement of the peer's key, or OpenSSL's reason."""
+    """Return in words why a handshake failed: our refusal of the peer's key, or OpenSSL's reason."""
     judge: _Judge = connection.get_app_data()
     return judge.refusal or f"the TLS handshake failed: {explain(error)}"
 
@@ -67,7 +67,7 @@ _EXPLAINED = {
 
 
 def explain(error: SSL.Error) -> str:
-    """OpenSSL's reason in words."""
+    """Return OpenSSL's reason in words."""
     if isinstance(error, SSL.SysCallError):
         return "the connection was cut"
     first = error.args[0] if error.args and error.args[0] else "unknown error"
@@ -76,7 +76,7 @@ def explain(error: SSL.Error) -> str:
 
 
 def self_signed(key: SigningKey) -> tuple[Ed25519PrivateKey, x509.Certificate]:
-    """A certificate for `key` that never expires, and the key in the form that goes with it."""
+    """Return `key` as a private key of the cryptography library, and a certificate for it that never expires."""
     private = Ed25519PrivateKey.from_private_bytes(key.seed)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "router")])
     builder = x509.CertificateBuilder(name, name, private.public_key(), 1, _LONG_AGO, _NEVER)
@@ -84,7 +84,7 @@ def self_signed(key: SigningKey) -> tuple[Ed25519PrivateKey, x509.Certificate]:
 
 
 class _Judge:
-    """Says whether the key in the peer's certificate will do; asked before anything of ours is shown."""
+    """Decides whether the key in the peer's certificate is acceptable, before we show anything of ours."""
 
     __slots__ = ("expect", "peer", "refusal")
 
@@ -115,13 +115,13 @@ def _key_in(certificate: x509.Certificate) -> PublicKey:
 
 
 def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int) -> bool:
-    """OpenSSL's question about each certificate shown: only the leaf counts."""
+    """Answer OpenSSL's callback for each certificate of the peer's chain; only the leaf counts."""
     judge: _Judge = connection.get_app_data()
     return depth > 0 or judge.admits(certificate)
 
 
 class _OtherProtocol(SSL.Error):
-    """The client offers other protocols than ours; raised to OpenSSL it becomes the alert that says so."""
+    """The client does not offer our protocol; raised to OpenSSL it becomes the alert that says so."""
 
 
 def _choose_protocol(connection: SSL.Connection, offered: list[bytes]) -> bytes:

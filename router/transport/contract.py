@@ -1,11 +1,11 @@
-"""What a transport is: byte streams between two ends, dialled or accepted by URL; each scheme is one file.
+"""The contract of a transport: byte streams between two ends, dialled or accepted by URL; each scheme is one file.
 
     tls://host:port      tls://[::1]:4101     tls://:4101 (listen on every interface)
     unix:///run/me/s     unix://relative/s    unix://~/s
     memory://name
 
-The file `transports/<scheme>.py` offers `dial` and `listen` as in `Transport`; `load` finds it by name, so
-a new transport touches nothing else.
+The file `transports/<scheme>.py` offers `dial` and `listen` as in `Transport`; `load` finds it by name, so that a new
+transport changes no other file.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Buffer = bytes | memoryview  # a memoryview must be of single bytes, so that len
 
 
 class InvalidUrl(RouterError, ValueError):
-    """This is not the URL of a transport; the text says what is wrong with it and how it should look."""
+    """A text is not the URL of a transport; the error says what is wrong with it and how it should look."""
 
 
 class ConnectFailed(Exception):
-    """The other end could not be reached, or is not who was dialled; `text` is a sentence for people."""
+    """The other end could not be reached, or has another key than the dialled one; `text` is a sentence for people."""
 
     def __init__(self, reason: Reason, text: str) -> None:
         super().__init__(text)
@@ -44,7 +44,7 @@ class ConnectFailed(Exception):
 
 
 class ListenFailed(Exception):
-    """Listening could not begin, or ended; `text` says why and what to do."""
+    """Listening failed or ended; `text` says why and what to do."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -52,53 +52,53 @@ class ListenFailed(Exception):
 
 
 class StreamBroken(Exception):
-    """Nothing more can be sent or received on this stream; what was under way may have arrived or not."""
+    """Nothing more can be sent or received on this stream; bytes under way may have arrived or not."""
 
 
 class Stream(Protocol):
-    """Bytes in order in both directions. One task may send while one other receives, no more than that."""
+    """Bytes in order in both directions. At most one task may send while another one receives."""
 
     @property
     def peer(self) -> PublicKey | None:
-        """The key that the transport itself proved; None: the link's proof has to (R-B5)."""
+        """The key that the transport has proved; None if the link's proof must do so (R-B5)."""
 
     @property
     def owner(self) -> bool:
-        """Whether the other end belongs to the user this process runs as: Unix sockets and memory."""
+        """Whether the other end belongs to the user of this process, as with Unix sockets and memory."""
 
     @property
     def where(self) -> str:
-        """For people: `tls 127.0.0.1:4101`."""
+        """The other end's address for people: `tls 127.0.0.1:4101`."""
 
     @property
     def place(self) -> str:
-        """The prefix of the other end's address, as far as neighbours share one; empty where there is none."""
+        """The prefix of the other end's address that counts as one neighbour; empty if there is none."""
 
     @property
     def received_bytes(self) -> int:
-        """How many bytes it took to bring what was received; 0 where these are the bytes themselves."""
+        """The bytes on the wire for everything received, with encryption; 0 for a stream that adds nothing."""
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """1 to `max_bytes` bytes, waiting for the first; `b""` when the peer has closed cleanly.
+        """Wait for data and return 1 to `max_bytes` bytes; `b""` when the peer has closed cleanly.
 
         Cancelling loses nothing. Raises `StreamBroken`.
         """
 
     async def send_all(self, data: Buffer) -> None:
-        """Send all of it. After a send that was cancelled none is possible. Raises `StreamBroken`."""
+        """Send all of `data`. After a cancelled send no further one is possible. Raises `StreamBroken`."""
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
-        """Send these buffers one after the other, in as few writes as possible. As `send_all` otherwise."""
+        """Send these buffers in order, in as few writes as possible; otherwise like `send_all`."""
 
     async def aclose(self) -> None:
         """Close: the peer reads `b""` after the last byte.
 
-        In a cancelled scope: at once, and the peer finds the stream broken. May be called twice.
+        In a cancelled scope it closes at once, and the peer finds the stream broken. May be called twice.
         """
 
 
 class Started(Protocol):
-    """What `nursery.start` passes as `task_status`."""
+    """The `task_status` that `nursery.start` passes."""
 
     def started(self, value: str) -> None: ...
 
@@ -108,14 +108,14 @@ OnRefused = Callable[[str, str], None]  # (where, one sentence): a connection or
 
 
 def unheard(where: str, text: str) -> None:
-    """An `on_refused` that tells nobody."""
+    """Ignore a refusal; the default of `on_refused`."""
 
 
 class Transport(Protocol):
-    """What every `transports/<scheme>.py` offers."""
+    """The functions of every `transports/<scheme>.py`."""
 
     async def dial(self, url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
-        """A stream to `url`, ready for use. `expect` is the key that must answer, if the transport can tell.
+        """Return a stream to `url`, ready for use. `expect` is the key that must answer, if the transport can prove it.
 
         Raises `ConnectFailed`.
         """
@@ -130,15 +130,15 @@ class Transport(Protocol):
         on_refused: OnRefused = unheard,
         connections_max: int = CONNECTIONS_MAX,
     ) -> None:
-        """Accept for ever, each connection in a task of its own: `handler(stream)`, then close it.
+        """Accept connections until cancelled; a task for each calls `handler(stream)`, then closes it.
 
-        Calls `task_status.started(actual_url)` when ready (port 0 resolved). A handler that ends with an
-        error of this file ends only its connection. Raises `ListenFailed`.
+        Calls `task_status.started(actual_url)` when ready (port 0 resolved). An error of this file that a handler
+        raises ends only its connection. Raises `ListenFailed`.
         """
 
 
 def scheme_of(url: str) -> str:
-    """`tls` of `tls://…`; else `InvalidUrl`."""
+    """Return the scheme, as `tls` of `tls://…`; raise `InvalidUrl` if there is none."""
     scheme, colon, _rest = url.partition("://")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9]*", scheme):
         raise InvalidUrl(f"{url!r} is not a transport URL; write for example tls://host:4101 or unix://path")
@@ -149,7 +149,7 @@ INSIDE = "memory"  # connects only what is inside one process, so no configurati
 
 
 def load(scheme: str) -> Transport:
-    """The transport of that scheme, or `InvalidUrl` naming the ones there are."""
+    """Return the transport of that scheme; raise `InvalidUrl`, which names the known ones, if there is none."""
     package = importlib.import_module("transports")
     known = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     if scheme not in known:
@@ -160,7 +160,7 @@ def load(scheme: str) -> Transport:
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
-    """Dial whatever the URL's scheme is. Raises `ConnectFailed`, also for a URL that is none."""
+    """Dial with the transport of the URL's scheme. Raises `ConnectFailed`, also for an invalid URL."""
     try:
         return await load(scheme_of(url)).dial(url, key, expect, timeout_s=timeout_s)
     except InvalidUrl as error:
@@ -177,7 +177,7 @@ _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[
 
 
 def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
-    """Host and port of `tls://host:port` or `tls://[::1]:port`; the host is empty in `tls://:port`."""
+    """Return host and port of `tls://host:port` or `tls://[::1]:port`; the host is empty in `tls://:port`."""
     rest = _after(f"{scheme}://", url)
     found = _HOST_PORT.fullmatch(rest)
     if found is None:
@@ -190,7 +190,8 @@ def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
 
 
 def unix_path(url: str) -> Path:
-    """The absolute path of `unix://path`; `~` is the home directory, a relative path begins where we run."""
+    """Return the absolute path of `unix://path`, without options; `~` is the home directory, a relative path begins at
+    the working directory."""
     rest = _after("unix://", url).partition("?")[0]
     if not rest or rest.endswith("/") or "\0" in rest:
         raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
@@ -201,7 +202,7 @@ def unix_path(url: str) -> Path:
 
 
 def memory_name(url: str) -> str:
-    """The name in `memory://name`."""
+    """Return the name in `memory://name`."""
     name = _after("memory://", url)
     if not name:
         raise InvalidUrl(f"{url!r} lacks a name; write memory://name")

@@ -1,7 +1,7 @@
-"""Handshakes that wait and that are under way: address prefixes take turns, and each has a pace and some places.
+"""Handshakes that wait and that are under way: address prefixes take turns, each with a rate and a number of places.
 
-A turn is charged when it is taken. Who leaves before that costs nothing, whether it gave up, was sent away or has
-closed its end of the connection.
+A turn is charged when it is taken. A connection that leaves before costs nothing, whether it gave up, was turned away
+or has closed its end.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from router.transport.limits import HandshakeLimits
 from router.transport.pace import Pace
 from router.transport.sockets import Refused, close_after_last_byte
 
-PREFIX_BITS = {4: 24, 6: 56}  # addresses that agree in so many bits count as one neighbour
-SITE_BITS = {4: 24, 6: 48}  # a site may have 256 prefixes of IPv6: it has a pace of its own
-SITE_PACES = 2  # that pace, in those of a prefix
+PREFIX_BITS = {4: 24, 6: 56}  # by IP version: addresses with the same leading bits count as one neighbour
+SITE_BITS = {4: 24, 6: 48}  # an IPv6 site may have 256 prefixes, so it has a separate rate
+SITE_PACES = 2  # a site's rate, as a multiple of a prefix's
 PREFIXES_MAX = 10_000
 KNOWN_MAX = 1_000  # prefixes from which a key that this node knows has proven itself
 LATE_S = 1.0  # a handshake that waits for longer is worth a line in the log
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 def prefix_of(address: str) -> str:
-    """The /24 (IPv4) or /56 (IPv6) of an address, so that one neighbour with many addresses counts once."""
+    """Return the /24 (IPv4) or /56 (IPv6) of an address, so that one neighbour with many addresses counts once."""
     return _network(address, PREFIX_BITS)
 
 
@@ -58,14 +58,14 @@ def _network(address: str, bits: dict[int, int]) -> str:
 
 
 def is_gone(sock: SocketType) -> bool:
-    """Whether the other end has closed, even if bytes that it sent before wait to be read."""
+    """Whether the other end has closed, even if bytes that it sent before are still unread."""
     poll = select.poll()
     poll.register(sock.fileno(), _GONE)
     return bool(poll.poll(0))
 
 
 def turn_away(sock: SocketType) -> None:
-    """Close before any handshake, with an alert: the other end can tell this from a connection that broke."""
+    """Close before any handshake, with an alert that distinguishes this from a broken connection."""
     with suppress(OSError):
         os.write(sock.fileno(), BUSY_ALERT)
     close_after_last_byte(sock)
@@ -88,7 +88,7 @@ class _Waiting:
 
 
 class _Prefix:
-    """The handshakes of one prefix: those that wait in their order, and when those under way began."""
+    """The handshakes of one prefix: the waiting ones in order, and the start times of those under way."""
 
     __slots__ = ("began_s", "is_listed", "name", "paces", "under_way", "waiting")
 
@@ -98,14 +98,14 @@ class _Prefix:
         self.waiting: dict[_Waiting, None] = {}
         self.under_way = 0
         self.began_s: dict[trio.CancelScope, float] = {}
-        self.is_listed = False  # in a ring, or among those that wait for their pace
+        self.is_listed = False  # in a ring, or in the heap of those that wait for their rate
 
     @property
     def count(self) -> int:
         return self.under_way + len(self.waiting)
 
     def drop_gone(self) -> None:
-        """Let go of those in front that have closed, up to one that has not."""
+        """Drop waiting connections that have closed, from the front up to the first that has not."""
         for first in list(self.waiting):
             if not first.is_gone():
                 return
@@ -117,9 +117,9 @@ class _Prefix:
 class Places:
     """At most `max_per_prefix` handshakes at once per address prefix; `WAITING` times as many may wait.
 
-    A handshake costs more than it brings, so there is a pace for each prefix and one for all. Prefixes have their turns
-    in a round; every other turn is for those from which a known key has proven itself (`proven`), as long as one of
-    them waits. While others wait, a handshake has only `spared_s`. `run` hands out the turns that are not due at once.
+    A handshake is expensive for the node, so there is a rate for each prefix and one for all. Prefixes take turns in a
+    round; every other turn is for prefixes from which a known key has proven itself (`proven`), while one of them
+    waits. While others of its prefix wait, a handshake has only `spared_s`. `run` gives the turns that are due later.
     """
 
     WAITING = 4
@@ -128,12 +128,12 @@ class Places:
     def __init__(self, limits: HandshakeLimits) -> None:
         self._limits = limits
         self._all = _pace(limits.per_s, math.ceil(limits.per_s * self.BURST_S))
-        self._prefixes: dict[str, _Prefix] = {}  # those that came last at the end
+        self._prefixes: dict[str, _Prefix] = {}  # the most recent at the end
         self._sites: WeakValueDictionary[str, Pace] = WeakValueDictionary()  # their prefixes hold them
-        self._known: dict[str, None] = {}  # as the prefixes
-        self._rings: dict[bool, deque[_Prefix]] = {True: deque(), False: deque()}  # by whether one is known
-        self._was_known = False  # whose turn the last one was
-        self._later: list[tuple[float, int, _Prefix]] = []  # a heap: when their pace lets them go on
+        self._known: dict[str, None] = {}  # the most recent at the end
+        self._rings: dict[bool, deque[_Prefix]] = {True: deque(), False: deque()}  # by whether a prefix is known
+        self._was_known = False  # whether the last turn was a known prefix's
+        self._later: list[tuple[float, int, _Prefix]] = []  # a heap by the time at which their rate allows a turn
         self._numbers = count()
         self._changed = trio.Event()
         self._said_s = -math.inf
@@ -142,14 +142,14 @@ class Places:
         return f"<Places with {sum(one.count for one in self._prefixes.values())} handshakes>"
 
     async def run(self) -> None:
-        """Hand out turns for ever, each when it is due."""
+        """Give each turn when it is due; runs until cancelled."""
         while True:
             self._changed = trio.Event()
             with trio.move_on_at(self._hand_out(trio.current_time())):
                 await self._changed.wait()
 
     def proven(self, address: str) -> None:
-        """A key that this node knows has proven itself from there."""
+        """Note that a key known to this node has proven itself from that address."""
         name = prefix_of(address)
         self._known.pop(name, None)
         self._known[name] = None
@@ -158,7 +158,7 @@ class Places:
 
     @asynccontextmanager
     async def place(self, address: str, is_gone: Callable[[], bool] = lambda: False) -> AsyncIterator[None]:
-        """Hold a place for one handshake, waiting for it if need be. Raises `Refused`."""
+        """Wait for a place for one handshake, and hold it inside. Raises `Refused`."""
         prefix, limits = self._prefix(address), self._limits
         await self._turn(prefix, is_gone)
         began_s = trio.current_time()
@@ -202,7 +202,7 @@ class Places:
             raise Refused(f"its handshake had no turn within {self._limits.timeout_s:g} s, because others waited")
 
     def _give_up(self, prefix: _Prefix, one: _Waiting) -> None:
-        """It takes no turn, not even one that was handed to it in the same moment."""
+        """Remove a connection from the queue, and give back a turn that it was given at the same moment."""
         prefix.waiting.pop(one, None)
         if one.may_go_on.is_set() and not one.has_left:
             prefix.under_way -= 1
@@ -211,7 +211,8 @@ class Places:
             self._list(prefix)
 
     def _prefix(self, address: str) -> _Prefix:
-        """It is remembered for its pace; of too many the one that came last longest ago is forgotten."""
+        """Return the address's prefix, which is remembered for its rate; beyond `PREFIXES_MAX` the least recent is
+        forgotten."""
         name = prefix_of(address)
         found = self._prefixes.pop(name, None) or _Prefix(name, tuple(self._paces(address)))
         self._prefixes[name] = found
@@ -226,7 +227,7 @@ class Places:
             yield self._sites.setdefault(site, _pace(SITE_PACES * per_s, SITE_PACES * most))
 
     def _hurry(self, prefix: _Prefix) -> None:
-        """Where somebody waits, those under way have little time."""
+        """Shorten the deadlines of handshakes under way if others of their prefix wait."""
         if prefix.count > self._limits.max_per_prefix:
             for scope, began_s in prefix.began_s.items():
                 scope.deadline = min(scope.deadline, began_s + self._limits.spared_s)
@@ -234,7 +235,7 @@ class Places:
     # -- turns ---------------------------------------------------------------------------------------------
 
     def _list(self, prefix: _Prefix) -> None:
-        """Some of it may go on, as far as it knows."""
+        """Put a prefix with waiting handshakes into its ring, unless it is listed already."""
         if prefix.waiting and not prefix.is_listed:
             prefix.is_listed = True
             self._rings[prefix.name in self._known].append(prefix)
@@ -242,7 +243,7 @@ class Places:
             self._changed.set()
 
     def _hand_out(self, now: float) -> float:
-        """Let those go on whose turn is due; returns when the next is."""
+        """Give all turns that are due; return when the next one is."""
         while self._later and self._later[0][0] <= now:
             prefix = heapq.heappop(self._later)[2]
             self._rings[prefix.name in self._known].append(prefix)
@@ -257,11 +258,11 @@ class Places:
         return self._rings[self._was_known].popleft()
 
     def _offer(self, prefix: _Prefix, now: float) -> None:
-        """Let the first of a prefix go on if its pace and its places allow it."""
+        """Give the first handshake of a prefix its turn if the prefix's rates and places allow it."""
         prefix.is_listed = False
         prefix.drop_gone()
         if not prefix.waiting or prefix.under_way >= self._limits.max_per_prefix:
-            return  # one that comes or goes lists it again
+            return  # the next arrival or end of a handshake lists it again
         prefix.is_listed = True
         if (due_s := max(pace.free_at(1) for pace in prefix.paces)) > now:
             heapq.heappush(self._later, (due_s, next(self._numbers), prefix))
@@ -279,7 +280,7 @@ class Places:
             self._tell_of_crowd()
 
     def _tell_of_crowd(self) -> None:
-        """Now and then, while handshakes are late or turned away: how many wait, and what can be done."""
+        """Log, at most every `SAID_EVERY_S`, how many handshakes wait and what can be done."""
         now = trio.current_time()
         crowd = [one for one in self._prefixes.values() if one.count]
         if now < self._said_s + SAID_EVERY_S or not crowd:

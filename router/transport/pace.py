@@ -1,9 +1,9 @@
-"""How fast strangers are read: each has a pace, and all of them together have one. Who is ahead of it waits.
+"""The rates at which strangers are read: each has one, and all together have one. Faster senders wait.
 
-They are heard at beats, all at the same: what they bring and settle in a beat shares one verification and one commit,
-and between two beats the node works for those whom it knows.
+All strangers are read at common beats: the messages of a beat share one verification and one commit, and between two
+beats the node works for known neighbours.
 
-What waits is not read, so a flood stays in the sender's own buffers: it is neither decoded nor refused.
+Waiting bytes are not read, so a flood stays in the sender's buffers: it is neither decoded nor refused.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 
 import trio
 
-BURST_S = 1.0  # what would have been read in so long may come at once
-TURNS_PER_S = 512  # of those who share a pace: less is too coarse to be fair, more is work
-BEAT_S = 0.05  # all strangers are heard together, so often: what they bring shares a commit
+BURST_S = 1.0  # a burst may be as large as what the rate allows in this time
+TURNS_PER_S = 512  # turns of those that share a rate: fewer are too coarse to be fair, more cost work
+BEAT_S = 0.05  # the interval at which all strangers are read together, so that they share a commit
 
 
 class Pace:
-    """So many a second (0: any number). Times are those of the caller's clock."""
+    """A rate of `per_s` a second (0: no limit). Times are those of the caller's clock."""
 
     def __init__(self, per_s: float, burst_s: float = BURST_S) -> None:
         self._per_s = per_s
         self._burst_s = burst_s
-        self._at = -math.inf  # until when what was taken would have lasted
+        self._at = -math.inf  # the time at which everything taken is used up
 
     def wait_s(self, count: int, now: float) -> float:
-        """Take `count`, and wait this long before acting on them."""
+        """Take `count`; return how long to wait before acting on them."""
         self.take(count, now)
         return max(0.0, self._at - now) if self._per_s else 0.0
 
     def free_at(self, count: int) -> float:
-        """When `count` may be taken, if none is taken before."""
+        """Return when `count` may be taken, if none is taken before."""
         return self._at + count / self._per_s if self._per_s else -math.inf
 
     def take(self, count: int, now: float) -> None:
@@ -40,15 +40,15 @@ class Pace:
             self._at = max(self._at, now - self._burst_s) + count / self._per_s
 
     def give_back(self, count: int) -> None:
-        """They were taken and are not used."""
+        """Give back `count` that were taken and not used."""
         if self._per_s:
             self._at -= count / self._per_s
 
 
 class SharedPace:
-    """A pace of several, who take a little each and then let the others: nobody waits for all that others want.
+    """A rate shared by several takers, which take a little in turn, so that none waits for all that another wants.
 
-    It is charged for what is taken, when it is taken; who is cancelled gives that back.
+    It is charged at each taking; a cancelled taker gives its part back.
     """
 
     def __init__(self, per_s: float) -> None:
@@ -60,7 +60,7 @@ class SharedPace:
         return f"<pace for which {self._turn.statistics().tasks_waiting} wait>"
 
     async def take(self, count: int, own: Pace) -> None:
-        """Take them as the taker's own pace allows it: what that holds back is no burden to the others."""
+        """Take `count` as the taker's own rate allows; waiting for that does not hold up the others."""
         taken = 0
         try:
             while taken < count:
@@ -86,7 +86,7 @@ class SharedPace:
 
 @dataclass(frozen=True, slots=True)
 class PaceLimits:
-    """Messages a second of one stranger, messages and bytes a second of all strangers together."""
+    """Messages a second of one stranger; messages and bytes a second of all strangers together."""
 
     messages_per_s: float
     all_messages_per_s: float
@@ -94,7 +94,7 @@ class PaceLimits:
 
 
 class Paces:
-    """Those of all strangers together; `one` makes that of another stranger."""
+    """The rates of all strangers together; `one` makes the rate of a further stranger."""
 
     def __init__(self, limits: PaceLimits) -> None:
         self._limits = limits
@@ -106,14 +106,14 @@ class Paces:
 
 
 class StrangerPace:
-    """A stranger's own, within that of all."""
+    """The rate of one stranger, within that of all."""
 
     def __init__(self, paces: Paces, own: Pace) -> None:
         self._all = paces
         self._own = own
 
     async def take_bytes(self, count: int) -> None:
-        """Wait until it is heard: at a beat, whatever it is."""
+        """Wait until `count` bytes may be handled, which is always at a beat."""
         await self._all.bytes.take(count, Pace(0))
         await trio.sleep_until(next_beat(trio.current_time()))
 
@@ -125,5 +125,5 @@ class StrangerPace:
 
 
 def next_beat(at: float) -> float:
-    """The first beat that is not before that time."""
+    """Return the first beat that is not before that time."""
     return math.ceil(at / BEAT_S) * BEAT_S

@@ -1,4 +1,4 @@
-"""TLS records: OpenSSL between two memory buffers, bytes in and bytes out, no socket."""
+"""TLS records without a socket: OpenSSL between two memory buffers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ RECORD_ROOM = RECORD_BYTES + 512  # a record with its head and tag, and a key up
 FEED_BYTES = 1 << 14  # ciphertext given to OpenSSL at once: its buffer grows no larger
 OUTGOING_BYTES = 1 << 16  # more than a handshake or what one read can make OpenSSL answer
 RECORD_HEAD = 22  # head, kind and tag of a record
-SPARE_BYTES = 1 << 12  # that carry nothing: some 150 key updates in a connection's life, and more
-SPARE_SHARE = 256  # with so many bytes of plaintext one byte more
-RECORD_BYTES_LEAST = 64  # one read takes no more records than would fill it with so many bytes each
+SPARE_BYTES = 1 << 12  # allowed bytes without data: some 150 key updates in a connection's life, and more
+SPARE_SHARE = 256  # one byte more is allowed for this many bytes of plaintext
+RECORD_BYTES_LEAST = 64  # one read takes at most as many records as would fill it at this many bytes each
 EMPTY = (
     "TLS: the peer sends too much that carries no data (key updates, empty or padded records); its program is at fault"
 )
-SMALL_BYTES = 1 << 12  # less than this at once does not make the buffers grow worth mentioning
+SMALL_BYTES = 1 << 12  # up to this many bytes at once, the buffers hardly grow
 
 
 class Records:
@@ -50,7 +50,7 @@ class Records:
         self.grown = False  # the buffers may have grown beyond what a silent connection needs
 
     def feed(self, ciphertext: bytes) -> None:
-        """Take what the socket brought; only when `read` has nothing more to give."""
+        """Take bytes from the socket; only when `read` has nothing more to give."""
         assert not self._cipher
         self.grown = self.grown or len(ciphertext) > SMALL_BYTES
         self._cipher = memoryview(ciphertext)
@@ -58,9 +58,9 @@ class Records:
         self._feed_more()
 
     def read(self, max_bytes: int) -> bytes:
-        """Everything decrypted, at most `max_bytes`; `b""` when more ciphertext is needed, or at the end.
+        """Return decrypted bytes, at most `max_bytes`; `b""` when more ciphertext is needed, or at the end.
 
-        Of small records it gives less, and the next call gives more.
+        With small records it returns less, and the next call returns more.
         """
         if self._failure:
             raise StreamBroken(self._failure)
@@ -78,7 +78,7 @@ class Records:
                 self.ended, self.waiting = True, False
             except SSL.Error as error:
                 self._failure = f"TLS: {explain(error)}"
-                if not chunks:  # what came before the error is handed over first
+                if not chunks:  # bytes before the error are returned first
                     raise StreamBroken(self._failure) from None
                 break
             else:
@@ -89,7 +89,7 @@ class Records:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _is_empty(self) -> bool:
-        """Whether more came that carries nothing than an honest peer sends; part of a record may wait in OpenSSL."""
+        """Whether the peer sent more bytes without data than an honest one; part of a record may wait in OpenSSL."""
         nothing = self.ciphertext_bytes - self.plaintext_bytes - RECORD_HEAD * self.records
         return nothing > RECORD_ROOM + SPARE_BYTES + self.plaintext_bytes // SPARE_SHARE
 
@@ -101,7 +101,7 @@ class Records:
             self.waiting = False
 
     def encrypt(self, piece: Buffer) -> list[Buffer]:
-        """The records that carry `piece`. One at a time: so the buffer in OpenSSL stays one record long."""
+        """Return the records that carry `piece`, made one by one so that OpenSSL's buffer stays one record long."""
         tls, view = self._tls, memoryview(piece)
         self.grown = self.grown or len(view) > SMALL_BYTES
         ciphertext: list[Buffer] = []
@@ -114,14 +114,14 @@ class Records:
         return ciphertext
 
     def outgoing(self) -> bytes:
-        """What OpenSSL itself wants to send: handshake, alerts, answers to key updates."""
+        """Return the bytes that OpenSSL itself wants to send: handshake, alerts, answers to key updates."""
         try:
             return self._tls.bio_read(OUTGOING_BYTES)
         except SSL.WantReadError:
             return b""
 
     def goodbye(self) -> bytes:
-        """The close_notify alert that makes the peer's end a clean one."""
+        """Return the close_notify alert, which gives the peer a clean end."""
         with suppress(SSL.Error):
             self._tls.shutdown()
         return self.outgoing()

@@ -16,7 +16,7 @@ from router.transport.contract import Buffer, ConnectFailed, Handler, ListenFail
 
 PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
 ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of sockets
-DISCARD_READS_MAX = 64  # of DISCARD_BYTES: what is read and thrown away before a close
+DISCARD_READS_MAX = 64  # reads of DISCARD_BYTES that are discarded before a close
 DISCARD_BYTES = 1 << 16
 
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -24,7 +24,7 @@ _GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
 def words(error: BaseException) -> str:
-    """What an error of the operating system says, in lower case as part of a sentence."""
+    """Return the text of an operating system's error, starting in lower case, as part of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
@@ -50,7 +50,7 @@ async def _send_batch(sock: SocketType, parts: Sequence[Buffer]) -> None:
 
 
 def _without(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
-    """What of `parts` remains when the first `sent` bytes are gone."""
+    """Return `parts` without their first `sent` bytes."""
     for at, part in enumerate(parts):
         if sent < len(part):
             return [memoryview(part)[sent:], *parts[at + 1 :]]
@@ -59,7 +59,7 @@ def _without(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
 
 
 async def receive(sock: SocketType, max_bytes: int) -> bytes:
-    """What has arrived, `b""` at the end. Raises `StreamBroken`."""
+    """Return the bytes that have arrived, `b""` at the end. Raises `StreamBroken`."""
     try:
         return await sock.recv(max_bytes)
     except (OSError, trio.ClosedResourceError) as error:
@@ -67,9 +67,9 @@ async def receive(sock: SocketType, max_bytes: int) -> bytes:
 
 
 def close_after_last_byte(sock: SocketType) -> None:
-    """Close so that the peer can still read what was sent.
+    """Close so that the peer can still read our last bytes.
 
-    The kernel answers a close over unread bytes with a reset, which would overtake our last bytes.
+    The kernel answers a close over unread bytes with a reset, which would overtake them.
     """
     with suppress(OSError, trio.ClosedResourceError):
         sock.shutdown(socket.SHUT_WR)
@@ -80,18 +80,18 @@ def close_after_last_byte(sock: SocketType) -> None:
 
 
 class Refused(Exception):
-    """This connection is not let in; the text is for the log."""
+    """A connection is not let in; the text is for the log."""
 
 
 Admit = Callable[[SocketType, str], Awaitable[Stream]]  # (socket, where); raises Refused or StreamBroken
 
 
 class Acceptor:
-    """Accepts connections for ever, each in a task of its own; at most `connections_max` are open at once.
+    """Accepts connections until cancelled, each in a separate task; at most `connections_max` are open at once.
 
-    Of these at most half have not proven a key. For one more the oldest of the neighbourhood that has most of these
-    gives way; where there is none, the new one is closed at once. Both are reported. Out of file descriptors it waits
-    and goes on.
+    At most half of these have not proven a key. To admit one more, the oldest unproven one is closed, of the
+    neighbourhood with most of them; if there is none, the new one is closed. Both are reported. Without free file
+    descriptors it waits and tries again.
     """
 
     def __init__(self, admit: Admit, handler: Handler, on_refused: OnRefused, connections_max: int) -> None:
@@ -111,8 +111,8 @@ class Acceptor:
     async def run(
         self, listener: SocketType, name: Callable[[Any], str], neighbourhood: Callable[[Any], str] = lambda _: ""
     ) -> None:
-        """Serve one listening socket. `name` says in words where an accepted address is, `neighbourhood` which of them
-        count together."""
+        """Serve one listening socket. `name` gives an accepted address in words, `neighbourhood` the group of addresses
+        that it counts with."""
         async with trio.open_nursery() as nursery:
             while True:
                 accepted = await self._accept(listener)
@@ -127,7 +127,7 @@ class Acceptor:
                 nursery.start_soon(self._serve, sock, where, neighbourhood(accepted[1]))
 
     def _has_place(self) -> bool:
-        """For one more; one that has not proven a key gives way, if need be."""
+        """Whether there is a place for one more connection; closes one that has not proven a key if necessary."""
         most = self._connections_max
         if self._open < most and sum(map(len, self._unproven.values())) < max(1, most // 2):
             return True
@@ -174,7 +174,7 @@ class Acceptor:
         except* Refused as group:
             self._on_refused(where, "; ".join(str(error) for error in group.exceptions))
         except* (StreamBroken, ConnectFailed):
-            pass  # the link has said what there was to say
+            pass  # the link has reported it
         finally:
             sock.close()
             self._open -= 1

@@ -1,4 +1,4 @@
-"""What the streams of all transports share: one task sends, one receives, what is broken stays broken."""
+"""The base of all transports' streams: one task sends, one receives, and a broken stream stays broken."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ CUT = "the connection was cut: the peer did not say goodbye"
 class DuplexStream(ABC):
     """A `router.transport.Stream`; a transport moves its bytes in `_receive`, `_send`, `_finish`, `_abandon`.
 
-    A failed or cancelled send ends sending only: what the peer has said can still be read. A failed receive
-    ends both.
+    A failed or cancelled send ends sending only: the peer's bytes can still be read. A failed receive ends both.
     """
 
     __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "place", "where")
@@ -68,7 +67,7 @@ class DuplexStream(ABC):
         except StreamBroken as error:
             self._unsendable = str(error)
             raise
-        except BaseException:  # Cancelled: some of it may be out
+        except BaseException:  # Cancelled: some of it may have been sent
             self._unsendable = "a send was cut short"
             raise
         finally:
@@ -90,11 +89,11 @@ class DuplexStream(ABC):
 
     @abstractmethod
     async def _receive(self, max_bytes: int) -> bytes:
-        """1 to `max_bytes` bytes, `b""` at a clean end. A checkpoint. Raises `StreamBroken`."""
+        """Return 1 to `max_bytes` bytes, `b""` at a clean end. A checkpoint. Raises `StreamBroken`."""
 
     @abstractmethod
     async def _send(self, parts: Sequence[Buffer]) -> None:
-        """Send it all. A checkpoint. Raises `StreamBroken`."""
+        """Send all `parts`. A checkpoint. Raises `StreamBroken`."""
 
     @abstractmethod
     async def _finish(self) -> None:
@@ -102,4 +101,4 @@ class DuplexStream(ABC):
 
     @abstractmethod
     def _abandon(self) -> None:
-        """Let go of everything; a peer that was not told of the end finds the stream broken."""
+        """Release everything; without a clean end before, the peer finds the stream broken."""

@@ -1,4 +1,4 @@
-"""TCP: connect to a host, listen on its addresses, and say in words why that failed."""
+"""TCP: connect to a host, or listen on its addresses; errors say in words why that failed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FATAL = {errno.EADDRINUSE, errno.EACCES}  # others may only mean that this mach
 
 
 def host_port(host: str, port: int) -> str:
-    """`127.0.0.1:4101`, `[::1]:4101`."""
+    """Return host and port as text: `127.0.0.1:4101`, `[::1]:4101`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def connect(host: str, port: int) -> SocketType:
-    """A connected socket to the first of the host's addresses that answers. Raises `ConnectFailed`."""
+    """Return a socket connected to the first of the host's addresses that answers. Raises `ConnectFailed`."""
     try:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
@@ -49,7 +49,7 @@ def _first(error: OSError) -> str:
 
 
 def tune(sock: SocketType) -> None:
-    """No waiting for more to send, and notice within two minutes that a peer is gone."""
+    """Send without delay (TCP_NODELAY), and detect within two minutes that a peer is gone."""
     with suppress(OSError):  # already reset by the peer: the next read will say so
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -60,7 +60,7 @@ def tune(sock: SocketType) -> None:
 
 
 async def bind(host: str, port: int) -> list[SocketType]:
-    """Listening sockets on every address of `host` (every interface if empty), all on one port.
+    """Return listening sockets on every address of `host` (every interface if empty), all on one port.
 
     Port 0 lets the system choose. Raises `ListenFailed`.
     """
