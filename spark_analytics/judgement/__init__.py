@@ -1,1 +1,1 @@
-"""Which log files count and what is wrong with them: plain Python, without Spark."""
+"""Decide which log files count and what is wrong with them, in plain Python, without Spark."""

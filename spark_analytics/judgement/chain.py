@@ -1,4 +1,5 @@
-"""The chain that one router's segments make: what covers which sequence numbers, and where two histories contradict."""
+"""The chain of one router's segments: which sequence numbers they cover, and where two histories contradict each
+other."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from .schema import COUNT_MAX
 Span = tuple[int, int]
 """First and last sequence number, both included."""
 Conflict = tuple[int, str, str]
-"""From where on, path, what is wrong there."""
+"""The sequence number from which a file contradicts another, the file's path, and what is wrong there."""
 
 
 class Seal(NamedTuple):
-    """What one authentic footer covers: a segment that is kept, or one or several that were pruned; and what it counts:
-    lines, messages by event, and the time of the latest."""
+    """What one authentic footer covers (a kept segment, or one or several pruned ones) and counts: lines, messages by
+    event, and the time of the latest."""
 
     router: str
     first_seq: int
@@ -35,8 +36,8 @@ class Seal(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """What a file's lines of one event add up to. `numbers`: event numbers; `marks`: what is left of their marks
-    (`fingerprint`)."""
+    """The sums over a file's lines of one event. `numbers`: how many event numbers they take; `marks`: the XOR of the
+    marks of their ends (`fingerprint`)."""
 
     event: str
     lines: int
@@ -46,9 +47,10 @@ class Summed(NamedTuple):
 
 
 def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
-    """Whether a footer tells of these lines, and each of its event numbers is in one of them. `marks`: of its ends.
+    """Whether a footer describes these lines, and each of its event numbers is in one of them. `marks`: of the ends of
+    its numbers.
 
-    From `COUNT_MAX` on a count is as good as another one.
+    Counts from `COUNT_MAX` on are taken as equal.
     """
     found = list(sums)
     there = {one.event: min(one.messages, COUNT_MAX) for one in found if one.messages}
@@ -61,12 +63,12 @@ def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
 
 
 def events(first: int, last: int) -> str:
-    """`event 7`, or `events 7 to 9`."""
+    """Return `event 7`, or `events 7 to 9`."""
     return f"event {first}" if first == last else f"events {first} to {last}"
 
 
 def missing(first: int, last: int, covered: Iterable[Span]) -> list[Span]:
-    """What of first..last no span covers, in order."""
+    """Return the parts of first..last that no span covers, in order."""
     out = []
     for start, end in sorted(covered):
         if first < start:
@@ -78,7 +80,8 @@ def missing(first: int, last: int, covered: Iterable[Span]) -> list[Span]:
 
 
 def fits(predecessor: str | None, first_seq: int, seals: Iterable[Seal]) -> bool:
-    """Whether what begins at `first_seq` may name this predecessor, as far as the seals know what came before it."""
+    """Whether an entry that begins at `first_seq` may name this predecessor, as far as the seals know the one before
+    it."""
     if first_seq == 1:
         return predecessor is None
     before = {seal.sha256 for seal in seals if seal.last_seq == first_seq - 1}
@@ -86,9 +89,10 @@ def fits(predecessor: str | None, first_seq: int, seals: Iterable[Seal]) -> bool
 
 
 def fork(seals: Sequence[Seal], others: Iterable[Conflict] = ()) -> tuple[int, list[tuple[str, str]]] | None:
-    """From which sequence number on one router's seals tell two histories, and `(path, text)` of those that do.
+    """Find the first sequence number at which one router's seals hold two histories, and `(path, text)` of those that
+    do.
 
-    None: they tell one. Copies must be gone from `seals`. `others`: conflicts that were found elsewhere.
+    Return None if they hold only one. Copies must be gone from `seals`. `others`: conflicts that were found elsewhere.
     """
     found = [*_overlaps(seals), *_unlike_ends(seals), *_breaks(seals), *others]
     if not found:
@@ -105,7 +109,8 @@ def _order(seal: Seal) -> tuple[int, int, str, str, str]:
 
 
 def _overlaps(seals: Iterable[Seal]) -> list[Conflict]:
-    """Of kept segments. Folded footers of pruned ones may overlap what other copies of the log still keep."""
+    """Find kept segments that overlap. Folded footers of pruned ones may overlap segments that another copy still
+    keeps."""
     out: list[Conflict] = []
     longest: Seal | None = None
     for seal in sorted((seal for seal in seals if seal.is_kept), key=_order):
@@ -120,7 +125,7 @@ def _overlaps(seals: Iterable[Seal]) -> list[Conflict]:
 
 
 def _unlike_ends(seals: Iterable[Seal]) -> list[Conflict]:
-    """Footers that end at the same event and have different digests, one of them at least pruned."""
+    """Find footers that end at the same event with different digests, where at least one is of a pruned segment."""
     ends: dict[int, dict[str, Seal]] = defaultdict(dict)
     for seal in sorted(seals, key=lambda seal: (not seal.is_kept, _order(seal))):
         ends[seal.last_seq].setdefault(seal.sha256, seal)
@@ -136,7 +141,7 @@ def _unlike_ends(seals: Iterable[Seal]) -> list[Conflict]:
 
 
 def _breaks(seals: Iterable[Seal]) -> list[Conflict]:
-    """Segments that name another predecessor than the one that is there."""
+    """Find segments that name another predecessor than the one that precedes them."""
     seals = sorted(seals, key=_order)
     ends: dict[int, list[Seal]] = defaultdict(list)
     for seal in seals:

@@ -1,4 +1,4 @@
-"""What logs say that cannot be: of themselves, or beside what is known of what was pruned. Rows for the summary."""
+"""Contradictions in logs, within one log or with the footers of pruned segments, as rows for the summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows in order of these columns, each with the `file` that holds its event `seq`; None if none does."""
+    """Return the rows in order of these columns, each with the `file` that holds its event `seq`; None if none does."""
     files: dict[str, list[tuple[int, int, str]]] = {}
     for file in evidence.files:
         if file.status in ("good", "tail") and file.router is not None:
@@ -33,12 +33,12 @@ def _file_of(files: list[tuple[int, int, str]], seq: int) -> str | None:
 def pruned_open(
     evidence: Evidence, strays: Mapping[str, int], ends: Mapping[str, int], ttls_s: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Where the footers of pruned segments count more messages accepted than ended, and what is kept does not tell of
-    enough later ends either.
+    """Find routers whose pruned footers count more messages accepted than ended, where the kept log has too few later
+    ends to make up for it.
 
-    By router: `strays`, ends in what is kept that belong to no acceptance there; `ends`, when its kept log ends, none
-    if nothing is kept; `ttls_s`, the longest life of a message there, None where its log does not say. `open`: at least
-    so many messages have no end; `is_over`: the log goes on for longer than any of them could live.
+    By router: `strays`, ends in the kept log without an acceptance there; `ends`, when its kept log ends, absent if
+    nothing is kept; `ttls_s`, the longest life of a message there, None where its log does not say. `open` in the
+    result: at least this many messages have no end; `is_over`: the log goes on for longer than any of them could live.
     """
     found = []
     for log in evidence.logs:
@@ -56,8 +56,8 @@ def pruned_open(
 
 
 def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
-    """Messages accepted and ended by the footers that cover all up to `pruned_to`, each event once, and the latest
-    time there. Nothing if no such footers are there."""
+    """Return the messages accepted and ended by the footers that cover all up to `pruned_to`, each event once, and the
+    latest time there. Return zeros if there are no such footers."""
     reached = {1: (0, 0, 0)}
     for seal in sorted(seals, key=lambda seal: (seal.first_seq, seal.last_seq, seal.path)):
         before = reached.get(seal.first_seq)
@@ -70,9 +70,9 @@ def _pruned_sums(seals: Iterable[Seal], log: Log) -> tuple[int, int, int]:
 
 
 def unsent(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """By router and neighbour: messages that the router says the neighbour brought, and that are not in the neighbour's
-    log, which must tell of them; the first of them. Multicasts only as far as there are more than carriers, in which
-    they may have come."""
+    """Count by router and neighbour the messages that the router says the neighbour brought and that the neighbour's
+    log lacks, though it must hold them; give the first of them. Of multicasts, count only those in excess of the
+    carriers in which they may have come."""
     pairs: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         pairs.setdefault((row["router"], row["peer"]), []).append(row)

@@ -1,8 +1,8 @@
-"""Verifying Ed25519 signatures (RFC 8032 §5.1.7) in plain integers: where nothing but Python is installed.
+"""Verify Ed25519 signatures (RFC 8032 §5.1.7) in plain integers, where only Python is installed.
 
-It refuses what libsodium refuses besides: keys and points of small order, keys that are not spelt canonically, and
-an S that is not below the group's order. Nothing here is secret, so nothing is done in constant time. A signature takes
-about a millisecond, the first one of a key ten.
+Like libsodium, it also refuses keys and points of small order, keys that are not spelt canonically, and an S that is
+not below the group's order. Nothing here is secret, so nothing is done in constant time. A signature takes about a
+millisecond, the first one of a key ten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALL = frozenset((0, 1, P - 1, _Y_OF_ORDER_8, P - _Y_OF_ORDER_8))
 
 
 def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` over `message` is by `key`. False for any other lengths than 32 and 64."""
+    """Whether `signature` over `message` is by `key`. False for lengths other than 32 and 64."""
     if len(key) != 32 or len(signature) != 64:
         return False
     point, scalar = signature[:32], int.from_bytes(signature[32:], "little")
@@ -46,7 +46,7 @@ def _y(encoded: bytes) -> int:
 
 @lru_cache(maxsize=KEYS_MAX)
 def _table_of_negative(key: bytes) -> Table | None:
-    """Of minus the point that the key is; None: it is no key."""
+    """Return the table of minus the key's point; None if it is no valid key."""
     y, sign = _y(key), key[31] >> 7
     if y >= P or y in _SMALL:
         return None
@@ -55,7 +55,7 @@ def _table_of_negative(key: bytes) -> Table | None:
 
 
 def _x(y: int, sign: int) -> int | None:
-    """RFC 8032 §5.1.3; None: no point of the curve has this y."""
+    """Recover x from y and its sign (RFC 8032 §5.1.3); None if no point of the curve has this y."""
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(square, (P + 3) // 8, P)
     if (x * x - square) % P:
@@ -96,7 +96,7 @@ def _addend(point: Point) -> Point:
 
 
 def _add(point: Point, addend: Point) -> Point:
-    """RFC 8032 §5.1.4. The formula is complete: it adds any two points, equal and neutral ones too."""
+    """Add two points (RFC 8032 §5.1.4). The formula is complete: it adds any two points, equal and neutral ones too."""
     x, y, z, t = point
     a = (y - x) * addend[0] % P
     b = (y + x) * addend[1] % P

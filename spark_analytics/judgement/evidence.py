@@ -1,8 +1,8 @@
 """Which log files count, and what is missing: from the facts of all files to the evidence of an audit.
 
-`judge` is told of each file what an engine computes natively, and reads only files that are not as their router signed
-them (and tails and pruned.jsonl). Then the engine reads the lines of `good` and `tail` files; what these say about logs
-(`log_gap`, `link`) goes into `witnessed`, which adds holes and changes no file's status. The same files in any order
+`judge` gets the facts of each file that an engine computes natively, and reads only files that are not as their router
+signed them (and tails and pruned.jsonl). Then the engine reads the lines of `good` and `tail` files; their lines about
+logs (`log_gap`, `link`) go into `witnessed`, which adds holes and changes no file's status. The same files in any order
 give the same evidence. A hole lies after a line if the hole's `first_seq` is greater than the line's `seq`.
 """
 
@@ -21,20 +21,21 @@ from .log_files import Content, FileFacts, Problem, Reading, Seen
 from .tails import Tails
 
 NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.jsonl"
-"""What an engine says, as a `Problem` in `listed`, of a directory without candidates."""
+"""The text of the `Problem` in `listed` that an engine makes of a directory without candidates."""
 
 
 REWRITTEN = "the log was rewritten since"
-"""How a hole's `why` ends if a neighbour contradicts what is in the files."""
+"""The end of a hole's `why` if a neighbour contradicts the files."""
 
 BEGUN_ANEW = "its store was deleted and its log began anew at event 1"
-"""How it ends if a neighbour saw more of the log: an older log of the same key looks so."""
+"""The end of a hole's `why` if a neighbour saw more of the log: an older log of the same key looks the same."""
 
 
 class File(NamedTuple):
-    """`status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork, foreign.
+    """A file of the evidence. `status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork,
+    foreign.
 
-    `lines`: of events; of pruned.jsonl, footers. `router` is None if nothing tells it; a span of 0 to 0 is not known.
+    `lines`: number of events; of pruned.jsonl, of footers. `router` is None and the span 0 to 0 if they are not known.
     """
 
     path: str
@@ -46,7 +47,7 @@ class File(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Sequence numbers of which nothing is known, or nothing can be believed."""
+    """Sequence numbers whose events are missing or cannot be believed."""
 
     router: str
     first_seq: int
@@ -57,8 +58,8 @@ class Hole(NamedTuple):
 class Log(NamedTuple):
     """One router's log: `segments` sealed files that count, events `first` to `last` (0: none).
 
-    `whole`: it has no hole. `pruned_to`: up to where only footers are left (0: nowhere). `problems`: of its files,
-    then its holes. `place`: the directory of its first file that is signed, or the path of what is not.
+    `whole`: it has no hole. `pruned_to`: up to where only footers are left (0: nowhere). `problems`: of its files, then
+    its holes. `place`: the directory of its first signed file, or the path of an unsigned one.
     """
 
     router: str
@@ -80,7 +81,8 @@ class Gap(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """A `link` line of `router`: its neighbour `peer` told it that its own log ends at `head_seq` with that digest."""
+    """A `link` line of `router`: its neighbour `peer` announced that its own log ends at `head_seq` with that
+    digest."""
 
     router: str
     peer: str
@@ -90,10 +92,10 @@ class Witness(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All in a fixed order.
+    """The evidence of an audit, each field in a fixed order.
 
-    `seals`: what good segments and pruned footers cover; `authentic`: SHA-256 of the footers' lines whose signature
-    holds, to be `known` next time.
+    `seals`: what good segments and pruned footers cover; `authentic`: SHA-256 of the footer lines whose signature
+    holds, to be passed as `known` next time.
     """
 
     files: tuple[File, ...]
@@ -114,11 +116,11 @@ def judge(
     doubted: Collection[str] = (),
     verify: Verify = ed25519.verify,
 ) -> Evidence:
-    """The evidence that the files are, before anybody looked at lines.
+    """Return the evidence of the files themselves, before their lines are read.
 
-    `content(path)`: all bytes of a file; `listed`: what was found wrong while listing
-    directories; `known`: `authentic` of an earlier evidence; `doubted`: files whose lines an engine could not read,
-    whoever signed them. Paths are compared as text: each file under one path.
+    `content(path)`: all bytes of a file; `listed`: problems found while listing directories; `known`: `authentic` of
+    earlier evidence; `doubted`: files whose lines an engine could not read, even though they are signed. Paths are
+    compared as text: pass each file under one path.
     """
     reading = Reading(content, verify, known, doubted)
     for fact in sorted({fact.path: fact for fact in facts}.values()):
@@ -150,9 +152,10 @@ def judge(
 
 
 def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witness]) -> Evidence:
-    """The same with what the lines of good files and tails say: gaps that a log records, heads that neighbours saw.
+    """Return the evidence with what the lines of good files and tails add: gaps that a log records, heads that
+    neighbours saw.
 
-    `evidence` is what `judge` gave.
+    `evidence` is the result of `judge`.
     """
     why = "its router found them missing when it sealed its log, and wrote down so"
     holes = [*evidence.holes, *(Hole(gap.router, gap.seq, gap.seq + gap.n - 1, why) for gap in gaps)]
@@ -200,7 +203,8 @@ class _Heads:
         return (one.head_seq, one.head_digest) in self._ends
 
     def contradicting(self, one: Witness) -> Seal | None:
-        """A seal that ends there otherwise, or goes on there; of folded footers only the end is known."""
+        """Return a seal that ends there with another digest, or goes on there; of folded footers only the end is
+        known."""
         for seal in self._sorted[bisect_left(self._lasts, one.head_seq) :]:
             if seal.last_seq == one.head_seq or (seal.segments == 1 and seal.first_seq <= one.head_seq):
                 return seal
@@ -210,7 +214,7 @@ class _Heads:
 
 
 def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
-    """Tails that do not follow their router's seals do not count: nobody signed them."""
+    """Mark tails that do not follow their router's seals as bad, because they are unsigned."""
     problems = []
     seals = [seal for seen in files for seal in seen.seals]
     for seen in files:
@@ -222,7 +226,7 @@ def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
 
 
 def _holes(router: str, files: list[Seen], forked_at: int | None) -> list[Hole]:
-    """What of the log from 1 on is not covered. Files from the fork on get their status."""
+    """Return the parts of the log, from event 1 on, that are not covered. Mark files from the fork on as forked."""
     end = max((seen.last for seen in files if seen.is_file), default=0)
     holes = []
     if forked_at is not None:
@@ -257,10 +261,10 @@ def _told(
     seen: Mapping[str, int],
     absent: Iterable[str] = (),
 ) -> Evidence:
-    """The evidence with these holes, and logs and limits to fit.
+    """Return the evidence with these holes, and with logs and limits that match them.
 
     `vouched`: router -> event up to which neighbours vouch for its log; `seen`: up to which they saw it, 0 if they saw
-    what is not in it; `absent`: neighbours without a log here.
+    events that are not in it; `absent`: neighbours without a log here.
     """
     found = tuple(sorted(set(holes)))
     logs = tuple(_log(log.router, evidence, found) for log in evidence.logs)

@@ -1,10 +1,10 @@
-"""Marks of numbers, by which a sum says whether stretches of numbers lie side by side, whoever wrote them.
+"""Marks of numbers, whose XOR shows whether ranges of numbers lie side by side, whoever wrote them.
 
-Each stretch first .. stop - 1 adds the mark of its first number and that of its stop, by exclusive or. Where one ends
-and the next begins, both cancel out. So if the stretches from the least to the greatest number have no gap, and none
-lies on another, the marks of both ends are left, and the stretches hold as many numbers as lie between these. The other
-way round, if both is so, they lie side by side, unless marks cancel out by chance, once in 2^64. The marks of a process
-are drawn when it starts, so nobody can choose numbers by them.
+Each range first .. stop - 1 adds the mark of its first number and that of its stop, by exclusive or. Where one ends and
+the next begins, both cancel out. So if the ranges from the least to the greatest number have no gap and do not overlap,
+the marks of both ends are left, and the ranges hold as many numbers as lie between these. Conversely, if both hold, the
+ranges lie side by side, unless marks cancel out by chance, once in 2^64. The marks of a process are drawn when it
+starts, so nobody can choose numbers to fool them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD = (1 << 64) - 1
 
 
 def mark(number: int) -> int:
-    """A number of 64 bits with a sign, as Spark has it."""
+    """Return a number's mark, a signed 64-bit integer as in Spark."""
     found = (number + _KEY) * _ODD[0] & _WORD
     found = (found ^ found >> 32) * _ODD[1] & _WORD
     found ^= found >> 29
@@ -28,7 +28,7 @@ def mark(number: int) -> int:
 
 
 def side_by_side(first: str, stop: str) -> Column:
-    """What is left of the marks of a group's stretches."""
+    """Return the XOR of the marks of a group's ranges."""
     return F.bit_xor(F.expr(f"{_mark(first)} ^ {_mark(stop)}"))
 
 

@@ -1,4 +1,4 @@
-"""Header and footer of a segment: what they say, and whether the router signed it (`cddl/segment.cddl`).
+"""Header and footer of a segment: their content, and whether the router signed it (`cddl/segment.cddl`).
 
 The signed bytes are deterministic CBOR (RFC 8949 §4.2.1) of whole numbers, text, one map and null.
 """
@@ -17,7 +17,7 @@ SEAL_LABEL = b"upsycle event log seal 1"
 NATURAL_MAX = (1 << 63) - 1
 
 Verify = Callable[[bytes, bytes, bytes], bool]
-"""`(key, message, signature)`: whether it is that key's signature."""
+"""`(key, message, signature)`: whether the signature over the message is by that key."""
 
 _HEX32 = re.compile("[0-9a-f]{64}")
 _HEX64 = re.compile("[0-9a-f]{128}")
@@ -34,7 +34,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The last line of a segment; in pruned.jsonl of one or several that follow each other."""
+    """The last line of a segment; in pruned.jsonl, of one or several consecutive ones."""
 
     router: str
     first_seq: int
@@ -50,7 +50,7 @@ class Footer:
     signature: str
 
     def signed_bytes(self) -> bytes:
-        """What the router signs. `ValueError` for a name of an event that is no text of UTF-8."""
+        """Return the bytes that the router signs. Raise `ValueError` for an event name that is not UTF-8 text."""
         said = (
             VERSION, self.router, self.first_seq, self.last_seq, self.n, self.segments, self.lines, self.counts,
             self.min_t, self.max_t, self.predecessor, self.sha256,
@@ -67,7 +67,7 @@ class Footer:
 
 
 def decode_line(line: bytes) -> dict[str, Any]:
-    """The map that one line is; `ValueError` with a text for people if it is none."""
+    """Return the map of one line; raise `ValueError` with a text for people if it is none."""
     try:
         row = json.loads(line.decode(), parse_constant=_refuse)
     except UnicodeDecodeError as error:
@@ -82,7 +82,7 @@ def decode_line(line: bytes) -> dict[str, Any]:
 
 
 def read_header(row: Mapping[str, Any]) -> Header:
-    """The header that a line is; `ValueError` says why it is none."""
+    """Return the header in a line; raise `ValueError` with the reason if it is none."""
     _expect(row, "segment", "the header of a segment")
     if row.get("schema") != SCHEMA:
         raise ValueError(f"a header of the schema {row.get('schema')!r:.60}, where {SCHEMA!r} should be")
@@ -91,7 +91,7 @@ def read_header(row: Mapping[str, Any]) -> Header:
 
 
 def read_footer(row: Mapping[str, Any]) -> Footer:
-    """The footer that a line is; `ValueError` says why it is none. Its signature is not looked at."""
+    """Return the footer in a line; raise `ValueError` with the reason if it is none. Its signature is not checked."""
     _expect(row, "seal", "a footer")
     positive = ("first_seq", "last_seq", "n", "segments", "lines")
     _expect_columns(row, "footer", hexes=("router", "sha256"), positive=positive)
@@ -113,7 +113,7 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
 
 
 def is_natural(value: object) -> bool:
-    """Whether it is a whole number that the analytics can count with."""
+    """Whether the value is a whole number within the range that the analytics can count with."""
     return type(value) is int and 0 <= value <= NATURAL_MAX
 
 
@@ -157,7 +157,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _head(major: int, value: int) -> bytes:
-    """Major type and value, as short as can be."""
+    """Encode major type and value in the shortest form."""
     for size, code in ((0, value), (1, 24), (2, 25), (4, 26), (8, 27)):
         if value < (1 << 8 * size if size else 24):
             return bytes((major << 5 | code,)) + (value.to_bytes(size, "big") if size else b"")

@@ -1,9 +1,9 @@
-"""What a line of an event log is, byte by byte: the one grammar by which both engines judge (`cddl/segment.cddl`).
+"""The grammar of an event log's line, byte by byte, by which both engines judge (`cddl/segment.cddl`).
 
 A router writes lines with one encoder: columns in a fixed order, no space, numbers as plain digits. So each line has
-one spelling, the lines of an event are a regular language, and what is spelled otherwise is no line. Numbers have so
-few digits that sums and differences of them stay within 64 bits. The expressions are in what `re` of Python and Java's
-`Pattern` have in common; quantifiers are possessive, so that neither tries twice, nor needs a stack.
+one spelling, the lines of an event are a regular language, and any other spelling is invalid. Numbers have so few
+digits that their sums and differences stay within 64 bits. The expressions use only what Python's `re` and Java's
+`Pattern` have in common; quantifiers are possessive, so that neither engine backtracks or needs a stack.
 
 A newer router may write events with other names, and further columns at the end of a line: numbers, text, true, false,
 null, or a list of numbers or of text.
@@ -19,17 +19,18 @@ from typing import Any
 from .schema import COLUMNS, OUTWARD_EVENTS, SCHEMA, STATE_EVENTS, TURNED_EVENTS
 
 TIME_MAX = 3_999_999_999_999_999_999
-"""Nanoseconds since 1970, up to 2096: with the longest ttl that counts within 64 bits."""
+"""Nanoseconds since 1970, up to 2096: together with the longest ttl this stays within 64 bits."""
 NUMBER_MAX = 10**18 - 1
 SHORT_MAX = 10**10 - 1
-"""What a message says in 32 bits, and how many messages a line stands for: 900 million lines add up within 64 bits."""
+"""Numbers that a message holds in 32 bits, and how many messages a line stands for: the sum over 900 million lines
+stays within 64 bits."""
 LINE_BYTES_MAX = 16 << 20
-"""Of a line with its newline: room for an acceptance of 4,096 messages owed to 200,000 recipients."""
+"""Bytes of a line with its newline: room for an acceptance of 4,096 messages owed to 200,000 recipients."""
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS, "segment", "seal")
 
 HEX = "[0-9a-f]"
 
-# -- kinds of values: as regular expressions; the longest alternative first, for none is tried twice ---------
+# -- kinds of values: as regular expressions; the longest alternative first, because there is no backtracking -
 
 _NUMBER = "(?:[1-9][0-9]{0,17}+|0)"
 _POSITIVE = "[1-9][0-9]{0,17}+"
@@ -39,7 +40,7 @@ _INTEGER = "(?:-?[1-9][0-9]{0,17}+|0)"
 _WORD = '"[a-z][a-z0-9_:-]{0,63}+"'
 _NAME = '"[a-z][a-z0-9_]{0,63}+"'
 _TEXT = r'"(?:[^"\\\x00-\x1f\ufffd]|\\["\\bfnrt]|\\u00[01][0-9a-f])*+"'
-"""A replacement character stands where bytes were no UTF-8: there is none in a line."""
+"""A JSON string. A replacement character stands for bytes that were not UTF-8, so a line must not contain one."""
 
 
 def _list(of: str) -> str:
@@ -53,7 +54,7 @@ def _map(value: str) -> str:
 def _kinds(
     digit: str = HEX, number: str = _NUMBER, positive: str = _POSITIVE, short: str = _SHORT, time: str = _TIME
 ) -> dict[str, str]:
-    """`digit`: of a key."""
+    """Return the expression of each kind of value. `digit`: the expression of one digit of a key."""
     key = f'"{digit}{{64}}"'
     return {
         "key": key, "boot": f'"{digit}{{32}}"', "digest": f'"{HEX}{{64}}"', "signature": f'"{HEX}{{128}}"',
@@ -95,7 +96,7 @@ _FORMS: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
     }),
 }  # fmt: skip
 MESSAGES = ("outward", "unicast", "multicast", "turned")
-"""The forms of which nearly all lines are."""
+"""The forms of nearly all lines."""
 _PLAIN = (*MESSAGES, "header")
 _MAPPED = ("state", "footer")
 _OTHER = _PLACE | {
@@ -105,12 +106,12 @@ _OTHER = _PLACE | {
     "reason?": "word", "attempt?": "number", "depth?": "number", "duration_ns?": "number", "bytes?": "number",
     "fields?": "fields",
 }  # fmt: skip
-"""Of an event that this version does not know."""
+"""The columns of an event that this version does not know."""
 _OF_NONE = f'"(?!(?:{"|".join(COLUMNS)})")' + _NAME[1:]
 _UNKNOWN = f",{_OF_NONE}:(?:{_TEXT}|{_INTEGER}|true|false|null|{_list(_INTEGER)}|{_list(_TEXT)})"
 _START = r'\{"v":1,"event":'
 EVENT = rf'{_START}"([a-z][a-z0-9_-]*+)"'
-"""Finds the event at the start of a line."""
+"""An expression for the event at the start of a line."""
 
 
 def _form(name: str, kinds: Mapping[str, str]) -> str:
@@ -135,12 +136,12 @@ PLAIN = _lines(_PLAIN, _HEX)
 MAPPED = _lines(_MAPPED, _HEX)
 NEWER = _lines(tuple(_FORMS), _HEX, f"(?:{_UNKNOWN})++")
 OTHER = f"{_START}{_WORD}{_columns(_OTHER, _HEX)}(?:{_UNKNOWN})*+" + r"\}"
-"""What a line is: `PLAIN`; or `MAPPED`, `NEWER`, or `OTHER` and its event none of `KNOWN_EVENTS`, and all names in one
-map differ."""
+"""A line matches `PLAIN`; or, if all names within each map differ, `MAPPED`, `NEWER`, or `OTHER` with an event that is
+none of `KNOWN_EVENTS`."""
 EXACT = _lines(MESSAGES, _HEX)
 QUICK = _lines(MESSAGES, _kinds('[^"]', "[0-9]{1,18}+", "[0-9]{1,18}+", "[0-9]{1,10}+", "[1-3]?+[0-9]{1,18}+"))
-"""Lines about messages; `QUICK` in half the time, but for what is to be seen in their values: whether the keys are hex
-digits, and that no zeros stand before a number, which is no JSON."""
+"""Expressions for lines about messages. `QUICK` takes half the time, but does not check within values that keys are hex
+digits and that numbers have no leading zeros (which JSON forbids)."""
 
 
 # -- judging ------------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ _plain, _mapped, _newer, _other, _event = map(re.compile, (PLAIN, MAPPED, NEWER,
 
 
 def is_line(data: bytes) -> bool:
-    """Whether these bytes, without a newline, are a line of an event log."""
+    """Whether these bytes, without a newline, are a valid line of an event log."""
     if len(data) >= LINE_BYTES_MAX:
         return False
     try:
@@ -168,7 +169,7 @@ def is_line(data: bytes) -> bool:
 
 
 def columns_fit(row: Mapping[str, Any]) -> bool:
-    """Whether an accepted line has as much in each column as it says."""
+    """Whether the columns of an accepted line are as long as the line says."""
     n, columns = row.get("n"), (row.get("sizes"), row.get("ttls"), row.get("expiries"))
     return (
         n == row.get("count")

@@ -1,7 +1,7 @@
-"""Reading log files: what each one is, which router's, what it covers and what is wrong with it.
+"""Read log files: the kind of each one, its router, the events it covers, and its problems.
 
-A segment is good if header, footer, signature and digest vouch for all its bytes; then nobody need look at its lines.
-Only what is not good is read line by line, and tails and pruned.jsonl, of which every line counts for itself.
+A segment is good if header, footer, signature and digest vouch for all its bytes; then its lines need not be read. Only
+files that are not good are read line by line, and tails and pruned.jsonl, where each line counts by itself.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ CHANGED = "was changed while it was read: audit it again"
 UNLISTED = "cannot be listed"
 NOT_A_FILE = "it is not a regular file"
 DEAD_LINK = "it is a link, and leads to no file that can be read"
-"""What is said of a directory that the audit may not look into."""
+"""The text for a link in place of a directory, which the audit may not follow."""
 UNREADABLE = "cannot be read"
 SIGNED_SO = "its router signed it as it is: the footer's digest fits, and what it counts does not"
 NOT_THE_SCHEMA = "its router signed it, but it holds a line that is not as the schema says"
 
 
 class FileFacts(NamedTuple):
-    """What an engine tells of a file. One that has gone since it was listed is left out: its footer is in pruned.jsonl.
+    """The facts of a file that an engine computes. A file that has gone since it was listed is left out: its footer is
+    in pruned.jsonl.
 
     `head`, `last`: first and last line (at most 64 KiB each, the last with its newline if there is one); `digest`:
-    SHA-256 in hex of all bytes before the last line; `error`: why it cannot be read, "" if it can; `is_odd`: one of
-    these bytes' lines is none, which the engine saw as it read them.
+    SHA-256 in hex of all bytes before the last line; `error`: why it cannot be read, "" if it can; `is_odd`: the engine
+    found an invalid line among these bytes.
     """
 
     path: str
@@ -48,11 +49,11 @@ class FileFacts(NamedTuple):
 
 
 Content = Callable[[str], Iterable[bytes]]
-"""All bytes of a file, part by part. `OSError`, also while it is read, if it cannot be."""
+"""Return all bytes of a file, part by part. Raise `OSError`, also while reading, if it cannot be read."""
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where. Lines count from 1; 0 is the file as a whole."""
+    """A problem and its place. Lines count from 1; 0 is the file as a whole."""
 
     path: str
     line: int
@@ -64,8 +65,8 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """A file, what it claims and what it is. `seals`: what it covers for good; `digest`: of all its bytes; `is_file`:
-    what is none may lack where its name says, but no log reaches to there because of it."""
+    """A file, its claims and its status. `seals`: what it verifiably covers; `digest`: of all its bytes; `is_file`:
+    False for an entry that is no file: no log is taken to reach as far as its name says."""
 
     path: str
     status: str
@@ -80,7 +81,7 @@ class Seen:
 
 
 class Reading:
-    """Takes file after file, in order of their paths."""
+    """Take one file after another, in order of their paths."""
 
     def __init__(self, content: Content, verify: Verify, known: Collection[str], doubted: Collection[str] = ()) -> None:
         self.files: list[Seen] = []
@@ -132,7 +133,7 @@ class Reading:
         return fact.is_odd or fact.path in self._doubted
 
     def _good_footer(self, fact: FileFacts) -> Footer | None:
-        """The footer, if header, footer, signature and digest vouch for the file."""
+        """Return the footer if header, footer, signature and digest vouch for the file; None otherwise."""
         if self._is_doubted(fact):
             return None
         if not all(is_line(line.removesuffix(b"\n")) for line in (fact.head, fact.last)):
@@ -148,7 +149,7 @@ class Reading:
         return footer if whole and self._is_authentic(footer, fact.last) else None
 
     def _footer_unread(self, fact: FileFacts, found: Lines | None) -> Footer | None:
-        """That of a file which was not read up to it."""
+        """Return the authentic footer of a file whose reading was cut off before it; None if there is none."""
         if found is None or not found.is_cut:
             return None
         try:
@@ -189,7 +190,7 @@ class Reading:
                 if len(self.problems) - before >= PROBLEMS_MAX:
                     self._say(path, number, TOO_MANY)
                     break
-                if line.endswith(b"\n"):  # What follows the last one was torn by a crash: its segment stands.
+                if line.endswith(b"\n"):  # A rest without a newline was torn by a crash: its segment still stands.
                     self._take_pruned_footer(path, number, line, seals)
                 elif len(line) >= LINE_BYTES_MAX:
                     self._say(path, number, TOO_LONG)
@@ -231,7 +232,7 @@ class Reading:
         self.problems.append(Problem(path, line, text))
 
     def mark_copies(self) -> None:
-        """The first path of the same bytes counts, the others are copies."""
+        """Mark all but the first path of the same bytes as copies."""
         there: set[tuple[str | None, str]] = set()
         for seen in self.files:
             if seen.status in ("good", "tail"):
@@ -240,7 +241,8 @@ class Reading:
                 there.add((seen.router, seen.digest))
 
     def name_routers(self) -> None:
-        """What no signature vouches for is of the router whose log the rest of its directory is, whatever it claims."""
+        """Assign files without a valid signature to the router whose log the rest of the directory is, whatever they
+        claim."""
         around: dict[str, set[str]] = defaultdict(set)
         for seen in self.files:
             if seen.router is not None and seen.status not in ("bad", "foreign"):
@@ -259,7 +261,7 @@ def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
 
 
 def _foreign(fact: FileFacts) -> tuple[Seen, str] | None:
-    """A file that has no log's name and is none, or the log of another version; and what to say of it."""
+    """Return a file that is no log and has no log's name, or the log of another version, with the text that says so."""
     try:
         row = decode_line(fact.head)
     except ValueError:
@@ -276,6 +278,6 @@ def _foreign(fact: FileFacts) -> tuple[Seen, str] | None:
         seen.router, seen.first, seen.last = header.router, header.first_seq, header.first_seq
         seen.last = max(seen.last, read_footer(decode_line(fact.last) | {"v": VERSION}).last_seq)
     except ValueError:
-        pass  # What such a version says otherwise is for those who read it.
+        pass  # Only its router and span are read from a log of another version, and only if they can be.
     text = f"has version {version!r:.20} of the schema {schema!r:.60}; this audit reads version {VERSION} of {SCHEMA!r}"
     return seen, f"{text}: use a newer one"

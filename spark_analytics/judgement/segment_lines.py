@@ -1,7 +1,7 @@
-"""What is wrong inside one file of an event log, line by line, given its bytes.
+"""Find the problems inside one file of an event log, line by line, given its bytes.
 
-It is read only where header, digest and signature do not already vouch for the whole file, and for tails, which nobody
-has signed. Whatever the bytes are, the answer is a list of problems, each with its line and what should be there.
+It is read only where header, digest and signature do not already vouch for the whole file, and for tails, which are
+unsigned. Whatever the bytes are, the answer is a list of problems, each with its line and what should be there.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TOO_LONG = f"this line is longer than {LINE_BYTES_MAX} bytes, and nothing from h
 
 @dataclass(slots=True)
 class Lines:
-    """What one file says, and what is wrong with it, as `(line number from 1, text)`.
+    """The contents of one file, and its problems as `(line number from 1, text)`.
 
-    `router`, `first_seq` and `last_seq` are what the file claims, as far as it was read; `lines` are its events.
-    `is_cut`: after too many problems, or at a line that is too long, no more was read.
+    `router`, `first_seq` and `last_seq` are what the file claims, as far as it was read; `lines` counts its events.
+    `is_cut`: reading stopped after too many problems, or at a line that is too long.
     """
 
     router: str | None = None
@@ -41,18 +41,18 @@ class Lines:
 
 
 _CONTRADICTIONS = ("before this line is missing", "the sequence number ", "the footer ", "the event ")
-"""How problems begin that are between lines, and between these and the footer."""
+"""The beginnings of problems that are between lines, or between lines and the footer."""
 
 
 def contradicts_itself(found: Lines) -> bool:
-    """Whether each line is one, and its router's footer is there, but they do not tell the same."""
+    """Whether each line is valid and the footer of its router is there, but they contradict each other."""
     texts = [text for _, text in found.problems]
     return found.footer is not None and bool(texts) and all(text.startswith(_CONTRADICTIONS) for text in texts)
 
 
 def examine(data: Iterable[bytes], verify: Verify, *, is_tail: bool = False) -> Lines:
-    """What a segment says and what is wrong with it; of a tail: header, lines without a gap, and no footer. `data`: its
-    bytes, part by part."""
+    """Return the contents and problems of a segment. A tail must have a header, lines without a gap, and no footer.
+    `data`: its bytes, part by part."""
     check = _Check(verify, is_tail)
     for line in lines_of(data):
         if check.is_full:
@@ -63,7 +63,8 @@ def examine(data: Iterable[bytes], verify: Verify, *, is_tail: bool = False) -> 
 
 
 def lines_of(data: Iterable[bytes]) -> Iterator[bytes]:
-    """With their newlines, which alone end a line. One that is too long is the last, cut off."""
+    """Split into lines with their newlines; only a newline ends a line. A line that is too long is cut and ends the
+    split."""
     rest: list[bytes] = []
     length = 0
     for part in data:
@@ -82,7 +83,7 @@ def lines_of(data: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def why_no_line(line: bytes) -> str:
-    """What is wrong with the spelling of a line that can be read as JSON."""
+    """Describe what is wrong with the spelling of a line that is valid JSON."""
     row = json.loads(line)
     plain = json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
     at = next((at for at, (one, other) in enumerate(zip(plain, line, strict=False)) if one != other), len(plain))
@@ -91,7 +92,7 @@ def why_no_line(line: bytes) -> str:
 
 
 class _Check:
-    """Reads line after line."""
+    """Check line after line."""
 
     def __init__(self, verify: Verify, is_tail: bool) -> None:
         self._verify = verify
@@ -108,11 +109,11 @@ class _Check:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough is said: a file that is all wrong is not gone through to its end."""
+        """Whether enough problems are found: a file full of them is not read to its end."""
         return len(self._found.problems) >= PROBLEMS_MAX
 
     def cut(self) -> None:
-        """There are more lines."""
+        """Note that there are more lines, which are not read."""
         self._number += 1
         self._found.is_cut = True
 
@@ -273,7 +274,7 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _misfit(row: Mapping[str, Any]) -> str | None:
-    """The first column whose value is not of its type. Columns of newer routers are not looked at."""
+    """Return the first column whose value is not of its type. Columns of newer routers are not checked."""
     if row.get("v") != 1:
         return f"version {row.get('v')!r:.40} of the log; this audit reads version 1"
     for name, value in row.items():

@@ -1,4 +1,4 @@
-"""What an audit is asked: its now, and the accepted events of which time."""
+"""The time span of an audit: its now, and the time of the accepted events that it judges."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ HOUR_NS = 3600 * 10**9
 
 
 def first_of(minute: str, step: int) -> Column:
-    """The first minute of the window that a minute lies in, by windows of `step` minutes since 1970."""
+    """Return the first minute of a minute's window, with windows of `step` minutes since 1970."""
     return F.col(minute) if step == 1 else F.expr(f"{minute} div {step}L * {step}L")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`as_of_ns`: the audit's now; accepted events of [since_ns, until_ns) are judged.
+    """The audit's now, `as_of_ns`, and the accepted events it judges, those of [since_ns, until_ns).
 
-    The columns take the name of a column of times in ns. Event time: no stamp counts as later than now.
+    The methods take the name of a column of times in ns. No time stamp counts as later than now.
     """
 
     as_of_ns: int
@@ -35,7 +35,7 @@ class Span:
         return F.expr(f"{self._time(t)} div {HOUR_NS}L")
 
     def date(self, t: str = "t") -> Column:
-        """In UTC."""
+        """Return the UTC date."""
         return F.expr(f"date_from_unix_date(cast(if({t} IS NULL, NULL, {self._time(t)}) div {24 * HOUR_NS}L AS int))")
 
     def is_within(self, t: str = "t") -> Column:

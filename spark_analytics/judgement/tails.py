@@ -1,4 +1,4 @@
-"""Tails beside other files that tell the same events: nobody has signed a tail, so what it says is compared."""
+"""Compare tails with other files that hold the same events, because tails are unsigned."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .segment_lines import lines_of
 
 TAKEN_AWAY = "their segment was changed or taken away"
 Told = Mapping[int, tuple[int, bytes]]
-"""By sequence number, on which line the event stands, and a digest of what it says."""
+"""By sequence number, the line of the event, and a digest of its content."""
 
 
 class Tails:
-    """Compares files; each is read once, and only if another one reaches into it."""
+    """Compare files; each is read once, and only if another one overlaps it."""
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self._known: dict[str, Told] = {}
 
     def leave_out(self, files: Sequence[Seen]) -> list[Problem]:
-        """Tails that contradict a segment, which is signed, do not count, nor those that stand in place of one."""
+        """Mark tails as bad that contradict a signed segment or that stand in place of one; return the problems."""
         problems, segments = [], _of("good", files)
         signed = [seal for seen in files for seal in seen.seals]
         for tail in _of("tail", files):
@@ -43,7 +43,7 @@ class Tails:
         return problems
 
     def fork(self, files: Sequence[Seen]) -> list[Conflict]:
-        """Tails that contradict each other: of two histories neither is signed, so none counts."""
+        """Find tails that contradict each other: neither history is signed, so none counts."""
         out = []
         for one, other in _overlapping(_of("tail", files)):
             if found := self._contradiction(one, other):
@@ -54,7 +54,7 @@ class Tails:
         return out
 
     def _contradiction(self, one: Seen, other: Seen) -> tuple[int, int, int] | None:
-        """The first event that both tell, and otherwise; and the lines on which they do."""
+        """Return the first event that both files hold with different content, and its line in each."""
         first, last = max(one.first, other.first), min(one.last, other.last)
         if first > last:
             return None
@@ -64,7 +64,8 @@ class Tails:
         return None if seq is None else (seq, here[seq][0], there[seq][0])
 
     def _signed_instead(self, tail: Seen, segments: Iterable[Seen], signed: Iterable[Seal]) -> Seal | None:
-        """A footer by which events of the tail that no segment holds were signed, unless they were as they stand."""
+        """Return a footer that signs events of the tail which no segment holds, unless they were signed as they
+        stand."""
         alone = missing(tail.first, tail.last, [(one.first, one.last) for one in segments])
         shows = [seal for seal in signed if alone and seal.last_seq >= alone[0][0]]
         its = {seal.sha256 for seal in shows if (seal.first_seq, seal.last_seq) == (tail.first, tail.last)}
@@ -87,12 +88,12 @@ class Tails:
             try:
                 self._known[path] = dict(_events(lines_of(self._content(path))))
             except OSError:
-                self._known[path] = {}  # It was read a moment ago; the engine will say that it has gone.
+                self._known[path] = {}  # It was read a moment ago; the engine will report that it has gone.
         return self._known[path]
 
 
 def _overlapping(files: Iterable[Seen]) -> Iterator[tuple[Seen, Seen]]:
-    """Pairs that tell of the same events: of many files that follow each other, none."""
+    """Return the pairs of files that share events: none of files that merely follow each other."""
     ordered = sorted(files, key=lambda seen: (seen.first, seen.path))
     for number, one in enumerate(ordered):
         for other in (ordered[at] for at in range(number + 1, len(ordered))):
