@@ -1,8 +1,7 @@
 """The audit as a Spark job: `spark-submit --py-files spark_analytics.zip spark_analytics/job.py LOGS... --out TABLES`.
 
 Also `python -m spark_analytics.job`, on this machine alone. Paths are of any file system that the session knows. The
-summary goes to standard output, what is being done to standard error. `python -m spark_analytics.package` makes the
-zip.
+summary goes to standard output, the progress to standard error. `python -m spark_analytics.package` makes the zip.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.span import NS_MAX, Span
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Where spark-submit started this process; it mixes what a job writes to standard error into standard output."""
+"""Set where spark-submit started this process; it mixes a job's standard error into standard output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: the audit was made, whatever its verdict; 2: it was asked for in a way that cannot be."""
+    """Run the job; return 0 if the audit was made, whatever its verdict, and 2 if the request was invalid."""
     parser = _parser()
     asked = parser.parse_args(arguments)
     writer = Writer(asked.out, asked.catalog, asked.schema, asked.format) if asked.out or asked.schema else None
@@ -61,11 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class NotStarted(Exception):
-    """There is no Spark session to be had; the text says why, and what to do."""
+    """No Spark session could be started; the text says why, and what to do."""
 
 
 def session() -> SparkSession:
-    """That of spark-submit, or of a Spark Connect server that SPARK_REMOTE names; else a local one. `NotStarted`."""
+    """Return the session of spark-submit, or of the Spark Connect server in SPARK_REMOTE; else a local one. Raise
+    `NotStarted`."""
     if SUBMITTED in os.environ or "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.appName("router audit").getOrCreate()
     try:
@@ -78,8 +78,7 @@ def session() -> SparkSession:
 
 
 def instant(text: str) -> int:
-    """Nanoseconds since 1970: digits as they are, else a date or time as ISO 8601 writes it, in UTC unless it says
-    otherwise."""
+    """Parse nanoseconds since 1970 (digits), or an ISO 8601 date or time, in UTC unless it says otherwise."""
     if text.isdecimal():
         return min(int(text), NS_MAX)
     when = datetime.fromisoformat(text)
@@ -103,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _silent(what: str) -> None:
-    """Nothing is told beside the JSON."""
+    """Report nothing, so that only the JSON is printed."""
 
 
 def _report(what: str) -> None:
@@ -114,6 +113,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     finally:
-        # Executors that lose their driver unasked are started again by some clusters, and a driver's pod may stay.
+        # Some clusters restart executors that lose their driver unexpectedly, and a driver's pod may stay.
         if started := SparkSession.getActiveSession():
             started.stop()

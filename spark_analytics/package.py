@@ -12,7 +12,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def write(path: Path) -> int:
-    """Write every module of the package; the same modules give the same bytes. Returns how many there are."""
+    """Write every module of the package; the same modules give the same bytes. Return how many there are."""
     modules = sorted(_HERE.rglob("*.py"))
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for module in modules:

@@ -2,8 +2,8 @@
 
     spark-submit --py-files spark_analytics.zip spark_analytics/streaming.py LOGS... --out OUT --once
 
-One file stream names the segments that are new; each batch goes on from the state of the one before (`state`), which is
-kept below OUT with the checkpoint. A batch that was killed is done again and overwrites what it had written.
+One file stream names the new segments; each batch starts from the state of the one before (`state`), which is kept
+below OUT with the checkpoint. A batch that was killed is repeated and overwrites what it had written.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
 
 FILES = "path string, modificationTime timestamp, length long, content binary"
 BYTES = "latin-1"
-"""Text with a character for each byte."""
+"""Encoding with one character for each byte."""
 EVER = "36500d"
-"""A file that comes late counts however old it is."""
+"""The largest age of a file: one that comes late counts however old it is."""
 LOOK_S = 1
-"""So often a stream looks whether it is to stop."""
+"""How often a stream checks whether it is to stop."""
 Clock = Callable[[], int]
-"""The audit's now, in ns."""
+"""Returns the audit's now, in ns."""
 Report = Callable[[str], None]
 
 
@@ -69,10 +69,10 @@ def run_stream(
     report: Report = lambda what: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
-    """Audit what is new in these directories: once, or every so many seconds until the query is stopped.
+    """Audit the new files in these directories: once, or every `every_s` seconds until the query is stopped.
 
-    The last summary is returned, None if there never was a log. `files_max`: so many new files make one batch at most;
-    `is_over`: asked now and then whether to stop. Raises `Stopped`.
+    Return the last summary, None if there never was a log. `files_max`: the most new files in one batch; `is_over`:
+    asked now and then whether to stop. Raises `Stopped`.
     """
     prepare(spark)
     stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
@@ -94,7 +94,7 @@ def run_stream(
 
 
 def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
-    """The summary that stands in `out`."""
+    """Return the summary in `out`; None if there is none."""
     try:
         lines = spark.read.text(f"{out.rstrip('/')}/summary.json").collect()
     except AnalysisException as error:
@@ -123,7 +123,7 @@ def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
 
 
 class Stream:
-    """Takes batch after batch; all that lasts is below `out`."""
+    """Take batch after batch; all lasting data is below `out`."""
 
     def __init__(
         self, spark: SparkSession, paths: Sequence[str], out: str, as_of: Clock, verify: Verify, report: Report
@@ -143,7 +143,8 @@ class Stream:
         return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """One batch: the names of new files. Spark tells little of an error here: it is kept in `failure`."""
+        """Take one batch, which holds the names of new files. Spark reports little of an error here, so it is kept in
+        `failure`."""
         try:
             self._take(batch, number)
         except Exception as error:
@@ -172,7 +173,8 @@ class Stream:
         self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
 
     def _taken(self, base: State, files: _Files, span: Span, number: int, run: dict[str, Any]) -> dict[str, Any]:
-        """The summary: from the state before if that holds, else from all files, bit by bit if they allow it."""
+        """Return the summary: from the state before if that holds, else from all files, incrementally if they allow
+        it."""
         try:
             if base.full:
                 raise NotIncremental(base.full)
@@ -198,7 +200,7 @@ class Stream:
     def _grown(
         self, base: State, files: _Files, span: Span, number: int, run: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Evidence]:
-        """Write what is steady; the summary also counts what may change yet."""
+        """Write the steady rows and return the summary, which also counts those that may still change."""
         steady, passing = files.split(base, span)
         made = increment(self.store, base, files.evidence, files.lines(steady), span)
         state = self._keep(made, files, steady, number)
@@ -222,7 +224,8 @@ class Stream:
         return state
 
     def _said(self, made: Increment, units: DataFrame, span: Span, run: Mapping[str, Any]) -> dict[str, Any]:
-        """The summary. Writes the tables that are written whole; `units`: of `delivery` those that may change yet."""
+        """Return the summary, and write the tables that are written whole; `units`: the rows of `delivery` that may
+        still change."""
         tables = made.tables
         whole = {
             "delivery_open": units,
@@ -239,7 +242,7 @@ class Stream:
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 
     def _full(self, base: State, files: _Files, span: Span, number: int, why: str) -> dict[str, Any]:
-        """All of the logs by one audit; the state is which files there are."""
+        """Audit all logs at once; the state then holds only which files there are."""
         given = audit.Given(files.uris, files.listed)
         found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
         state = State(number, span.as_of_ns, full=why, parts={"ledger": base.parts.get("ledger", ())})
@@ -248,7 +251,7 @@ class Stream:
 
 
 class _Files:
-    """The files that the stream has named so far, and what they prove together."""
+    """The files that the stream has named so far, and the evidence they give together."""
 
     def __init__(self, stream: Stream, base: State, found: Mapping[str, str]) -> None:
         ledger = stream.store.ledger(base)
@@ -273,7 +276,7 @@ class _Files:
         self.doubt({*self._doubted_before, *(fact.path for fact in changed if fact.is_odd)})
 
     def doubt(self, paths: Iterable[str]) -> None:
-        """Judge the files; with those before, the lines of these cannot be read."""
+        """Judge the files; the lines of these, and of those doubted before, cannot be read."""
         self._doubted = self._doubted | {*paths}
         spark = self._stream.spark
         self.evidence = judge(
@@ -286,7 +289,8 @@ class _Files:
         self._tails = [part for part in parts if statuses[part.file] == "tail"]
 
     def split(self, base: State, span: Span) -> tuple[list[Part], list[Part]]:
-        """The segments to be counted for good; and what may change yet: tails, and what is later than now."""
+        """Return the segments to be counted for good, and the parts that may still change: tails, and segments later
+        than now."""
         counted = self.counted if base.batch >= 0 else set()
         left = [part for key, part in sorted(self.good.items()) if key not in counted]
         ahead = [part for part in left if read_footer(decode_line(self.facts[part.file].last)).max_t > span.as_of_ns]
@@ -296,7 +300,7 @@ class _Files:
         return Lines(parts, self.uris, sum(self.facts[name].size for name in {part.file for part in parts}))
 
     def notes(self, steady: Sequence[Part], *, is_fresh: bool) -> dict[str, list[dict[str, Any]]]:
-        """What the state keeps of them; all of it, or what is new."""
+        """Return the rows about these files for the state: all of them, or the new ones."""
         facts = [fact for name, fact in sorted(self.facts.items()) if is_fresh or name in self.new]
         authentic = self.evidence.authentic - (set() if is_fresh else self._known)
         names = ("router", "first_seq", "last_seq", "digest")
@@ -318,7 +322,7 @@ def _facts(row: Mapping[str, Any]) -> FileFacts:
 
 
 def _outdated(base: State, span: Span, files: _Files) -> str:
-    """Why what was added up before does not hold now; "": it does."""
+    """Return why earlier sums do not hold now; "" if they do."""
     if base.batch < 0:
         return ""
     if span.as_of_ns < base.as_of_ns:
@@ -343,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the summary")
     given = parser.parse_args(arguments)
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # What stops a batch is told once, below.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # An error that stops a batch is reported once, below.
     try:
         spark = SparkSession.getActiveSession() or session()
         with signals() as over:

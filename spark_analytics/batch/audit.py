@@ -29,20 +29,20 @@ from .session import prepare
 from .writer import Writer
 
 PARTITION_BYTES = 192 << 20
-"""Of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
+"""Bytes of log for each partition of the layout: some 40 MB compressed, and little enough to sort in memory."""
 PARTITIONS_MAX = 10_000
 ROUTERS = "number long, router string"
 
 Report = Callable[[str], None]
-"""Hears what is being done."""
+"""Gets a short text about the present step."""
 ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
-"""The facts of files (name -> URI), in order of their names."""
+"""Returns the facts of files (name -> URI), in order of their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is read: log files by name, with their URIs; what was wrong with the paths; files of which the facts are
-    known. `named`: the evidence as it is told, where a file is called otherwise than by its path."""
+    """The input of an audit: log files by name, with their URIs; problems with the paths; facts of files that are
+    already known. `named` renames files in the evidence for the report, where they are not called by their paths."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
@@ -62,8 +62,8 @@ def audit(
     content: Content | None = None,
     report: Report = lambda what: None,
 ) -> dict[str, Any]:
-    """The summary of the logs; with a `writer` the tables are written too, with `raw` also the lines as they
-    stand. `content`: all bytes of a file by its name, where Spark need not be asked for them."""
+    """Return the summary of the logs; with a `writer` also write the tables, with `raw` also the unprocessed lines.
+    `content`: returns all bytes of a file by its name, where Spark is not needed to read them."""
 
     began = monotonic()
     prepare(spark)
@@ -97,9 +97,9 @@ def _read(
     spark: SparkSession, given: Given, facts: Sequence[FileFacts], span: Span, writer: Writer | None, verify: Verify,
     content: Content, report: Report,
 ) -> tuple[Tables, Rows, Evidence]:  # fmt: skip
-    """The tables of the logs, the tally of their lines, and the evidence with what the lines say of logs.
+    """Return the tables of the logs, the tally of their lines, and the evidence including the lines about logs.
 
-    If files are not as the schema says, though signed, the others are read once more.
+    If signed files turn out to be invalid, read the others once more.
     """
 
     names = {bronze.name_of(uri): name for name, uri in given.uris.items()}
@@ -155,7 +155,7 @@ def partitions_for(size: int) -> int:
 
 
 def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
-    """The tables about the audit itself, the summary and the page."""
+    """Write the tables about the audit itself, the summary and the page."""
     coverage = [(*log[:6], list(log.problems)) for log in evidence.logs]
     quality = [(row["check"], row["router"], row["count"]) for row in found["quality"]]
     quarantine = [

@@ -1,7 +1,7 @@
-"""Bronze: which files there are, what each of them is, and their lines as they stand; all read by Spark.
+"""Bronze: list the log files, collect the facts of each, and read their unprocessed lines, all with Spark.
 
-`file_facts` reads every file once as bytes, natively: first and last line, and the digest of what lies between. Nothing
-here decides what counts; `evidence` does.
+`file_facts` reads every file once as bytes, natively: first and last line, and the digest of the bytes between. Nothing
+here decides which files count; `evidence` does.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import COLUMNS, role
 
 END_BYTES_MAX = 64 * 1024
-"""As much of the first and the last line is kept; header and footer are shorter."""
+"""How much of the first and the last line is kept; header and footer are shorter."""
 FILE_BYTES_MAX = 1 << 30
-"""A larger file is not read: Spark takes a file's bytes at once, and a router closes a segment long before."""
+"""The largest file that is read: Spark reads a file's bytes at once, and a router closes a segment long before."""
 SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
 CORRUPT = "_corrupt"
 _URI = "_metadata.file_path"
-_BYTES = "ISO-8859-1"  # a character for each byte, so text functions count bytes
+_BYTES = "ISO-8859-1"  # one character for each byte, so text functions count bytes
 _MISSING_PATH = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1388")
 
 
 class NothingToRead(Exception):
-    """None of the paths holds an event log; the text says what was looked for."""
+    """None of the paths holds an event log; the text lists the paths."""
 
 
 def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
-    """The log files at these paths of any file system that Spark knows, as name -> URI; and what is wrong with the
-    paths.
+    """Return the log files at these paths of any file system that Spark knows, as name -> URI, and the problems with
+    the paths.
 
-    Directories are searched through; a file that is named is taken whatever its name is. Names that begin with a dot or
-    an underscore are hidden from Spark.
+    Directories are searched recursively; a file that is named is taken whatever its name is. Names that begin with a
+    dot or an underscore are hidden from Spark.
     """
     found: dict[str, str] = {}
     problems = []
@@ -58,17 +58,17 @@ def list_logs(spark: SparkSession, paths: Sequence[str]) -> tuple[dict[str, str]
 
 
 def uris_of(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
-    """The URIs of these files, by their full paths; what Spark does not see is left out."""
+    """Return the URIs of these files, by their full paths, leaving out those that Spark does not see."""
     return _there(spark, _patterns(paths)) if paths else {}
 
 
 def name_of(uri: str) -> str:
-    """A path as people write it: plain characters, and of a local file without `file:`."""
+    """Return a path as people write it: decoded characters, and a local file without `file:`."""
     return unquote(re.sub(r"^file:(//(?=/))?", "", uri))
 
 
 def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    """One row for each file that has bytes and could be read: uri, size, head, last, digest."""
+    """Return one row for each file that has bytes and could be read: uri, size, head, last, digest."""
     content = F.col("content")
     size = F.length(content)
     files = _files(spark, exact(uris)).where(F.col("length") <= FILE_BYTES_MAX)
@@ -96,9 +96,10 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
 
 def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
-    """The facts of all these files (name -> URI), in order of their names; of one that cannot be read, that.
+    """Return the facts of all these files (name -> URI), in order of their names, with an `error` if one cannot be
+    read.
 
-    Whether a line is none is looked at in segments only: of other files each line is judged where it is read.
+    Only segments are searched for invalid lines: each line of other files is judged where it is read.
     """
     rows = file_facts(spark, list(logs.values())).collect() if logs else []
     found = {name_of(row.uri): row for row in rows}
@@ -112,7 +113,7 @@ def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
 
 
 def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
-    """The names of the files of which a line is none."""
+    """Return the names of the files that hold an invalid line."""
     if not uris:
         return set()
     reader = spark.read.option("lineSep", "\n").option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True)
@@ -121,7 +122,7 @@ def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
 
 
 def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
-    """One that Spark gave no row for: it is empty, or cannot be read."""
+    """Return the facts of a file for which Spark gave no row: it is empty, or cannot be read."""
     try:
         rows = _reader(spark).load(exact([uri])).select("length", F.col("content").isNull()).collect()
     except PySparkException as error:
@@ -132,25 +133,25 @@ def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
 
 
 def content_of(spark: SparkSession, uri: str) -> bytes:
-    """All bytes of a file; `OSError` if Spark cannot read it."""
+    """Return all bytes of a file; none if Spark cannot read it."""
     files = _files(spark, exact([uri])).where(F.col("length") <= FILE_BYTES_MAX)
     return b"".join(bytes(row.content) for row in files.select("content").collect())
 
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    """The lines of these files with the columns of `schema.COLUMNS` (others are left out), the file's path as `file`,
-    and what is no JSON of that schema as `_corrupt`.
+    """Read the lines of these files into the columns of `schema.COLUMNS` (others are left out), the file's path as
+    `file`, and text that is not JSON of that schema as `_corrupt`.
 
-    The files are those whose lines have been judged by the grammar: `facts_of` tells which are odd.
+    The lines of these files have already been judged by the grammar: `facts_of` finds the odd ones.
     """
     reader = spark.read.schema(f"{SCHEMA}, {CORRUPT} STRING").option("columnNameOfCorruptRecord", CORRUPT)
     found = reader.option("lineSep", "\n").json(exact(uris))
-    # To take the path from `_metadata` would copy each row.
+    # Taking the path from `_metadata` would copy each row.
     return found.select(*map(quoted, COLUMNS), CORRUPT, F.input_file_name().alias("file"))
 
 
 def is_line(name: str) -> Column:
-    """Whether the text in that column is a line of an event log: `line_grammar.is_line`, by Spark."""
+    """Whether the text in that column is a line of an event log: `line_grammar.is_line`, computed by Spark."""
 
     def fits(pattern: str) -> Column:
         return F.col(name).rlike(rf"\A(?:{pattern})\z")
@@ -169,18 +170,19 @@ def is_line(name: str) -> Column:
 
 
 def no_lines(spark: SparkSession) -> DataFrame:
-    """The lines of no file."""
+    """Return an empty table of lines."""
     return spark.createDataFrame([], f"{SCHEMA}, {CORRUPT} STRING, file STRING")
 
 
 def spellings(uri: str) -> list[str]:
-    """The same file as Spark may name it beside a line that it read there: one slash or three before a local path."""
+    """Return the spellings of a URI that Spark may put beside a line of that file: a local path with one slash or
+    three."""
     return [re.sub("^file:/+", start, uri) for start in ("file:/", "file:///")] if uri.startswith("file:/") else [uri]
 
 
 def events_raw(text: DataFrame) -> DataFrame:
-    """Lines (`value`, `file`) as columns: those of the schema, `_rescued` (columns that the schema lacks, as text),
-    `_corrupt` (the bytes of what is no line, whatever they are), the file and when it was taken in."""
+    """Parse lines (`value`, `file`) into columns: those of the schema, `_rescued` (columns that the schema lacks, as
+    text), `_corrupt` (the bytes of an invalid line), the file and the time of ingestion."""
     judged = text.withColumn("is_line", is_line("value"))
     parsed = judged.withColumn("line", F.from_json(F.when(F.col("is_line"), F.col("value")), SCHEMA))
     names = F.array(*(F.lit(name) for name in COLUMNS))
@@ -197,7 +199,7 @@ def events_raw(text: DataFrame) -> DataFrame:
 
 
 def text_lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    """The lines of these files as text: `value`, `file`."""
+    """Read the lines of these files as text: `value`, `file`."""
     found = spark.read.option("lineSep", "\n").text(exact(uris))
     return found.select("value", F.col(_URI).alias("file"))
 
@@ -207,13 +209,13 @@ def quoted(name: str) -> str:
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """The name of an error of Spark, as Spark 4 and 3.5 tell it."""
+    """Return the name of a Spark error, in Spark 4 or 3.5."""
     found: str | None = getattr(error, "getCondition", error.getErrorClass)()
     return found
 
 
 def exact(uris: Iterable[str]) -> list[str]:
-    """The patterns that mean these files and no others."""
+    """Return patterns that match exactly these files."""
     return _patterns(map(unquote, uris))
 
 
@@ -231,7 +233,7 @@ def _files(spark: SparkSession, patterns: Sequence[str]) -> DataFrame:
 
 
 def _there(spark: SparkSession, patterns: Sequence[str]) -> dict[str, str]:
-    """Name -> URI. Over Spark Connect it is only here that Spark looks."""
+    """Return name -> URI of the files that match. Over Spark Connect, Spark looks for them only now."""
     try:
         return {name_of(uri): uri for uri in _files(spark, patterns).inputFiles()}
     except AnalysisException as error:

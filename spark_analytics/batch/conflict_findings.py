@@ -1,5 +1,5 @@
-"""From the tables of an audit to what logs contradict. What must be looked for row by row is looked for only where a
-sum says that there is some."""
+"""Find the contradictions in logs from the tables of an audit. Rows are searched only where a sum shows that there is
+something to find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Rows = list[dict[str, Any]]
 
 
 def overdue(tables: Tables, due: Rows) -> Rows:
-    """What is pending though its time is over for a day or more where the log ends. `due`: the earliest due times."""
+    """Find messages still pending a day or more after their due time, where the log goes on that long. `due`: the
+    earliest due times."""
     now = tables.span.as_of_ns
     if not any(row["due_ns"] <= now - OVERDUE_NS for row in due):
         return []
@@ -39,7 +40,7 @@ def overdue(tables: Tables, due: Rows) -> Rows:
 
 
 def early(tables: Tables) -> Rows:
-    """Ends as expired before the time of the message was over."""
+    """Find messages that ended as expired before they were due."""
     ends = tables.pieces.where("early > 0").drop("recipients")
     lines = tables.accepted.select(
         "router", "parcel", "seq", F.col("t").alias("accepted_t"), "due_ns", "lives", "recipients"
@@ -56,7 +57,7 @@ def early(tables: Tables) -> Rows:
 
 
 def again(tables: Tables, words: Rows) -> Rows:
-    """Arrival numbers that are given more than once. `words`: rows of `findings.tally`."""
+    """Find arrival numbers that are given more than once. `words`: rows of `findings.tally`."""
     by_router: dict[str, Rows] = {}
     for row in words:
         if row.get("low") is not None:
@@ -70,7 +71,7 @@ def again(tables: Tables, words: Rows) -> Rows:
 
 
 def given_once(found: Iterable[dict[str, Any]]) -> bool:
-    """Whether the arrival numbers that these rows of a tally add up lie side by side."""
+    """Whether the ranges of arrival numbers in these rows of a tally lie side by side."""
     own = list(found)
     low, high = min(row["low"] for row in own), max(row["high"] for row in own)
     marks = reduce(xor, (row["marks"] for row in own))
@@ -78,14 +79,14 @@ def given_once(found: Iterable[dict[str, Any]]) -> bool:
 
 
 def given(table: DataFrame) -> DataFrame:
-    """The stretches of arrival numbers that accepted lines of the layout give: parcel .. stop - 1."""
+    """Return the ranges of arrival numbers that accepted lines of the layout give: parcel .. stop - 1."""
     lines = table.where("event = 'accepted' AND parcel >= 0 AND accepted.n > 0")
     return lines.select("router", "seq", "parcel", F.expr("parcel + accepted.n").alias("stop"))
 
 
 def unsent(tables: Tables, words: Rows) -> Rows:
-    """Messages that a router says a neighbour brought and that the neighbour's log, which is whole, must tell of and
-    does not: as the local engine's `findings/unsent.sql` says. `words`: rows of `findings.tally`."""
+    """Find messages that a router says a neighbour brought and that the neighbour's log lacks, although that log is
+    whole and must hold them. Follows `findings/unsent.sql` of the local engine. `words`: rows of `findings.tally`."""
     keys = tables.routers.select(F.col("number").alias("brought"), F.col("router").alias("peer"))
     lines = tables.accepted.where("is_within AND NOT said.peer <=> said.signer").select(
         "router", "seq", "t", "ttl_s", "said.kind", "said.peer", "ids", "n"
@@ -130,7 +131,8 @@ def unsent(tables: Tables, words: Rows) -> Rows:
 
 
 def _carriers(tables: Tables) -> dict[tuple[int, str], int]:
-    """By router and destination: messages accepted for another router itself; in each there may have been one."""
+    """Count by router and destination the messages accepted for another router itself; each may have carried a
+    message."""
     keys = F.broadcast(tables.routers.select(F.col("router").alias("destination")))
     lines = tables.accepted.select("router", "n", "said.destination").join(keys, "destination", "left_semi")
     sums = lines.groupBy("router", "destination").agg(F.sum("n").alias("n"))

@@ -1,4 +1,4 @@
-"""The tables that are as large as the logs, as they are written: by UTC date, in few files, sorted."""
+"""Write the tables that are as large as the logs: by UTC date, in few files, sorted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from . import bronze
 from .writer import Writer
 
 FILE_BYTES = 768 << 20
-"""Of a file's rows where Spark shuffles them; as Parquet they were 4.6 times less, so about 170 MiB."""
+"""The size of a file's rows in Spark's shuffle; as Parquet they measured 4.6 times less, so about 170 MiB."""
 _FILE_BYTES = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def write_events(spark: SparkSession, events: DataFrame, span: Span, writer: Writer) -> None:
-    """Silver. Within a file the lines that accept messages lie by the id of their first one, before them all others,
-    by parcel: so a search for either skips most of a file."""
+    """Write silver. Within a file the lines that accept messages are sorted by the id of their first one, and all other
+    lines, which come before them, by parcel: so a search for either skips most of a file."""
     _write(spark, "events", events.drop("number"), span, writer, "ids", "router", "parcel", "seq")
 
 
@@ -29,7 +29,8 @@ def write_raw(
     spark: SparkSession, files: Iterable[File], facts: Iterable[FileFacts], uris: Mapping[str, str], span: Span,
     writer: Writer,
 ) -> None:  # fmt: skip
-    """Bronze: every line as it stands, header and footer too, of every file that Spark can read; of copies, one."""
+    """Write bronze: every unprocessed line, header and footer too, of every file that Spark can read, but of copies
+    only one."""
     digests = {one.path: one.digest for one in facts}
     read = {file.path: uris[file.path] for file in files if file.status != "copy" and file.path in uris}
     rows = [(uri, name, digests[name]) for name in read for uri in bronze.spellings(read[name])]
@@ -40,7 +41,7 @@ def write_raw(
 
 
 def _write(spark: SparkSession, name: str, table: DataFrame, span: Span, writer: Writer, *order: str) -> None:
-    """`date`: of the event time; null for a line that tells no time."""
+    """Write a table partitioned by `date`, the day of the event time; null for a line without a time."""
     dated = table.withColumn("date", span.date())
     # As SQL, because DataFrame.hint of Spark 3.5 takes no column.
     even = spark.sql("SELECT /*+ REBALANCE(date) */ * FROM {dated}", dated=dated)

@@ -1,4 +1,4 @@
-"""From the tables of an audit to its findings: the small tables, as rows, that `summary.build` puts together."""
+"""Compute an audit's findings from its tables: small tables, as rows, from which `summary.build` makes the summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 
 def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
-    """All findings; `words`: rows of `tally`, with the routers' keys."""
+    """Return all findings; `words`: rows of `tally`, with the routers' keys."""
     lines, (first, last), told_windows = tables.minutes, tables.first_and_last, tables.windows
     step = told_windows.step
     custody = rows(tables.custody)
@@ -64,13 +64,13 @@ NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL
 
 
 def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
-    """Lines of the layout added up by (router, event, reason, at_door) and `more`: what needs no look at parcels.
+    """Sum the lines of the layout by (router, event, reason, at_door) and `more`: counts that need no look at parcels.
 
-    `at_door`: of messages that were turned away before they were accepted; `within`: those of the time asked for.
-    `low`, `high`, `given`, `marks`: the least and the greatest arrival number (and one more) that accepted lines give,
-    how many they give, and what is left of the marks of all (`fingerprint`). Of signed files, in which a line has a
-    `seal`: how many event `numbers` the lines take, and what is left of the marks of these; `sealed_lines`,
-    `sealed_count`: lines and messages, each by the number of its file, added up in 64 bits.
+    `at_door`: the messages were turned away before they were accepted; `within`: those of the audit's time span. `low`,
+    `high`, `given`, `marks`: the least arrival number that accepted lines give, one more than the greatest, how many
+    they give, and the XOR of all marks (`fingerprint`). Of signed files, in which a line has a `seal`: how many event
+    `numbers` the lines take, and the XOR of the marks of these; `sealed_lines`, `sealed_count`: lines and messages,
+    each multiplied by the number of its file, summed in 64 bits.
     """
     is_future = F.col("t") > span.as_of_ns
     at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
@@ -96,7 +96,7 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
 
 
 def from_tally(words: Rows) -> dict[str, Rows]:
-    """The findings that need nothing but the tally."""
+    """Return the findings that need only the tally."""
     events: dict[tuple[str, str], dict[str, Any]] = {}
     for row in words:
         key = row["router"], row["event"]
@@ -121,8 +121,8 @@ def from_tally(words: Rows) -> dict[str, Rows]:
 
 
 def _outside(tables: Tables) -> DataFrame:
-    """By router: messages of ranges outside of their parcel, those that expired too early, and those that waited a time
-    that cannot be."""
+    """Count by router the messages of ranges `outside` of their parcel, those that expired too `early`, and those with
+    a `negative` wait."""
     negative = tables.waits.where("bucket < 0").select("router", F.col("count").alias("negative"))
     both = tables.ended.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
     return both.groupBy("router").agg(
@@ -156,7 +156,8 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
 
 
 def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
-    """What no unit is in is not asked for."""
+    """Return units by window, hole and due time; a table that no unit would be in is left empty without asking
+    Spark."""
     units, window = tables.unit_windows.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
     windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
@@ -181,7 +182,7 @@ def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
 
 
 def _queues(tables: Tables, told: summary.Windows) -> Rows:
-    """The queues that were longest at the end of a window."""
+    """Return the queues that were longest at the end of a window."""
     windows = queue_minute.by_window(tables.queues, told)
     most = windows.groupBy("router", "recipient").agg(F.max("open").alias("most"))
     longest = most.orderBy(F.desc("most"), "router", "recipient").limit(QUEUES_MAX)
@@ -232,7 +233,7 @@ def _broken(tables: Tables) -> Rows:
 
 
 def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
-    """The first parcels with messages that have no end, and of each the first such message."""
+    """Return the first parcels with messages that have no end, each with its first such message."""
     units = tables.units.where("unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
     lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]

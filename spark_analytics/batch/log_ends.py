@@ -1,5 +1,5 @@
-"""What routers wrote down about themselves: where each log ends and in which condition its router was there, which
-decides whether a silence is a loss; what they found missing; and how far their neighbours' logs reach."""
+"""What routers logged about themselves: the end of each log and its router's condition there, which decides whether a
+missing end is a loss; the events they found missing; and how far their neighbours' logs reach."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from spark_analytics.judgement.schema import NUMBER_OF_TEXT
 
 LINKS = ("link_up", "link_down")
 EVENTS = ("start", "clock_step", *LINKS)
-"""The lines that tell of a log's end; `log_gap` and `link` tell of what is missing, `config` of a router's limits."""
+"""The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits."""
 COLUMNS = (
     "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
     " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
 LEAST = ("ttl_s", "config_seq")
-"""Of the columns of `told` those that tell the least of several lines."""
+"""The columns of `self_reports` of which the least of several rows counts."""
 Row = dict[str, Any]
 
 
 def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
-    """Of the layout's lines about no recipient, the last of each router, event and link (`at`); each gap is one of its
-    own, and so is each head of a neighbour's log. Of a link that was up and went down nothing is told."""
+    """Return the last line of each router, event and link (`at`) among the layout's lines without a recipient. Each gap
+    has its own row, and so does each head of a neighbour's log. A link that was up and went down has none."""
     kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
     link = NUMBER_OF_TEXT.format("other.fields['link']")
     at = f"CASE WHEN event IN ('link_up', 'link_down') THEN {link} WHEN event = 'log_gap' THEN seq END"
@@ -58,8 +58,8 @@ def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
 
 
 def merged(rows: Iterable[Row]) -> list[Row]:
-    """The last of each kind, of rows of `told` of several times: without links that went down, or were up before the
-    last start. A link's number is given once from one start to the next, so nothing that comes later needs these."""
+    """Merge rows of `self_reports` from several batches: keep the last of each kind, without links that went down or
+    were up before the last start. A link's number is given once between two starts, so nothing later needs these."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
@@ -74,7 +74,7 @@ def merged(rows: Iterable[Row]) -> list[Row]:
 
 
 def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
-    """Of a line about a link."""
+    """Whether a row about a link still matters: the link is up, or its `link_up` has not been seen yet."""
 
     def last(event: str, at: object) -> int:
         return int(found.get((row["router"], event, at, None, None, None), {"seq": 0})["seq"])
@@ -87,7 +87,7 @@ def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
 
 
 def gaps(rows: Iterable[Row]) -> list[Gap]:
-    """Events that a router found missing itself when it sealed its log."""
+    """Return the events that a router itself found missing when it sealed its log."""
     return [
         Gap(row["router"], row["seq"], row["missing"])
         for row in rows
@@ -96,18 +96,18 @@ def gaps(rows: Iterable[Row]) -> list[Gap]:
 
 
 def witnesses(rows: Iterable[Row]) -> list[Witness]:
-    """Heads of logs that routers heard from their neighbours."""
+    """Return the heads of logs that routers heard from their neighbours."""
     heads = ([row[name] for name in Witness._fields] for row in rows if row["event"] == "link")
     return [Witness(*head) for head in heads if None not in head]
 
 
 def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[tuple[object, ...]]:
-    """A row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: of `told`.
+    """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: of `self_reports`.
 
-    `run_seq`: its last start. Since `settled_ns` its clock has not jumped and it was not started again; while
-    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: what was written to one of these is in
-    flight. `ttl_s`: the shortest that a message could live there at most, as the lines of `config` say, the first of
-    which is `config_seq`.
+    `run_seq`: its last start. `settled_ns`: since then its clock has not jumped and it was not started again; while
+    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: messages written to one of these are in
+    flight. `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message; the first of
+    these lines is `config_seq`.
     """
     by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
     for row in rows:
@@ -126,7 +126,7 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
 
 
 def _state(rows: Iterable[Row]) -> tuple[int, int, bool, list[int]]:
-    """run_seq, settled_ns, is_doubted and open_links of one router."""
+    """Return run_seq, settled_ns, is_doubted and open_links of one router."""
     last = {(row["event"], row["at"]): row for row in rows if row["event"] in EVENTS}
     begun = [row for (event, _), row in last.items() if event in ("start", "clock_step")]
     none: Row = {"t": 0, "fields": None}

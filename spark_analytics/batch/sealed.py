@@ -1,7 +1,7 @@
-"""Whether the lines of signed files are those that their footers tell of: by sums, and file by file where these differ.
+"""Check that the lines of signed files match their footers: by sums, and file by file where these differ.
 
-Each file is given a number at random. What all files of a router add up to, each by its number, fits what all footers
-tell only if each file fits its own, but for chance, once in 2^62.
+Each file gets a random number. The sums over all files of a router, each weighted by its number, match the sums over
+all footers only if each file matches its own footer, except by chance, once in 2^62.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WORD = 1 << 64
 
 
 def numbers_of(paths: Iterable[str]) -> dict[str, int]:
-    """A number for each file."""
+    """Draw a random odd number for each file."""
     return {path: secrets.randbits(62) | 1 for path in paths}
 
 
 def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
-    """The files whose lines are not those of their footers. `laid`: the layout; `words`: rows of `findings.tally`;
+    """Return the files whose lines do not match their footers. `laid`: the layout; `words`: rows of `findings.tally`;
     `numbers`: of the files that were read, by path."""
     by_router: dict[str, list[Seal]] = defaultdict(list)
     for seal in seals:
@@ -43,7 +43,7 @@ def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: M
 
 
 def _fit(words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> bool:
-    """Whether all lines of a router are, taken together, those of its footers."""
+    """Whether all lines of a router, taken together, match its footers."""
     there: dict[str, int] = defaultdict(int)
     for row in words:
         there["events"] += row["numbers"] or 0
@@ -74,5 +74,5 @@ def _looked_for(laid: DataFrame, seals: Iterable[Seal], numbers: Mapping[str, in
 
 
 def fits(seal: Seal, sums: Iterable[Summed]) -> bool:
-    """Whether these are the lines that the footer tells of."""
+    """Whether these are the lines that the footer describes."""
     return fits_lines(seal, sums, mark(seal.first_seq) ^ mark(seal.last_seq + 1))

@@ -1,4 +1,4 @@
-"""A Spark session on this machine alone: no web page, nothing on the network but loopback, nothing logged."""
+"""A Spark session on this machine alone: no web page, no network but loopback, no log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 MEMORY = "3g"
-"""Of the one Java process of a local session; what does not fit goes to disk."""
+"""Memory of the one Java process of a local session; data that does not fit goes to disk."""
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
-    # Joins of what lies together by some of their columns, as by id, need no shuffle.
+    # Joins on some of the columns by which data lies together, such as the id, need no shuffle.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The layout is read from disk a few times: it costs less to write it plainly and compress the blocks.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
@@ -21,21 +21,21 @@ SETTINGS = {
     # Numbers of a hostile log may overflow; they must not stop the audit of the others.
     "spark.sql.ansi.enabled": "false",
 }
-"""What an audit sets in whatever session it runs."""
+"""Settings of an audit, in whatever session it runs."""
 SMALL_BYTES = 512 << 20
-"""Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
+"""Logs smaller than this are read before Java's second compiler (C2) has paid for itself."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
-"""On few cores G1 costs an audit an eighth more; and what classes take at the start is no cause to collect."""
+"""On few cores G1 costs an audit an eighth more; and loading classes at the start must not trigger a collection."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LOCAL = {
     "spark.ui.enabled": "false",
-    "spark.log.level": "OFF",  # What goes wrong is raised, and told once.
+    "spark.log.level": "OFF",  # Errors are raised, and reported once.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.rdd.compress": "true",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.ui.showConsoleProgress": "false",
-    # Each table that is sent to all partitions takes a page, else of 32 or 64 MB, for a row for each log.
+    # Each broadcast table takes a page, by default of 32 or 64 MB, even with one row for each log.
     "spark.buffer.pageSize": "4m",
     # A batch of a stream has some 300 pieces of compiled code, the same as the batch before.
     "spark.sql.codegen.cache.maxEntries": "2000",
@@ -45,14 +45,14 @@ _LOCAL = {
 def local_session(
     cores: int | None = None, memory: str = MEMORY, scratch: str | None = None, log_bytes: int | None = None
 ) -> SparkSession:
-    """The session of this process, started if there is none (4 to 8 s). `scratch`: where Spark may spill; `log_bytes`:
-    how many are to be audited, if that is known."""
+    """Return the session of this process, starting it if there is none (4 to 8 s). `scratch`: where Spark may spill;
+    `log_bytes`: how many bytes are to be audited, if that is known."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName("router audit")
     java = f"{_JAVA}{_huge_pages()}"
     if log_bytes is not None and log_bytes < SMALL_BYTES:
-        java = f"{java} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # else 48m, and full in a minute
+        java = f"{java} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # default 48m, full in a minute
     settings = _LOCAL | SETTINGS | {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": java}
     if scratch:
         settings |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
@@ -62,7 +62,8 @@ def local_session(
 
 
 def _huge_pages() -> str:
-    """They save an audit a twentieth of its CPU time. A Java that cannot have them would say so on standard output."""
+    """Return the option for huge pages, which save an audit a twentieth of its CPU time, if Java can have them (else it
+    would complain on standard output)."""
     try:
         there = _HUGE_PAGES.read_text("ascii")
     except OSError:
@@ -71,11 +72,11 @@ def _huge_pages() -> str:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Set what an audit needs, for as long as the session lives."""
+    """Set the options that an audit needs, for as long as the session lives."""
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
 
 
 def from_java(error: BaseException) -> bool:
-    """Whether the error is one of the bridge to Java, which a session over Connect does not bring."""
+    """Whether the error is one of the bridge to Java, which a session over Connect does not have."""
     return type(error).__module__ == "py4j.protocol"

@@ -1,8 +1,8 @@
 """Silver: every event once, of the files that count; and the same as narrow rows, laid out so that one shuffle serves
 all.
 
-The rows of `compact` are shuffled by (router, parcel) and sorted so: whatever is added up by parcel, or joined to its
-accepted line, then needs no shuffle of its own.
+The rows of `compact` are shuffled and sorted by (router, parcel): sums by parcel, and joins with the accepted line,
+then need no further shuffle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import bronze
 
 FRAME_COLUMNS = ("schema", "first_seq", "last_seq", "segments", "lines", "counts", "min_t", "max_t", "predecessor",
                  "sha256", "signature")  # fmt: skip
-"""Of headers and footers only."""
+"""The columns of headers and footers only."""
 EVENT_COLUMNS = tuple(name for name in COLUMNS if name not in FRAME_COLUMNS)
 IS_UNLIKE = f"""
     {bronze.CORRUPT} IS NOT NULL OR NOT router <=> signer_of_file OR event = 'accepted' AND NOT (
@@ -29,11 +29,12 @@ IS_UNLIKE = f"""
         AND n <=> size(sizes) AND n <=> size(ttls) AND n <=> size(expiries)
     )
 """
-"""What is no line, or of another router than the one that signed the file, or says another length of its columns."""
+"""The condition of an invalid line: not parsable, of another router than the file's signer, or with columns of another
+length than it says."""
 
 
 class Part(NamedTuple):
-    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq."""
+    """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq."""
 
     file: str
     router: str
@@ -42,11 +43,11 @@ class Part(NamedTuple):
 
 
 Seals = Mapping[str, int]
-"""A number for each signed file, by its URI: by it its lines are told from those of others where they are added up."""
+"""A number for each signed file, by its URI, which keeps its lines apart from those of other files in sums."""
 
 
 def parts(files: Iterable[File]) -> list[Part]:
-    """All of the good files; of a tail what no good file, and no tail before it, has too."""
+    """Return all of each good file, and those parts of each tail that no good file and no earlier tail has."""
     counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
     covered: dict[str, list[tuple[int, int]]] = {str(file.router): [] for file in counted}
     found = []
@@ -63,7 +64,7 @@ def parts(files: Iterable[File]) -> list[Part]:
 def read_events(
     spark: SparkSession, found: Sequence[Part], uris: Mapping[str, str], numbers: Mapping[str, int]
 ) -> DataFrame:
-    """The events of these parts; `uris`: of the files, by name; `numbers`: of the routers, by key."""
+    """Read the events of these parts; `uris`: of the files, by name; `numbers`: of the routers, by key."""
     rows = [
         (uri, part.router, numbers[part.router], part.first_seq, part.last_seq)
         for part in found
@@ -75,9 +76,9 @@ def read_events(
 
 
 def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
-    """The events among the lines of these files, between a and b; the router is the one that signed the file.
+    """Return the events among the lines of these files, between a and b; the router is the one that signed the file.
 
-    One that is `IS_UNLIKE` is the event `UNLIKE`, and says nothing more.
+    A line that `IS_UNLIKE` becomes the event `UNLIKE`, with no other content.
     """
     is_event = ~F.col("event").isin(*FRAME_EVENTS)
     signed = sources.withColumnRenamed("router", "signer_of_file")
@@ -97,26 +98,25 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
 
 
 def sealed(events: DataFrame, seals: Seals) -> DataFrame:
-    """Events with the number of their file as `seal`; null for files without one."""
+    """Add the number of the events' file as `seal`; null for files without one."""
     rows = [(spelled, seal) for uri, seal in seals.items() for spelled in bronze.spellings(uri)]
     table = events.sparkSession.createDataFrame(rows, "file string, seal long")
     return events.join(F.broadcast(table), "file", "left")
 
 
 def numbered(events: DataFrame, routers: DataFrame) -> DataFrame:
-    """Events as they were written, with their routers' `number`."""
+    """Return events as they were written, with their routers' `number`."""
     return events.join(F.broadcast(routers.select("number", "router")), "router", "inner")
 
 
 def compact(events: DataFrame) -> DataFrame:
-    """A narrow row for every line, with the router's number; what only few kinds of lines have is packed away. An
-    `UNLIKE` line's reason is its file.
+    """Return a narrow row for every line, with the router's number; columns of rare kinds of lines are packed into
+    structs. The reason of an `UNLIKE` line is its file.
 
     `accepted`: of accepted lines, else null (`due_ns`: when the last of its messages is due, `lives`: when each is, if
-    that differs); `other`: of lines that concern no accepted message, else null. Of an
-    outward line's ranges the first has columns of its own: there is seldom another. `boot` is hashed; `parcel` of a
-    line that names none (`is_old`: an outward line of an older router) is its sequence number, so that such lines
-    spread.
+    that differs); `other`: of lines that concern no accepted message, else null. The first range of an outward line has
+    columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names none (`is_old`:
+    an outward line of an older router) is its sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
@@ -152,5 +152,5 @@ def compact(events: DataFrame) -> DataFrame:
 
 
 def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
-    """The one shuffle: the rows of a parcel side by side."""
+    """Do the one shuffle, which puts the rows of a parcel side by side."""
     return rows.repartition(partitions, "router", "parcel").sortWithinPartitions("router", "parcel", "seq")

@@ -1,4 +1,4 @@
-"""The one writer: tables under a path, or in a catalog's schema, as Parquet, Delta or Iceberg."""
+"""Write tables under a path, or in a catalog's schema, as Parquet, Delta or Iceberg."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """`path`: the root under which each table is a directory; with a `schema` (of a `catalog`) the tables have their
-    names there, and only texts go below the path.
+    """Write and read tables. `path`: the root under which each table is a directory; with a `schema` (of a `catalog`)
+    the tables are named there, and only texts go below the path.
 
     Delta and Iceberg need their jars and catalogs in the session.
     """
@@ -24,7 +24,7 @@ class Writer:
     format: str = "parquet"
 
     def write(self, name: str, table: DataFrame, *partitioned_by: str) -> None:
-        """Put the table in place of an earlier one of that name."""
+        """Write the table, replacing an earlier one of that name."""
         writer = table.write.format(self.format).mode("overwrite")
         if self.format == "parquet":
             writer = writer.option("compression", "zstd")
@@ -36,14 +36,14 @@ class Writer:
             writer.saveAsTable(self.place(name))
 
     def read(self, spark: SparkSession, name: str, schema: StructType) -> DataFrame:
-        """A table with these columns and what it is partitioned by; of one without rows no file would tell them."""
+        """Read a table with these columns and its partition columns; the schema is needed for a table without rows."""
         if self.schema is not None:
             return spark.table(self.place(name))
         reader = spark.read.format(self.format)
         return (reader.schema(schema) if self.format == "parquet" else reader).load(self.place(name))
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
-        """A text, as the one part of a directory below the path; without one, none."""
+        """Write a text as the one part of a directory below the path; do nothing without a path."""
         if self.path is not None:
             table = spark.createDataFrame([(text,)], "value string")
             table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self._below(name))

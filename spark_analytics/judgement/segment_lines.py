@@ -274,7 +274,7 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _misfit(row: Mapping[str, Any]) -> str | None:
-    """Return the first column whose value is not of its type. Columns of newer routers are not checked."""
+    """Describe the first column whose value is not of its type; None if all fit. Skips columns of newer routers."""
     if row.get("v") != 1:
         return f"version {row.get('v')!r:.40} of the log; this audit reads version 1"
     for name, value in row.items():

@@ -1,4 +1,4 @@
-"""Ids across batches: which messages are new, which were accepted again, and which of those handed on were followed."""
+"""Match ids across batches: which messages are new, which were accepted again, and which handovers were followed."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .state import SCHEMAS
 from .stream_tables import PARCEL
 
 BROADCAST_ROWS = 2_000_000
-"""So many ids are looked for in one pass over all ids; more are sorted."""
+"""How many ids are looked for in one pass over all ids; more are sorted."""
 HANDED = ("id", "taker", "router", "parcel", "i", "t", "acked_t")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def number_of(key: str) -> int:
-    """A router's number, the same in every batch, in the order of keys: its first 60 bits."""
+    """Return a router's number, the same in every batch and in the order of keys: the key's first 60 bits."""
     return int(key[:15], 16)
 
 
 def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
-    """`number`, `router` of those that are keys."""
+    """Return `number` and `router` of the keys among these."""
     rows = [(number_of(key), key) for key in keys if _KEY.fullmatch(key)]
     return spark.createDataFrame(rows, "number long, router string")
 
 
 def arrivals(rows: DataFrame) -> DataFrame:
-    """Each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`."""
+    """Return each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`."""
     lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0").select(
         *PARCEL, "t", "accepted.ids", F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
     )
@@ -42,14 +42,14 @@ def arrivals(rows: DataFrame) -> DataFrame:
 
 
 def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
-    """Of all ids so far those that are wanted (`id`)."""
+    """Return those of all ids so far that are wanted (`id`)."""
     wanted = wanted.distinct()
     return ids.join(F.broadcast(wanted) if count < BROADCAST_ROWS else wanted, "id", "left_semi")
 
 
 def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
-    """Key (id, router): acceptances `new` in this batch and `old` ones, with the earliest `new_t`, `old_t`; as
-    `custody.accepted_id` of both."""
+    """Return `custody.accepted_id` of both, key (id, router): how many acceptances are `new` in this batch and how many
+    `old`, with the earliest `new_t` and `old_t`."""
     one, none = F.lit(1), F.lit(0)
     no_t = F.lit(None).cast("bigint")
     rows = new.select(
@@ -69,7 +69,7 @@ def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
 
 class News(NamedTuple):
     """What a batch adds: different messages, acceptances that are not the first, and how many of these are earlier than
-    one that was counted."""
+    one that was counted before."""
 
     messages: int
     accepted_again: int
@@ -89,31 +89,31 @@ def news(accepted_id: DataFrame) -> News:
 
 
 def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
-    """The parcels of the ids that this batch accepted again; `ids`: all, each with its parcel."""
+    """Return the parcels of the ids that this batch accepted again; `ids`: all, each with its parcel."""
     pairs = accepted_id.where("new > 0 AND times > 1").select("id", "router")
     return ids.join(F.broadcast(pairs), ["id", "router"], "left_semi").select(*PARCEL).distinct()
 
 
 def taken(tables: Tables, recipients: Iterable[str]) -> DataFrame:
-    """Messages that these recipients took over, out of the parcels of these tables."""
+    """Return the messages that these recipients took over from the parcels of these tables."""
     takers = numbers(tables.rows.sparkSession, recipients)
     return custody.taken(tables.pieces, tables.accepted, takers, tables.partitions).select(*HANDED)
 
 
 def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Those handed to a router of which logs are given, and the others."""
+    """Split messages into those handed to a router with a log here, and the others."""
     known = F.broadcast(routers.select(F.col("number").alias("taker")))
     return handed.join(known, "taker", "left_semi"), handed.join(known, "taker", "left_anti")
 
 
 def clock(past: DataFrame, met: DataFrame) -> DataFrame:
-    """As `custody.clock`, with what was followed before."""
+    """Return `custody.clock` including the handovers followed in earlier batches."""
     both = past.select("router", "taker", "lower_ns", "upper_ns").unionByName(custody.clock(met))
     return both.groupBy("router", "taker").agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
 
 
 def followed(handover: DataFrame) -> DataFrame:
-    """Of `handover` what is final, added up: those that were taken over and whose parcel is closed."""
+    """Sum the final rows of `handover`: those followed whose parcel is closed."""
     final = handover.where("custody = 'followed' AND NOT is_open")
     return final.groupBy("router", "taker").agg(
         F.count("*").alias("acked"), F.count("*").alias("followed"),
@@ -123,7 +123,7 @@ def followed(handover: DataFrame) -> DataFrame:
 
 
 def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> DataFrame:
-    """The gold table `custody`, of what was followed before and of the rest."""
+    """Return the gold table `custody`, from the handovers followed before and the rest."""
     keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     none = F.lit(0).cast("bigint")
     before = named(past.join(keys, "taker", "inner"), routers).withColumns({"broken": none, "unknown": none})

@@ -1,4 +1,4 @@
-"""One batch of a stream: the state before and the lines of new files become the tables of now, and the state after."""
+"""One batch of a stream: from the state before and the lines of new files to the present tables and the state after."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from .state import State, Store, added_up
 from .stream_tables import PARCEL, Running
 
 ROW_BYTES = 256
-"""About what a row of the state takes in memory."""
+"""Approximate bytes of memory for a row of the state."""
 NEEDED = f"parcel IS NOT NULL AND (event = 'accepted' OR recipient IS NOT NULL AND event IN {pieces.EVENTS})"
-"""Lines that say what became of an accepted message."""
+"""Lines about the fate of accepted messages."""
 LAID = (
     "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
     "reason", "count", "link", "depth", "is_old", "accepted",
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
 MORE = ("is_new", "start", "taker")
-"""What this tally says beside that of `findings`."""
+"""The columns by which this tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
     "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count",
 )  # fmt: skip
-"""What it says of arrival numbers and of event numbers, which are looked at batch by batch."""
+"""The columns about arrival numbers and event numbers, which are checked batch by batch."""
 PARTITIONS_FEW = 8
-"""With so few, to look again at each step's plan takes longer than a worse plan."""
+"""With so few partitions, re-planning each step takes longer than running a worse plan."""
 
 
 class Rebuild(Exception):
-    """What was added up before does not hold any more; the text says why. All files must be read again."""
+    """Earlier sums do not hold any more; the text says why. All files must be read again."""
 
 
 class Unlike(Exception):
-    """Files (`uris`) hold a line that is not as the schema says, though their router signed it: they do not count."""
+    """Signed files (`uris`) hold an invalid line, so they do not count."""
 
     def __init__(self, uris: set[str]) -> None:
         super().__init__(", ".join(sorted(uris)))
@@ -61,7 +61,7 @@ class Unlike(Exception):
 
 @dataclass(slots=True)
 class Lines:
-    """What is read: these parts of files, and how many bytes that is."""
+    """The input of a batch: parts of files, and how many bytes these files have."""
 
     parts: Sequence[Part]
     uris: Mapping[str, str]
@@ -70,9 +70,9 @@ class Lines:
 
 @dataclass
 class Increment:
-    """The tables of now, the evidence with what the lines say, and what is to be written: `ledger`, `added`, and other
-    tables of the state; and `gold`: rows that are final, or that replace such rows of an earlier batch with the same
-    key. `is_turned`: lines tell of what came no further than the door."""
+    """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`, and
+    other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch with the
+    same key. `is_turned`: there are lines about messages turned away before they were accepted."""
 
     base: State
     tables: Running
@@ -86,7 +86,7 @@ class Increment:
     is_turned: bool
 
     def open_units(self) -> DataFrame:
-        """The rows of `delivery` that may change yet."""
+        """Return the rows of `delivery` that may still change."""
         tables = self.tables
         units = tables.flagged(tables.units).where("is_open").drop("is_open")
         return delivery.delivery(units, tables.accepted, tables.routers)
@@ -97,7 +97,7 @@ def increment(store: Store, base: State, evidence: Evidence, lines: Lines, span:
 
 
 class _Batch:
-    """The steps, in order; each leaves what later ones need."""
+    """The steps of a batch, in order; each sets the fields that later ones need."""
 
     def __init__(self, store: Store, base: State, evidence: Evidence, lines: Lines, span: Span) -> None:
         self.store, self.base, self.evidence, self.lines, self.span = store, base, evidence, lines, span
@@ -135,7 +135,7 @@ class _Batch:
         units = tables.flagged(tables.units).where("NOT is_open").drop("is_open")
         units = delivery.delivery(units, tables.accepted, tables.routers)
         units = units.unionByName(late["delivery"]) if late else units
-        # No hole concerns what has its ends.
+        # A hole does not matter to messages that have their ends.
         gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
         if self._has_new(ROUTE_EVENTS):
             gold["route_change"] = self.route_changes
@@ -159,7 +159,7 @@ class _Batch:
         return any(row["event"] in events for row in self.new["words"])
 
     def _lay_out(self) -> None:
-        """New lines and those of open parcels, a parcel's side by side."""
+        """Lay out the new lines and those of open parcels, the lines of a parcel side by side."""
         lines, keys = self.lines, (part.router for part in self.lines.parts)
         numbers = {key: handovers.number_of(key) for key in keys}
         new = silver.compact(silver.read_events(self.spark, lines.parts, lines.uris, numbers))
@@ -168,7 +168,7 @@ class _Batch:
         self.laid = cut_off(silver.laid_out(new.unionByName(before, allowMissingColumns=True), self.partitions))
 
     def _tell(self) -> None:
-        """What lines say without a look at parcels: counts, and what routers wrote down about themselves."""
+        """Compute what needs no look at parcels: counts, and what routers logged about themselves."""
         self.tallied = self._tally()
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
@@ -199,7 +199,7 @@ class _Batch:
         )
 
     def _tally(self) -> Rows:
-        """`findings.tally`, also by `start`: where a line's file begins, and `taker`: who took messages over."""
+        """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
         starts: dict[str, list[int]] = {}
         for part in self.lines.parts:
             starts.setdefault(part.router, []).append(part.first_seq)
@@ -213,7 +213,7 @@ class _Batch:
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
 
     def _compare_with_footers(self, found: Rows) -> None:
-        """Signed files of which the lines are not those that the footers tell of do not count."""
+        """Raise `Unlike` for signed files whose lines do not match their footers."""
         sums: dict[tuple[str, int], list[Summed]] = {}
         for row in found:
             said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
@@ -225,7 +225,8 @@ class _Batch:
             raise Unlike({self.lines.uris[path] for path in odd})
 
     def _stretches(self, found: Rows) -> Rows:
-        """An arrival number is given once: the files of a router hold stretches of them that do not overlap."""
+        """Check that a router's files hold ranges of arrival numbers that do not overlap; return the new ranges. Raise
+        `NotIncremental` otherwise."""
         new = [{name: row[name] for name in ("router", "low", "high")} for row in found if row["low"] is not None]
         spans: dict[str, list[tuple[int, int]]] = {}
         for row in (*self.before["stretches"], *new):
@@ -241,7 +242,8 @@ class _Batch:
         return new
 
     def _look_for_strays(self) -> None:
-        """Parcels of new lines whose accepted line is neither new nor open; and whether one is accepted twice."""
+        """Find parcels of new lines whose accepted line is neither new nor open. Raise `NotIncremental` if one is
+        accepted twice."""
         self.rows = self.laid.where(NEEDED)
         is_line = F.col("event") == "accepted"
         is_new_line = F.col("is_new") & F.expr("event = 'accepted' AND accepted.n > 0")
@@ -256,8 +258,8 @@ class _Batch:
             raise NotIncremental("a file gives an arrival number twice")
 
     def _late(self) -> dict[str, DataFrame]:
-        """What late lines change in parcels that were closed: differences of the tables that add up, and the rows
-        themselves. Leaves in `rows` all others."""
+        """Return how late lines change parcels that were closed: differences of the summed tables, and the rows
+        themselves. Leave all other lines in `rows`."""
         if not self.base.parts.get("closed") or not self.strays_count:
             return {}
         near = self.past("closed").where(F.col("parcel").between(self.strays_low, self.strays_high))
@@ -294,7 +296,7 @@ class _Batch:
         }  # fmt: skip
 
     def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        """Of changes and abuse, what is new; `given` gets the whole tables."""
+        """Return the new rows of changes and abuse; `given` gets the whole tables."""
         self.route_changes = route_change.route_change(self.others, self.numbers, self.span)
         changes = self.route_changes.groupBy("router", "minute", "event", "subject")
         new = {
@@ -306,7 +308,8 @@ class _Batch:
         return new
 
     def _ids(self, given: dict[str, DataFrame], added: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        """Which ids are new, and what became of what was handed on."""
+        """Match the new ids with the earlier ones, and set what became of messages handed on; return the tables to
+        write."""
         tables, base = self.tables, self.base
         arrivals = cut_off(handovers.arrivals(self.laid.where("is_new")))
         now = cut_off(handovers.taken(tables, self.takers)) if self.takers else handovers.none_handed(self.spark)
@@ -345,7 +348,7 @@ class _Batch:
         return written
 
     def _again(self, given: dict[str, DataFrame], accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
-        """All rows of the parcels of ids that a router accepted more than once."""
+        """Return all rows of the parcels of ids that a router accepted more than once."""
         before = self.past("again")
         known = cut_off(before.select(*PARCEL).distinct())
         found = before.unionByName(
@@ -364,7 +367,7 @@ class _Batch:
 
 
 def _by_event(sums: Iterable[Summed]) -> list[Summed]:
-    """Those of one event as one."""
+    """Merge the sums of one event into one."""
     found: dict[str, Summed] = {}
     for one in sums:
         _, lines, messages, numbers, marks = found.get(one.event, Summed(one.event, 0, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""The small tables of a stream's state: rows of Python, kept as text, all in one part of each batch."""
+"""The small tables of a stream's state: Python rows, kept as text, all in one part of each batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADDED = ("lines", "count", "within", "future", "old", "more")
 
 
 def merged_words(words: Iterable[dict[str, Any]]) -> Rows:
-    """The rows of `findings.tally` with those of one router, event and reason, at the door or not, as one."""
+    """Merge the rows of `findings.tally` that have the same router, event, reason and `at_door`."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in words:
         key = row["router"], row["event"], row["reason"], row["at_door"]
@@ -42,9 +42,10 @@ TABLES: Mapping[str, Callable[[Rows], Rows]] = {
     "words": merged_words,
     "told": log_ends.merged,
 }
-"""And what makes of the rows of several batches those that count. `facts`: of every file; `authentic`: footers whose
-signature holds; `doubted`: files whose lines cannot be read; `counted`: segments; `stretches`: of arrival numbers that
-their lines give; `words`: `findings.tally`; `told`: `log_ends.self_reports`."""
+"""The small tables, each with the function that merges the rows of several batches. `facts`: of every file;
+`authentic`: footers whose signature holds; `doubted`: files whose lines cannot be read; `counted`: segments;
+`stretches`: ranges of arrival numbers that their lines give; `words`: `findings.tally`; `told`:
+`log_ends.self_reports`."""
 Ledger = dict[str, Rows]
 
 

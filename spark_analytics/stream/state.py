@@ -1,8 +1,8 @@
-"""The state of a stream: tables of which each batch writes a part of its own, and one note of the parts that count.
+"""The state of a stream: tables to which each batch adds its own part, and one note of the parts that count.
 
-A part is a directory named by the batch that writes it, so a batch that is done again overwrites its own. What is
-written whole with each batch has two places that take turns. The note of a batch is written last, and takes its turn
-with the note of the batch before: a run that is killed finds that one, and all that it names.
+A part is a directory named by the batch that writes it, so a batch that is repeated overwrites its own. Tables that are
+written whole with each batch alternate between two places. The note of a batch is written last, and alternates with the
+note of the batch before: a run that is killed finds that one, and all parts that it names.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .ledger import Ledger
 from .stopped import Stopped
 
 VERSION = 3
-"""Of the tables and of the note."""
+"""Version of the tables and of the note."""
 PARTS_MAX = 16
-"""So many parts of one level become one part of the next."""
+"""How many parts of one level are folded into one part of the next."""
 _ACCEPTED = (
     "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
     "destination:string,peer:string,lives:array<bigint>>"
@@ -49,7 +49,7 @@ ADDED = {
     "ended": "router long, recipient string, minute long, ended long, outside long, early long, depth_max long",
     "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
 }
-"""Tables whose rows of one key add up: all in one part of each batch, a column for each table."""
+"""Tables whose rows of one key are summed: all in one part of each batch, a column for each table."""
 KEYS = {
     "changes": ("router", "minute", "event", "subject"),
     "abuse": ("router", "hour", "peer", "signer", "reason", "event"),
@@ -61,7 +61,7 @@ KEYS = {
 }
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
 LEAST = ("pending_due_ns", "upper_ns")
-"""All other columns that are in no key are sums."""
+"""The columns of which the least counts. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {
     "ledger": ledger.SCHEMA,
     "added": ", ".join(f"{table} struct<{columns}>" for table, columns in ADDED.items()),
@@ -75,19 +75,19 @@ SCHEMAS = {
 """`waiting`: messages handed to routers that have not accepted them, as far as the logs reach; `beyond`: to routers
 without a log here; `again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting")
-"""Written whole with each batch; the others grow."""
+"""Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")
-"""Written as many files as there are partitions; of these, parts that were made of others stay as they are."""
+"""Tables written as one file for each partition; folded parts of these are not folded again."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What counts after a batch, as this `version` writes it. `parts`: of each table; `unused`: parts that only the
-    batch before needed.
+    """The state after a batch, as this `version` writes it. `parts`: of each table; `unused`: parts that only the batch
+    before needed.
 
-    `rows`: how many lay side by side in that batch; `is_ahead`: lines from later than `as_of_ns` were counted;
-    `routers`: with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be added up
-    bit by bit.
+    `rows`: how many rows that batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
+    with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be audited
+    incrementally.
     """
 
     batch: int = -1
@@ -110,8 +110,8 @@ class State:
 
 
 class Store:
-    """The tables under `root`, a directory of any file system that Spark knows. The state and the ledger that it wrote
-    last it knows without reading them again."""
+    """The tables under `root`, a directory of any file system that Spark knows. The last state and ledger that it wrote
+    are cached."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
@@ -123,13 +123,13 @@ class Store:
         return f"<the state of a stream in {self.root}>"
 
     def base(self, batch: int) -> State:
-        """The state that a batch goes on from."""
+        """Return the state that a batch starts from."""
         if self._last is not None and self._last.batch == batch - 1:
             return self._last
         return max((note for note in self._notes() if note.batch < batch), key=lambda note: note.batch, default=State())
 
     def ledger(self, state: State) -> Ledger:
-        """All rows of the small tables."""
+        """Return all rows of the small tables."""
         parts = tuple(state.parts.get("ledger", ()))
         if not parts:
             return ledger.empty()
@@ -138,7 +138,7 @@ class Store:
         return self._ledger[1]
 
     def read(self, state: State, table: str) -> DataFrame:
-        """The rows of a table that is no part of the ledger, or the ledger as it stands."""
+        """Return the rows of a table outside the ledger, or the raw rows of the ledger."""
         paths = [f"{self.root}/{part}" for part in state.parts.get("added" if table in ADDED else table, ())]
         if not paths:
             return self.spark.createDataFrame([], ADDED.get(table) or SCHEMAS[table])
@@ -148,23 +148,23 @@ class Store:
         return self.spark.read.schema(SCHEMAS[table]).parquet(*paths)
 
     def write(self, state: State, table: str, rows: DataFrame) -> State:
-        """The state with a part of these rows, written by its batch."""
+        """Write these rows as the batch's part of a table; return the state with that part."""
         place = "ab"[state.batch % 2] if table in REPLACED else f"{state.batch}.0"
         return state.with_part(table, self._put(table, place, rows))
 
     def note_down(self, state: State, new: Mapping[str, Rows]) -> State:
-        """The same for the small tables."""
+        """Write the batch's part of the small tables; return the state with it."""
         whole = ledger.joined(self.ledger(state), new)
         state = self.write(state, "ledger", ledger.to_frame(self.spark, new))
         self._ledger = state.parts["ledger"], whole
         return state
 
     def add(self, state: State, new: Mapping[str, DataFrame]) -> State:
-        """The same for the tables that add up."""
+        """Write the batch's part of the summed tables; return the state with it."""
         return self.write(state, "added", _side_by_side(new))
 
     def publish(self, state: State, table: str, rows: DataFrame) -> State:
-        """The same for a table that is for others: the batch is a column of it."""
+        """Write a table that is for others, with the batch as a column; return the state with that part."""
         part = f"{table}/batch={state.batch}"
         self._save(part, rows)
         return state.with_part(table, part)
@@ -178,7 +178,7 @@ class Store:
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.root}/{part}")
 
     def fold(self, state: State) -> State:
-        """The same with fewer parts, where there are many of one level."""
+        """Return the state with fewer parts, folding those of one level where there are many."""
         for table in SCHEMAS.keys() & state.parts.keys() - {*REPLACED}:
             found = state.parts[table]
             levels = [int(part.rpartition(".")[2]) for part in found]
@@ -208,7 +208,7 @@ class Store:
         self._last = state
 
     def clear(self, parts: Iterable[str]) -> None:
-        """Leave nothing but an empty file: Spark can overwrite, not remove."""
+        """Empty these parts: Spark can overwrite, but not remove."""
         for part in parts:
             schema = self.spark.read.parquet(f"{self.root}/{part}").schema
             self._save(part, self.spark.createDataFrame([], schema).coalesce(1))
@@ -220,7 +220,7 @@ class Store:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
             return
-        for line in lines:  # None of one that was being written.
+        for line in lines:  # A note that was being written has no line.
             said = json.loads(line.value)
             if said.get("version", 1) != VERSION:
                 raise Stopped(
@@ -233,21 +233,21 @@ class Store:
 
 
 def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Rows of several tables as rows of one, each in the column of its table."""
+    """Put rows of several tables into one table, each in the column of its own."""
     found = [rows.select(F.struct(*names_of(table)).cast(f"struct<{ADDED[table]}>").alias(table))
              for table, rows in tables.items()]  # fmt: skip
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
 
 
 def names_of(table: str) -> list[str]:
-    """The columns of a table."""
+    """Return the columns of a table."""
     schema = StructType.fromDDL(ADDED.get(table) or SCHEMAS[table])
     assert isinstance(schema, StructType)
     return schema.fieldNames()
 
 
 def added_up(table: str, rows: DataFrame) -> DataFrame:
-    """The rows of a key as one."""
+    """Merge the rows of each key into one."""
     sums = [
         (F.max if name in GREATEST else F.min if name in LEAST else F.sum)(name).alias(name)
         for name in rows.columns

@@ -40,7 +40,7 @@ class Stopped(Exception):
 
 @contextmanager
 def signals() -> Iterator[threading.Event]:
-    """Set as soon as Ctrl-C is pressed or the process is told to end."""
+    """Yield an event that is set as soon as Ctrl-C is pressed or the process is asked to end."""
     over = threading.Event()
     asked = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(number, lambda *_: over.set()) for number in asked]
@@ -53,7 +53,7 @@ def signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def alone(out: str) -> Iterator[None]:
-    """Be the only run that writes below a local directory. In other file systems nothing holds a second run off."""
+    """Be the only run that writes below a local directory. In other file systems nothing prevents a second run."""
     if "://" in out:
         yield
         return
@@ -73,7 +73,8 @@ def alone(out: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_by(out: str, failure: Callable[[], Exception | None]) -> Iterator[None]:
-    """Errors of Spark become `Stopped`. `failure`: what a batch raised; an error of ours is raised as it is."""
+    """Turn Spark's errors into `Stopped`. `failure` returns what a batch raised; an error of ours is raised as it
+    is."""
     try:
         yield
     except PySparkException as error:
@@ -84,13 +85,13 @@ def stopped_by(out: str, failure: Callable[[], Exception | None]) -> Iterator[No
 
 
 def sentence(out: str, error: str) -> str:
-    """What stopped the stream and what to do, from the text of an error."""
+    """Return a sentence with the cause and the remedy, from the text of an error."""
     remedy = next((text for pattern, text in _CAUSES if re.search(pattern, error)), _OTHERWISE)
     return f"the audit in {out} stopped: {remedy} ({_cause(error)})"
 
 
 def _cause(error: str) -> str:
-    """The last line of an error's text that tells a cause, without the frames of a stack."""
+    """Return the last line of an error's text that names a cause, without stack frames."""
     lines = [
         line.strip() for line in error.splitlines() if line.strip() and not re.match(r"\s+(at|File) |\s*\.\.\.", line)
     ]

@@ -1,7 +1,7 @@
-"""The tables of a stream at one batch: what is open is judged anew, what is closed was added up by the batches before.
+"""The tables of a stream at one batch: open parcels are judged anew, closed ones were summed by earlier batches.
 
-A parcel is closed when each of its messages has an end at each of its recipients. No line changes that, so it needs no
-look again, and what it adds up to stays, unless a late line names it (`increments`).
+A parcel is closed when each of its messages has an end at each of its recipients. No line changes that, so its sums
+stay and it is not judged again, unless a late line names it (`increments`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PARCEL = ("router", "parcel")
 
 @dataclass(frozen=True)
 class Running(Tables):
-    """`rows`: of open parcels and new ones; `past`: what of the same tables was added up before, `given`: what is made
-    elsewhere, whole."""
+    """`rows`: of open parcels and new ones; `past`: the sums of earlier batches for the same tables; `given`: whole
+    tables made elsewhere."""
 
     past: Mapping[str, DataFrame]
     given: Mapping[str, DataFrame]
@@ -33,7 +33,7 @@ class Running(Tables):
 
     @cached_property
     def blocks(self) -> DataFrame:
-        """With `is_open`: of the parcel."""
+        """Return `delivery.blocks` with `is_open`: whether their parcel is open."""
         whole = Window.partitionBy(*PARCEL)
         rest = F.sum(F.col("unknown") + F.col("pending") + F.col("unaccounted")).over(whole)
         is_open = (rest > 0) | (F.max("owed").over(whole) == 0)
@@ -41,13 +41,13 @@ class Running(Tables):
 
     @cached_property
     def open_parcels(self) -> DataFrame:
-        """Those with a message that has no end; those of which the accepted line is not here."""
+        """Return the parcels with a message that has no end, and those whose accepted line is not here."""
         has_line = F.max(F.col("event") == "accepted").alias("has_line")
         alone = self.rows.groupBy(*PARCEL).agg(has_line).where("NOT has_line")
         return self.kept.keep(self.blocks.where("is_open").select(*PARCEL).union(alone.select(*PARCEL)).distinct())
 
     def flagged(self, table: DataFrame) -> DataFrame:
-        """The table with `is_open`, by its parcels."""
+        """Return the table with `is_open`, by its parcels."""
         marks = self.open_parcels.withColumn("open", F.lit(True))
         found = table.join(marks, list(PARCEL), "left")
         return found.withColumn("is_open", F.coalesce("open", F.lit(False))).drop("open")
@@ -89,7 +89,7 @@ class Running(Tables):
         return added_up(name, self.past[name].unionByName(now.drop("is_open")))
 
     def closed(self) -> dict[str, DataFrame]:
-        """What of the tables that add up is final."""
+        """Return the final rows of the summed tables."""
         tables = {
             "units": self.unit_windows_now, "waits": self.waits_now, "ended": self.ended_now, "lines": self.lines_now,
         }  # fmt: skip

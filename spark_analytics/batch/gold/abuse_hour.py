@@ -1,4 +1,4 @@
-"""`abuse_hour`, key (router, hour, peer, signer, reason, event): what came no further than the door."""
+"""`abuse_hour`, key (router, hour, peer, signer, reason, event): messages turned away before they were accepted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and whom they are
-owed to.
+"""Accepted lines by (router, parcel): n messages with the arrival numbers parcel .. parcel + n - 1; and the recipients
+they are owed to.
 
-An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
+An arrival number is given once; a line that gives it again (our routers never do) counts as an event only.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from spark_analytics.judgement.schema import GRACE_NS
 from spark_analytics.judgement.span import Span
 
 STEP = 1 << 16
-"""Arrival numbers are looked at in stretches of this many, wherever they are compared with each other."""
+"""The size of the ranges in which arrival numbers are compared with each other."""
 
 _COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
 _SAID = ("kind", "signer", "destination", "peer")
 
 
 def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    """`hole_first`: where the first hole begins that ends behind the line. `is_within`: accepted in the time asked for.
-    `is_over`: had its messages an end, the log would hold it."""
+    """Return the accepted lines. `hole_first`: the beginning of the first hole that ends after the line. `is_within`:
+    accepted in the audit's time span. `is_over`: if its messages had ends, the log would hold them."""
     order = Window.partitionBy("router", "parcel").orderBy("seq")
     columns = [F.col(f"accepted.{name}").alias(name) for name in _COLUMNS]
     said = F.struct(*(F.col(f"accepted.{name}").alias(name) for name in _SAID))
@@ -48,7 +48,7 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
 
 
 def owed(accepted: DataFrame) -> DataFrame:
-    """A row for each parcel and recipient: a unit is one of its messages and this recipient."""
+    """Return a row for each parcel and recipient: a unit is one of its messages and this recipient."""
     return accepted.select(
         "router", "parcel", F.explode("recipients").alias("recipient"), "n", "seq", "t", "minute", "due_ns",
         "hole_first", "is_over", "is_within",
@@ -56,9 +56,9 @@ def owed(accepted: DataFrame) -> DataFrame:
 
 
 def arrivals_twice(given: DataFrame) -> DataFrame:
-    """By router: how many arrival numbers lie in more than one of the stretches parcel .. stop - 1, counted as often as
-    they do so again; the least of them, and the first two events that give it. Looked for stretch by stretch of `STEP`
-    numbers."""
+    """Count by router the arrival numbers that lie in more than one of the ranges parcel .. stop - 1, once for each
+    repetition; give the least of them, and the first two events that give it. The search goes range by range of
+    `STEP` numbers."""
     cut = given.withColumn("part", F.explode(F.expr(f"sequence(parcel div {STEP}L, (stop - 1) div {STEP}L)")))
     edges = cut.withColumns({
         "first": F.expr(f"greatest(parcel, part * {STEP}L)"), "end": F.expr(f"least(stop, (part + 1) * {STEP}L)"),

@@ -1,4 +1,5 @@
-"""`audit_window`, key (router, minute): how the units of a minute's accepted lines stand, and whether that is final."""
+"""`audit_window`, key (router, minute): the states of the units of a minute's accepted lines, and whether they are
+final."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
 acceptance here to after the acknowledgement, by its own clock. Otherwise unknown. The recipient's clock minus the
-router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router heard so. What was
-for that router itself is at its goal, and accepted nowhere.
+router's lies between lower_ns and upper_ns: it accepted after the router did, and before the router got the
+acknowledgement. A message for that router itself has arrived, and is accepted nowhere.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 
 
 BITS_OF_ROUTERS = 63
-"""So many routers have a bit each where it is asked who has a message."""
+"""How many routers get a bit each in the check of which routers have a message."""
 
 
 def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
-    """Key (id, router): the `first_t` of all acceptances; `times`: of those asked for; `brought`: a bit for each router
-    with a log here that these say brought it, unless it signed it itself. Laid out by id."""
+    """Key (id, router): the `first_t` of all acceptances; `times`: how many are within the audit's time span;
+    `brought`: a bit for each router with a log here that is said to have brought it, unless it signed it itself.
+    Laid out by id."""
     keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
     lines = accepted.withColumn(
         "peer", F.expr("CASE WHEN is_within AND NOT said.peer <=> said.signer THEN said.peer END")
@@ -41,8 +42,8 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
 
 
 def distinct_id(accepted_id: DataFrame) -> DataFrame:
-    """`accepted_again`: how many acceptances are not the first of that id at that router. `unsent`: ids that a router
-    is said to have brought that did not accept them; of more than 63 routers, all that any brought."""
+    """Count the messages. `accepted_again`: acceptances that are not the first of that id at that router. `unsent`: ids
+    that a router is said to have brought and did not accept; with more than 63 routers, all ids that any brought."""
     there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
     by_id = accepted_id.groupBy("id").agg(
         F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
@@ -56,7 +57,7 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
 
 
 def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
-    """Each message that a router with a log took over, once for each recipient; laid out by id."""
+    """Return each message that a router with a log took over, once for each recipient; laid out by id."""
     takers = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     passed = pieces.where(is_event("delivered", "acked")).join(takers, "recipient", "inner")
     key = ("router", "parcel", "recipient", "taker")
@@ -76,14 +77,14 @@ def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions
 
 
 def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
-    """Each of them with `there_t`: when the taker accepted that id first, null if it did not."""
+    """Add `there_t` to each message taken over: when the taker accepted that id first, null if it did not."""
     there = accepted_id.select("id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"))
     found = taken.join(there.hint("shuffle_hash"), ["id", "taker"], "left")
     return found.select("router", "taker", "id", "parcel", "i", "t", "acked_t", "there_t")
 
 
 def clock(met: DataFrame) -> DataFrame:
-    """Key (router, taker): bounds of the taker's clock minus the router's."""
+    """Return by (router, taker) the bounds of the taker's clock minus the router's."""
     return met.groupBy("router", "taker").agg(
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
         F.min(F.col("there_t") - F.col("t")).alias("upper_ns"),
@@ -91,7 +92,7 @@ def clock(met: DataFrame) -> DataFrame:
 
 
 def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
-    """Each of them with what became of it, by the taker's clock."""
+    """Add to each message taken over its `custody`: followed, broken or unknown, judged by the taker's clock."""
     logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
     ends = "end_ns - acked_t >= coalesce(greatest(lower_ns, upper_ns), 0L)"
     begins = "pruned_to = 0 OR start_ns - t <= coalesce(least(lower_ns, upper_ns), 0L)"
@@ -115,7 +116,8 @@ def custody(handover: DataFrame, routers: DataFrame) -> DataFrame:
 
 
 def repeated_delivery(pieces: DataFrame, accepted: DataFrame, accepted_id: DataFrame) -> DataFrame:
-    """`repeats` by router: deliveries of an id that the same recipient had there under another arrival number."""
+    """Count by router, as `repeats`, deliveries of an id that the same recipient got there under another arrival
+    number."""
     again = accepted_id.where("times > 1").select("id", "router")
     line = accepted.where("is_within").select("router", "parcel", "ids", "n", "recipients")
     messages = line.withColumn("i", F.explode(F.expr("sequence(0L, n - 1)"))).withColumn("id", F.expr(ID))

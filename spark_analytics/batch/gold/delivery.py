@@ -26,8 +26,8 @@ SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "con
 def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     """Key (router, parcel, recipient, block): 32 messages at a recipient, counted by state.
 
-    What is owed and what happened are rows of one table, joined as bits: no message has a row of its own, and rows that
-    lie together by (router, parcel) are not shuffled again. `owed` is 0 where only strays are; `events` says how many.
+    Owed messages and events are rows of one table, joined as bits: no message has its own row, and rows that lie
+    together by (router, parcel) are not shuffled again. `owed` is 0 where there are only strays; `events` counts them.
     """
     every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
     cut_owed = owed.select("router", "parcel", "recipient", "n", *LINE, every)
@@ -65,7 +65,8 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
 
 
 def units(blocks: DataFrame) -> DataFrame:
-    """Key (router, parcel, recipient), with the routers' numbers; of accepted lines that were asked for."""
+    """Sum the blocks by (router, parcel, recipient), with the routers' numbers, for accepted lines of the audit's time
+    span."""
     return blocks.where("owed > 0 AND is_within").groupBy("router", "parcel", "recipient").agg(
         *(F.max(name).alias(name) for name in LINE), *(F.sum(name).alias(name) for name in SUMS)
     )  # fmt: skip
@@ -81,11 +82,11 @@ def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataF
 
 
 def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
-    """Units added up by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary asks of
-    them. Of `step` minutes the first stands for all.
+    """Sum units by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary needs of them.
+    The first of `step` minutes stands for all.
 
-    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of one
-    pending.
+    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of a pending
+    unit.
     """
     is_stray = F.col("owed") == 0
     minute = first_of("minute", step).alias("minute")

@@ -12,8 +12,9 @@ from spark_analytics.judgement.span import first_of
 
 
 def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
-    """What was delivered or acked, added up by event, minute of the accepted line and bucket of the wait (-1: one that
-    cannot be). Of `step` minutes the first stands for all; of more than one, only a hop has its recipient."""
+    """Count the delivered and acked messages by event, minute of the accepted line and bucket of the wait (-1: a
+    negative one). The first of `step` minutes stands for all; with more than one, only acked messages have their
+    recipient."""
     hop = F.col("recipient") if step == 1 else F.when(is_event("acked"), F.col("recipient")).alias("recipient")
     timed = pieces.where(is_event("delivered", "acked")).select(
         "router", hop, "code", first_of("accepted_minute", step).alias("minute"), "is_within", "count", "wait_ns",
@@ -26,7 +27,7 @@ def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
 
 
 def bucket(name: str) -> Column:
-    """As `latency.bucket`: the value itself below 256, then 128 buckets for every power of two."""
+    """Compute `latency.bucket` in Spark: the value itself below 256, then 128 buckets for every power of two."""
     about = f"least(62, cast(floor(log2(greatest({name}, 1L))) AS int))"
     # The logarithm may round across a power of two, up or down.
     high = (
@@ -37,7 +38,7 @@ def bucket(name: str) -> Column:
 
 
 def timed(waits: DataFrame) -> DataFrame:
-    """Those that tell a latency, by the event's word."""
+    """Return the valid waits of the audit's time span, with the event's name."""
     return waits.where("bucket >= 0 AND is_within").withColumn("event", event_of())
 
 

@@ -1,7 +1,7 @@
-"""Keeps tables that several others are made of: on disk, and as the beginning of their plans.
+"""Keep tables that several others are made of, on disk and as the beginning of their plans.
 
-Spark looks at the whole plan of a table with each step that is added to it. A plan that begins with what is kept is
-short, which saves an audit of few lines half of its time.
+Spark examines the whole plan of a table at each step that is added to it. A plan that begins at a kept table is short,
+which saves an audit of few lines half of its time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spark_analytics.batch.session import from_java
 
 
 class Kept:
-    """What is kept, until `forget`."""
+    """Tables kept on disk until `forget`."""
 
     def __init__(self) -> None:
         self._tables: list[DataFrame] = []
@@ -22,7 +22,7 @@ class Kept:
         return f"<{len(self._tables)} kept tables>"
 
     def keep(self, table: DataFrame, level: StorageLevel = StorageLevel.DISK_ONLY) -> DataFrame:
-        """The same table; made once, when it is first asked for."""
+        """Keep a table, which is computed once, when it is first used."""
         self._tables.append(table.persist(level))
         return _from_here(table)
 
@@ -32,19 +32,19 @@ class Kept:
 
 
 class CutOff(Kept):
-    """Keeps a table without the plan that led to it: plans of plans of a chain of kept tables grow beyond memory."""
+    """Keep tables without the plans that led to them: nested plans of a chain of kept tables grow beyond memory."""
 
     def keep(self, table: DataFrame, level: StorageLevel = StorageLevel.DISK_ONLY) -> DataFrame:
         return cut_off(table)
 
 
 def cut_off(table: DataFrame) -> DataFrame:
-    """The table, computed when it is first used. What it takes is given back when nobody holds it any more."""
+    """Return a table that is computed when it is first used. Its storage is freed when no reference to it is left."""
     return table.localCheckpoint(eager=False)
 
 
 def _from_here(table: DataFrame) -> DataFrame:
-    """Return the kept table with a plan that begins at what is kept.
+    """Return the kept table with a plan that begins at the kept data.
 
     Return the table itself where the classes behind it cannot be used: in a session over Connect, which does not have
     them, and in a version of Spark in which they take other arguments.

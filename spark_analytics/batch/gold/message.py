@@ -1,4 +1,4 @@
-"""`message`, key (id): a message over all routers that accepted it: its units by state.
+"""`message`, key (id): a message over all routers that accepted it, with its units by state.
 
 broken: a router took it over and its log, whole up to then, lacks it; beyond: the log of the router or app that took it
 over is not given.
@@ -17,8 +17,8 @@ from spark_analytics.judgement.schema import ENDS, STATES
 def message(
     pieces: DataFrame, accepted: DataFrame, handover: DataFrame, routers: DataFrame, span_now: int, partitions: int
 ) -> DataFrame:
-    """The message's row adds up rows by id: one for its arrival at each router, with all units open; one for each unit
-    that has an end (or is in flight), which moves it from its open state; one for each broken handover."""
+    """Sum rows by id: one for a message's arrival at each router, with all units open; one for each unit that has an
+    end (or is in flight), which moves it from its open state; one for each broken handover."""
     lines = accepted.where("is_within")
     open_state = F.expr(
         "CASE WHEN hole_first IS NOT NULL THEN 'unknown' WHEN is_over THEN 'unaccounted' ELSE 'pending' END"
@@ -65,7 +65,8 @@ def message(
 
 
 def _ended(pieces: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
-    """The bits of each end by (router, parcel, recipient, block). `is_beyond`: the recipient's own log is not given."""
+    """Return the bits of each end by (router, parcel, recipient, block). `is_beyond`: the recipient's own log is not
+    given."""
     ends = cut(pieces.where(is_event(*ENDS) | F.col("is_flying")))
     bits = ends.groupBy("router", "parcel", "recipient", "block").agg(
         *(bits_of(event) for event in ENDS), flying_bits()
@@ -78,7 +79,7 @@ def _ended(pieces: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFr
 
 
 def _sums() -> list[Column]:
-    """An arrival adds its owed units to their open state, an end moves one to its own."""
+    """Return the sums: an arrival adds its owed units to their open state, an end moves one unit to its own state."""
     is_end = F.col("state").isNotNull()
     change = F.when(is_end, -1).otherwise(F.col("owed"))
     found = [F.min("t").alias("first_t"), F.coalesce(F.sum("owed"), F.lit(0)).alias("owed")]

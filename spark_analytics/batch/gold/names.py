@@ -1,4 +1,4 @@
-"""Routers as their keys: tables on the way hold their numbers, in the order of their keys."""
+"""Turn routers' numbers into keys: intermediate tables hold numbers, in the order of the keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 
 def named(table: DataFrame, routers: DataFrame) -> DataFrame:
-    """The table with its column `router` as key instead of number."""
+    """Return the table with its column `router` as key instead of number."""
     names = F.broadcast(routers.select(F.col("number"), F.col("router").alias("key")))
     found = table.join(names, table["router"] == names["number"], "inner").drop("number", "router")
     return found.withColumnRenamed("key", "router")

@@ -1,7 +1,7 @@
 """Pieces: one row for each range of an outward line, beside its accepted line; and 32 messages of a parcel as bits.
 
-Of a range, the messages start .. stop - 1 of the parcel, counted from its first one. Of what lies outside of the
-parcel, or belongs to none, start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
+start .. stop - 1 are the messages of the parcel that the range covers, counted from its first one. A range outside of
+its parcel, or without one, has start = stop: the rest of `count` are strays. `code` is the event's place in `EVENTS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN l
 
 
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
-    """The ranges of outward lines. `has_more`: some lines have several."""
+    """Return the ranges of outward lines. `has_more`: some lines have several."""
     lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
     columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth", "is_old")
     found = lines.select(*columns, "range_first", "range_count")
@@ -37,9 +37,9 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
-    """`wait_ns`: from the accepted line to this one, by one clock if both are of one boot. `has_old`: some lines name
-    no parcel. `early`: how many of the messages expired before their time. `is_flying`: written to a link that is up
-    where the log ends; in flight nothing expires.
+    """Return the pieces. `wait_ns`: from the accepted line to this one, by one clock if both are of one boot.
+    `has_old`: some lines name no parcel. `early`: how many of the messages expired before they were due.
+    `is_flying`: written to a link that is up where the log ends; in flight nothing expires.
     """
     placed = ranges.where("NOT is_old")
     if has_old:
@@ -74,9 +74,9 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
 
 
 def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Lines of older routers do not name the parcel: it is the last one that begins before the range.
+    """Find the parcel of lines of older routers, which do not name it: the last one that begins before the range.
 
-    Looked for within a stretch of arrival numbers, else it is the last one of the stretches before.
+    The search is within a block of `STEP` arrival numbers; else it is the last parcel of the blocks before.
     """
     columns = [name for name in ranges.columns if name not in ("router", "parcel")]
     asked = ranges.select("router", F.col("range_first").alias("at"), F.struct(*columns).alias("line"))
@@ -93,7 +93,8 @@ def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def early_of(pieces: DataFrame) -> DataFrame:
-    """Each message of pieces, joined to their accepted line, that expired before its time: `arrival`, `due_ns`."""
+    """Return each message of pieces, joined to their accepted line, that expired before it was due: `arrival`,
+    `due_ns`."""
     due = F.expr(f"least(coalesce(get(lives, cast(i AS int)), due_ns), {_MOST_NS})")
     each = pieces.withColumn("i", F.explode(F.expr("sequence(start, stop - 1)"))).withColumn("due_ns", due)
     return each.withColumn("arrival", F.expr("parcel + i")).where("t < due_ns - 1000000000L")
@@ -104,42 +105,43 @@ def is_event(*events: str) -> Column:
 
 
 def event_of() -> Column:
-    """The event's word."""
+    """Return the event's name."""
     return F.element_at(F.array(*map(F.lit, EVENTS)), F.col("code") + 1)
 
 
 def cut(pieces: DataFrame) -> DataFrame:
-    """Pieces cut at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
+    """Cut pieces at every 32 messages, as bits: the message 32 * block + k of the parcel is the bit k of `mask`."""
     every = F.explode(F.expr("sequence(shiftright(start, 5), shiftright(stop - 1, 5))"))
     found = pieces.where("start < stop").withColumn("block", every)
     return found.withColumn("mask", F.expr(f"{_below('stop')} - {_below('start')}"))
 
 
 def _below(edge: str) -> str:
-    """The bits of a block that lie below an edge."""
+    """Return the bits of a block that lie below an edge, plus one."""
     return f"shiftleft(1L, cast(greatest(0L, least(32L, {edge} - 32 * block)) AS int))"
 
 
 def bits_of(event: str) -> Column:
-    """All the bits of an event, in a group of cut pieces."""
+    """Return all the bits of an event, in a group of cut pieces."""
     bits = F.when(is_event(event), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
     return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias(event)
 
 
 def flying_bits() -> Column:
-    """All that is in flight, in a group of cut pieces."""
+    """Return the bits of all messages in flight, in a group of cut pieces."""
     bits = F.when(F.col("is_flying"), F.col("mask")).otherwise(F.lit(0).cast("bigint"))
     return F.coalesce(F.bit_or(bits), F.lit(0).cast("bigint")).alias("flying")
 
 
 def times_of(*events: str) -> Column:
-    """How often there was one of these events, one message counted as often as it had one."""
+    """Count these events, a message as often as it had one."""
     count = F.bit_count("mask").cast("bigint")
     return F.sum(F.when(is_event(*events), count).otherwise(F.lit(0).cast("bigint")))
 
 
 def state_bits() -> dict[str, Column]:
-    """Which messages are in which state, from the bits of all ends: of several ends, the first in `ENDS` holds."""
+    """Return the bits of the messages in each state, from the bits of all ends: of several ends, the first in `ENDS`
+    counts."""
     found = {ENDS[0]: F.col(ENDS[0])}
     for number, event in enumerate(ENDS[1:], 1):
         found[event] = F.col(event).bitwiseAND(F.bitwise_not(_joined(ENDS[:number])))
@@ -147,13 +149,13 @@ def state_bits() -> dict[str, Column]:
 
 
 def contradiction_bits() -> Column:
-    """Which messages have two ends or more."""
+    """Return the bits of the messages with two ends or more."""
     both = [F.col(event).bitwiseAND(_joined(ENDS[:number])) for number, event in enumerate(ENDS) if number]
     return reduce(Column.bitwiseOR, both)
 
 
 def ended_bits() -> Column:
-    """Which messages have an end."""
+    """Return the bits of the messages that have an end."""
     return _joined(ENDS)
 
 

@@ -14,9 +14,9 @@ from spark_analytics.report.summary import Windows
 
 
 def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
-    """Key (router, recipient, minute) and `more`: messages that ended in that minute; those of ranges that lie
-    `outside` of their parcel; `early`: that expired before their time; `depth_max`: null where no outward line told the
-    depth. Of `step` minutes the first stands for all."""
+    """Key (router, recipient, minute) and `more`: messages that `ended` in that minute; those of ranges that lie
+    `outside` of their parcel; `early`: expired before they were due; `depth_max`: null where no outward line gives
+    the depth. The first of `step` minutes stands for all."""
     inside = F.col("stop") - F.col("start")
     return pieces.groupBy("router", "recipient", first_of("minute", step).alias("minute"), *more).agg(
         F.sum(F.when(is_event(*ENDS), inside).otherwise(0)).alias("ended"),
@@ -27,7 +27,7 @@ def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
 
 
 def queues(ended: DataFrame, unit_windows: DataFrame) -> DataFrame:
-    """With the routers' numbers. Ends count in their own minute."""
+    """Return the queues by minute, with the routers' numbers. Ends count in their own minute."""
     none = F.lit(0).cast("bigint")
     added = unit_windows.where("owed > 0").select(
         "router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended")
@@ -49,7 +49,7 @@ def queue_minute(queues: DataFrame, routers: DataFrame) -> DataFrame:
 
 
 def by_window(queues: DataFrame, told: Windows) -> DataFrame:
-    """The queues by windows; `open` at the end of a window."""
+    """Return the queues by window; `open` is that at the end of a window."""
     window = F.expr(f"greatest({told.first}L, least({told.last}L, minute div {told.step}L * {told.step}L))")
     return queues.withColumn("window", window).groupBy("router", "recipient", "window").agg(
         F.sum("added").alias("added"), F.sum("ended").alias("ended"), F.max_by("open", "minute").alias("open"),

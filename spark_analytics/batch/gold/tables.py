@@ -33,17 +33,17 @@ GOLD = (
 
 
 class NotIncremental(Exception):
-    """These logs cannot be added up bit by bit, and the text says why. All of them must be audited at once."""
+    """These logs cannot be audited incrementally, and the text says why. All of them must be audited at once."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """`rows`: the layout, and `others` those of its lines that are about no recipient; `routers`: `number`, key
-    `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, and where it was started last (`run_seq`), since
+    """The tables of an audit. `rows`: the layout, and `others` those of its lines without a recipient; `routers`:
+    `number`, key `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, its last start (`run_seq`), since
     when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no
-    parcel, `has_more`: with several ranges; `is_published`: the tables are asked for, not only the summary.
+    parcel, `has_more`: lines with several ranges; `is_published`: the tables are wanted, not only the summary.
 
-    What is used more than once is kept on disk until `forget`.
+    Tables used more than once are kept on disk until `forget`.
     """
 
     rows: DataFrame
@@ -56,7 +56,7 @@ class Tables:
     is_published: bool
     kept: Kept
     is_whole: ClassVar[bool] = True
-    """Whether `rows` are all there are."""
+    """Whether `rows` holds all lines."""
 
     def forget(self) -> None:
         self.kept.forget()
@@ -114,28 +114,28 @@ class Tables:
 
     @cached_property
     def lines(self) -> DataFrame:
-        """Messages accepted (`n`) by router and minute."""
+        """Count messages accepted (`n`) by router and minute."""
         return self.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
 
     @cached_property
     def minutes(self) -> list[dict[str, Any]]:
-        """The rows of `lines`, with the routers' keys."""
+        """Return the rows of `lines`, with the routers' keys."""
         return rows(named(self.lines, self.routers))
 
     @cached_property
     def first_and_last(self) -> tuple[int | None, int | None]:
-        """The minutes of the time asked for in which messages were accepted."""
+        """Return the first and last minute of the audit's time span in which messages were accepted."""
         minutes = [row["minute"] for row in self.minutes]
         return min(minutes, default=None), max(minutes, default=None)
 
     @cached_property
     def windows(self) -> Windows:
-        """Of the summary."""
+        """Return the windows of the summary."""
         return windows_of(*self.first_and_last, self.span.as_of_ns)
 
     @property
     def step(self) -> int:
-        """How many minutes units and waits are added up by: published tables tell each of them."""
+        """Return how many minutes are summed together: published tables have each minute by itself."""
         return 1 if self.is_published else self.windows.step
 
     @cached_property
@@ -148,7 +148,7 @@ class Tables:
 
     @cached_property
     def changes(self) -> DataFrame:
-        """Route changes counted (`changes`) by router, minute, event and subject."""
+        """Count route changes (`changes`) by router, minute, event and subject."""
         return self.route_change.groupBy("router", "minute", "event", "subject").agg(F.sum("changes").alias("changes"))
 
     @cached_property
@@ -160,7 +160,7 @@ class Tables:
         return abuse_hour.abuse_hour(self.others, self.routers, self.span)
 
     def gold(self) -> Sequence[tuple[str, DataFrame]]:
-        """The published tables, by name."""
+        """Return the published tables, by name."""
         made = {
             "delivery": delivery.delivery(self.units, self.accepted, self.routers),
             "message": message.message(
