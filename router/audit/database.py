@@ -1,4 +1,4 @@
-"""The database of one audit: DuckDB on a file in a private directory, bounded in memory, thrown away at the end."""
+"""The database of one audit: DuckDB on a file in a private directory, bounded in memory, deleted at the end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ import duckdb
 from router.audit.disk_space import NO_ROOM, no_room
 
 MEMORY_BYTES = 2 * 10**9
-"""What DuckDB may take; what does not fit goes to the directory."""
+"""How much memory DuckDB may take; data that does not fit goes to the directory."""
 MEMORY_BYTES_MIN = 256 * 10**6
 _UNTRUSTED = ("join_order", "build_side_probe_side", "join_filter_pushdown")
-"""So a join keeps in memory what stands right of it, as written: DuckDB 2.0 fails where a join with a small table feeds
-that side (its issue 24807), and filters pushed from one side to the other have lost rows (22075, 25702)."""
+"""Optimizers that are off, so that a join keeps its right side, as written, in memory: DuckDB 2.0 fails where a join
+with a small table feeds that side (its issue 24807), and filters pushed from one side to the other have lost rows
+(22075, 25702)."""
 _SAID_OF_NO_ROOM = (*map(os.strerror, NO_ROOM), "max_temp_directory_size")
 _PREFIX, _LOCK = ".router-audit-", "lock"
 UNLOCKED_S = 86_400
-"""A directory without a lock file, where nothing changes for so long, is nobody's."""
+"""Seconds without a change after which a directory without a lock file counts as abandoned."""
 _HERE = Path(__file__).parent
 
 
@@ -40,14 +41,14 @@ class AuditFailed(Exception):
 class Database:
     """One connection; statements are the files of `tables/` and `findings/`.
 
-    All tables are in the database's file, none is temporary: what is on disk already can leave memory at any time,
-    while temporary tables first have to be spilled, for which DuckDB finds no room when memory is scarce.
+    All tables are in the database's file, none is temporary: data already on disk can leave memory at any time, while
+    temporary tables first have to be spilled, for which DuckDB finds no room when memory is scarce.
     """
 
     def __init__(self, directory: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.directory = directory
         self.connection = connection
-        self._thread = ThreadPoolExecutor(1)  # A signal is heard while it works, which DuckDB would not always do.
+        self._thread = ThreadPoolExecutor(1)  # frees the main thread for signals, which DuckDB may ignore
 
     def __repr__(self) -> str:
         return f"<the database of an audit in {self.directory}>"
@@ -64,19 +65,19 @@ class Database:
 
     def close(self) -> None:
         self._thread.shutdown()
-        with suppress(duckdb.Error):  # It writes once more, perhaps to a full disk.
+        with suppress(duckdb.Error):  # DuckDB writes once more here, perhaps to a full disk.
             self.connection.close()
 
     def rows(
         self, statement: str, values: Sequence[object] | Mapping[str, object] | None = None
     ) -> list[dict[str, Any]]:
-        """Each row as a dictionary by the names of the columns."""
+        """Run a statement; return each row as a dictionary by column name."""
         self.run(statement, values)
         names = [column[0] for column in self.connection.description or ()]
         return [dict(zip(names, row, strict=True)) for row in self.connection.fetchall()]
 
     def let(self, **values: object) -> None:
-        """Variables that the statements read with `getvariable`."""
+        """Set variables that the statements read with `getvariable`."""
         for name, value in values.items():
             self.run(f"SET VARIABLE {name} = ?", [value])
 
@@ -85,7 +86,7 @@ class Database:
         self.run(_text(f"tables/{table}.sql"))
 
     def find(self, finding: str) -> list[dict[str, Any]]:
-        """The rows of `findings/<finding>.sql`."""
+        """Return the rows of `findings/<finding>.sql`."""
         return self.rows(_text(f"findings/{finding}.sql"))
 
 
@@ -96,9 +97,9 @@ def _text(name: str) -> str:
 
 @contextmanager
 def database(memory_bytes: int, near: Path | None = None) -> Iterator[Database]:
-    """A new one, in a directory beside `near` or, without it, where the system keeps temporary files.
+    """Open a new database, in a directory beside `near` or, without it, where the system keeps temporary files.
 
-    What DuckDB says within becomes `AuditFailed`.
+    Errors of DuckDB within the block become `AuditFailed`.
     """
     with scratch(near) as directory:
         try:
@@ -112,9 +113,9 @@ def database(memory_bytes: int, near: Path | None = None) -> Iterator[Database]:
 
 @contextmanager
 def scratch(near: Path | None = None) -> Iterator[Path]:
-    """A private directory that is gone afterwards; those of audits that were killed go before.
+    """Make a private directory that is deleted afterwards; those left by killed audits are deleted first.
 
-    A file in it is locked as long as this lasts. That the disk is full becomes `AuditFailed`.
+    A file in it is locked for as long as this lasts. A full disk becomes `AuditFailed`.
     """
     where = near or _temporary()
     _remove_left(where)
@@ -144,19 +145,19 @@ def _temporary() -> Path:
 
 
 def _lock(directory: Path) -> int:
-    """The descriptor that holds the lock; the lock's file has its name only once it is locked."""
+    """Return the descriptor that holds the lock; the lock file gets its name only once it is locked."""
     draft = directory / f"{_LOCK}.new"
     lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         draft.rename(directory / _LOCK)
-    except OSError:  # A file system without locks: others go by the directory's age.
+    except OSError:  # A file system without locks: other audits judge the directory by its age.
         draft.unlink(missing_ok=True)
     return lock
 
 
 def _remove_left(where: Path) -> None:
-    """The directories of our own that an audit left there, and that no process uses any more."""
+    """Delete our own directories that an audit left there and that no process uses any more."""
     with suppress(OSError):
         for directory in where.glob(f"{_PREFIX}*"):
             with suppress(OSError):
@@ -166,7 +167,7 @@ def _remove_left(where: Path) -> None:
 
 
 def _remove_unused(directory: Path) -> None:
-    """`OSError` if it is in use."""
+    """Delete the directory if it is abandoned; raise `OSError` if it is in use."""
     try:
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -189,7 +190,7 @@ def _settings(directory: Path, memory_bytes: int) -> dict[str, str]:
         "threads": str(os.cpu_count() or 1),
         "preserve_insertion_order": "false",
         "disabled_optimizers": quoted(",".join(_UNTRUSTED)),
-        "write_buffer_row_group_count": "1",  # To keep more in memory makes nothing faster.
+        "write_buffer_row_group_count": "1",  # Keeping more in memory makes nothing faster.
         "enable_progress_bar": "false",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -198,12 +199,12 @@ def _settings(directory: Path, memory_bytes: int) -> dict[str, str]:
 
 
 def quoted(text: str) -> str:
-    """As SQL writes text."""
+    """Return the text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def exact(path: str) -> str:
-    """The pattern that means this path and no other, whatever characters it has."""
+    """Return the pattern that matches this path only, whatever characters it has."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 

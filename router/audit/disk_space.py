@@ -1,4 +1,4 @@
-"""Disks that are full, or on which somebody has used up what is theirs."""
+"""Report disks that are full, or on which a user's quota is used up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def no_room(where: Path, near: Path | None) -> str:
-    """The sentence about it. `near`: the directory came from --out; None: from TMPDIR, or is the system's."""
+    """Return the sentence about a full disk. `near`: the directory came from --out; None: from TMPDIR, or is the
+    system's."""
     remedy = "set TMPDIR to a directory" if near is None else "name with --out a directory"
     return f"the disk of {where} is full: make room there, or {remedy} on another disk"

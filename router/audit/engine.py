@@ -35,7 +35,7 @@ TABLES = (
     "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
-"""So many routers have a bit each where messages are told apart."""
+"""How many routers get a bit each in the table of distinct messages."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
@@ -43,12 +43,12 @@ FINDINGS = (
 )  # fmt: skip
 
 Report = Callable[[str, float], None]
-"""What is being done, and how much of it, from 0 to 1."""
+"""Gets the present step, and how much of it is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is asked: the audit's now, and the accepted events of [since_ns, until_ns)."""
+    """The time span of an audit: its now, and the accepted events of [since_ns, until_ns)."""
 
     as_of_ns: int
     since_ns: int = 0
@@ -63,7 +63,8 @@ def audit(
     out: Path | None = None,
     report: Report = lambda what, part: None,
 ) -> dict[str, Any]:
-    """The summary of the logs; with `out` the tables are written there too. `AuditFailed` says what is in the way."""
+    """Return the summary of the logs; with `out` also write the tables there. Raise `AuditFailed` with the reason if it
+    cannot."""
     began = monotonic()
     near = publish.parent(out) if out else None
     evidence, facts = evidence_of(listing, report, Care.QUICK)
@@ -92,7 +93,7 @@ def audit(
 def evidence_of(
     listing: Listing, report: Report = lambda what, part: None, care: Care = Care.EXACT
 ) -> tuple[Evidence, list[FileFacts]]:
-    """What the files prove, and the facts that it rests on."""
+    """Return the evidence of the files, and the facts that it rests on."""
     read = 0
 
     def done(size: int) -> None:
@@ -107,14 +108,14 @@ def evidence_of(
 def _judged(
     listing: Listing, facts: Sequence[FileFacts], known: Collection[str] = (), unlike: Collection[str] = ()
 ) -> Evidence:
-    """`unlike`: files with a line that cannot be read, though their router signed it."""
+    """Judge the files. `unlike`: files with an invalid line, although they are signed."""
     return judge(facts, content, listed=listing.problems, known=known, doubted=unlike, verify=verify)
 
 
 def _added_up(
     tables: Database, evidence: Evidence, span: Span, report: Report
 ) -> tuple[dict[str, Sequence[dict[str, Any]]], Evidence]:
-    """The findings in the lines that were read, and the evidence with what these say of logs."""
+    """Return the findings in the lines that were read, and the evidence including the lines about logs."""
     tables.let(
         as_of_ns=span.as_of_ns,
         since_ns=span.since_ns,
@@ -122,7 +123,7 @@ def _added_up(
         grace_ns=GRACE_NS,
         overdue_ns=OVERDUE_NS,
     )
-    tables.run("SET force_compression = 'uncompressed'")  # To compress costs more than the disk gains.
+    tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
     evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
@@ -133,7 +134,7 @@ def _added_up(
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
-    """Which logs are whole, and the holes: of a line those count that end behind it."""
+    """Write down which logs are whole, and their holes: a line is affected by the holes that end after it."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     for number, log in enumerate(evidence.logs):
         tables.run(

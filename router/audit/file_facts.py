@@ -1,4 +1,4 @@
-"""What the files of a log are, before anybody looks at their lines: size, first and last line, digest of the rest."""
+"""The facts of a log's files, before their lines are read: size, first and last line, digest of the rest."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from router.audit.spelling import Care, Spelling
 from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts
 
 LINE_BYTES_MAX = 64 * 1024
-"""As much of the first and the last line is kept; header and footer are shorter."""
+"""How much of the first and the last line is kept; header and footer are shorter."""
 READ_BYTES = 1 << 20
 THREADS = 8
-"""More than there are cores: of files on a slow disk it is the disk that is waited for."""
+"""More than there are cores, because files on a slow disk wait for the disk."""
 
 
 def read_facts(
     paths: Iterable[str], done: Callable[[int], None] = lambda size: None, care: Care | None = None
 ) -> list[FileFacts]:
-    """The facts of all files, in the order of the paths, read by several threads; `done` hears each file's bytes.
+    """Return the facts of all files, in the order of the paths, read by several threads; `done` gets each file's size.
 
-    `care`: how their lines are looked at; None: not at all. What cannot be read is told in the facts, not raised.
+    `care`: how their lines are checked; None: not at all. A file that cannot be read has an `error` in its facts.
     """
-    pool = ThreadPoolExecutor(THREADS)  # hashing and reading let go of the interpreter
+    pool = ThreadPoolExecutor(THREADS)  # hashing and reading release the interpreter lock
     try:
         found = []
         for facts in pool.map(partial(file_facts, care=care), paths):
@@ -39,7 +39,7 @@ def read_facts(
 
 
 def file_facts(path: str, care: Care | None = None) -> FileFacts:
-    """The facts of one file, in one pass with little memory."""
+    """Return the facts of one file, in one pass with little memory."""
     try:
         if not is_regular(path):  # opening a pipe would wait for ever
             return FileFacts(path, 0, b"", b"", "", NOT_A_FILE)
@@ -82,14 +82,14 @@ def _first_line(data: bytes) -> bytes:
 
 
 def _last_line(file: BinaryIO, size: int) -> bytes:
-    """With its newline if it has one; of a longer one the last 64 KiB."""
+    """Return the last line, with its newline if it has one; of a longer line the last 64 KiB."""
     file.seek(max(0, size - LINE_BYTES_MAX))
     data = file.read(LINE_BYTES_MAX)
     return data[data.rfind(b"\n", 0, len(data) - 1) + 1 :]
 
 
 def content(path: str) -> Iterator[bytes]:
-    """All bytes of a file, part by part."""
+    """Return all bytes of a file, part by part."""
     with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
         while data := file.read(READ_BYTES):
             yield data

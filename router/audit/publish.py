@@ -1,4 +1,4 @@
-"""What `--out DIR` gets: the gold tables as Parquet, the summary as JSON, the report as a page."""
+"""Write the files of `--out DIR`: the gold tables as Parquet, the summary as JSON, the report as a page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _LEDGER = {
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
 }  # fmt: skip
 FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events", "events_raw"))
-"""The Spark engine makes a directory of each table, and keeps the events too; its job the lines as they stand."""
+"""Names that an earlier audit may have left. The Spark engine makes a directory of each table, and keeps the events
+too; its job also keeps the unprocessed lines."""
 
 
 def parent(out: Path) -> Path:
-    """Where `out` will lie, made if need be; `AuditFailed` if `out` holds anything but an earlier audit."""
+    """Return the parent of `out`, made if need be; raise `AuditFailed` if `out` holds anything but an earlier audit."""
     found = out.absolute().parent
     try:
         strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []
@@ -45,7 +46,7 @@ def parent(out: Path) -> Path:
 
 
 def publish(database: Database, evidence: Evidence, summary: dict[str, Any], out: Path) -> None:
-    """Write everything beside `out`, and then give it that name; an earlier audit stays unless that is done."""
+    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"
@@ -57,7 +58,7 @@ def publish(database: Database, evidence: Evidence, summary: dict[str, Any], out
 
 
 def give_name(new: Path, out: Path, old: Path) -> None:
-    """`new` becomes `out`; what was there becomes `old`, or stays if the first fails."""
+    """Rename `new` to `out`, and what was there to `old`; undo the first if the second fails."""
     try:
         if out.exists():
             out.rename(old)
@@ -81,13 +82,13 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
 
 
 def _columns(database: Database, table: str) -> str:
-    """All of them; every integer as BIGINT, as Spark publishes it: the tables keep some narrower."""
+    """Return all columns, every integer as BIGINT, as Spark publishes it: the tables keep some narrower."""
     names = [(f'"{row["column_name"]}"', row["column_type"]) for row in database.rows(f"DESCRIBE {table}")]
     return ", ".join(f"{name}::BIGINT AS {name}" if kind == "INTEGER" else name for name, kind in names)
 
 
 def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -> None:
-    """The tables about the audit itself."""
+    """Make the tables about the audit itself."""
     rows: dict[str, list[list[Any]]] = {
         "log_coverage": [[*log[:6], list(log.problems)] for log in evidence.logs],
         "data_quality": [[row["check"], row["router"], row["count"]] for row in summary["quality"]],

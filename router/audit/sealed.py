@@ -1,5 +1,5 @@
-"""Whether the lines of signed files are those that their footers tell of: as many, of each event as many messages, and
-each event number in one line."""
+"""Check that the lines of signed files match their footers: the number of lines, the number of messages of each event,
+and each event number in one line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FROM (
 )
 GROUP BY file, event
 """
-"""An event number that begins one line and follows another cancels out of `marks`: what is left shows whether the lines
-are side by side (`spark_analytics/judgement/fingerprint.py`)."""
+"""Sums by file and event. An event number that begins one line and follows another cancels out of `marks`; the rest
+shows whether the lines are side by side (`spark_analytics/judgement/fingerprint.py`)."""
 
 
 def contradicted(database: Database, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
-    """The files whose lines are not those of their footers. `numbers`: of the files that were read, by path."""
+    """Return the files whose lines do not match their footers. `numbers`: of the files that were read, by path."""
     key = secrets.randbits(62)
     sums: dict[int, list[Summed]] = {}
     for row in database.rows(_SUMS, {"key": key, "most": COUNT_MAX}):

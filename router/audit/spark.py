@@ -1,5 +1,4 @@
-"""The Spark engine for `router audit --engine spark`: a Java is found, a session is started and ended, files are named
-to it."""
+"""The Spark engine for `router audit --engine spark`: find a Java, start and end a session, and pass it the files."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ def audit(
     out: Path | None = None,
     report: Report = lambda what, part: None,
 ) -> dict[str, Any]:
-    """As `engine.audit`, by Spark: the same summary but for `engine` and `run`. `AuditFailed` says what is in the
-    way."""
+    """Audit by Spark, as `engine.audit` does: the same summary except `engine` and `run`. Raise `AuditFailed` with the
+    reason if it cannot."""
     run = _load_spark()
     with ExitStack() as stack:
         directory = stack.enter_context(scratch(publish.parent(out) if out else None))
@@ -56,12 +55,12 @@ def audited(
     session: SparkSession, listing: Listing, span: Span, tables: str | None = None,
     report: Report = lambda what, part: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same in a session that is there; the tables go below the path `tables`."""
+    """Audit in an existing session; the tables go below the path `tables`."""
     return _load_spark()(session, listing, span, tables, report)
 
 
 def _load_spark() -> Callable[..., dict[str, Any]]:
-    """The engine itself, if Spark is installed."""
+    """Return the engine's function; raise `AuditFailed` if Spark is not installed."""
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -98,7 +97,7 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
 def _given(
     listing: Listing, uris_of: Callable[[list[str]], dict[str, str]]
 ) -> tuple[dict[str, str], list[Any], list[FileFacts]]:
-    """Files with their URIs, problems, and files that Spark cannot read or need not."""
+    """Return the files with their URIs, the problems, and the facts of files that Spark cannot or need not read."""
     full = {os.path.abspath(path): path for path in listing.paths}  # noqa: PTH100 - names need not be UTF-8
     odd = {path: text for path in listing.paths if (text := _oddity(path)) is not None}
     found = uris_of([path for path, name in full.items() if name not in odd])
@@ -110,7 +109,7 @@ def _given(
 
 
 def _oddity(path: str) -> str | None:
-    """Why Spark must not be given that file; None: it may."""
+    """Return why Spark must not be given that file; None if it may."""
     if role(path) == "aside":
         return ""
     try:
@@ -127,7 +126,7 @@ def _oddity(path: str) -> str | None:
 
 
 def _size(path: str) -> int:
-    """In bytes; 0 of what cannot be looked at."""
+    """Return the size in bytes; 0 for a file that cannot be examined."""
     try:
         return Path(path).stat().st_size
     except OSError:
@@ -135,7 +134,7 @@ def _size(path: str) -> int:
 
 
 def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSession:
-    """Quiet, with its files in a directory that goes when the audit is over."""
+    """Start a session without output, with its files in a directory that is deleted after the audit."""
     from pyspark.errors import PySparkException
 
     from spark_analytics.batch.session import local_session
@@ -156,7 +155,7 @@ def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSe
 
 
 def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> None:
-    """The summary and the page as files, as the local engine leaves them; then everything gets its name."""
+    """Write the summary and the page as files, as the local engine does; then rename everything."""
     try:
         for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, render(found))):
             (new / name).rename(directory / name)
@@ -164,7 +163,7 @@ def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> No
         publish.give_name(new, out, directory / "old")
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise  # `scratch` says so.
+            raise  # `scratch` reports it.
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
 
 

@@ -1,6 +1,6 @@
-"""Looks at the bytes of a log's file as they are read for its digest: whether each line is one, by the grammar.
+"""Check the bytes of a log file as they are read for its digest: whether each line matches the grammar.
 
-Nearly all are about messages, and one expression runs over as many of them as follow each other.
+Nearly all lines are about messages, and one expression matches as many of them as follow each other.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from spark_analytics.judgement.line_grammar import EXACT, LINE_BYTES_MAX, QUICK,
 
 
 class Care(Enum):
-    """How lines are looked at. `QUICK`: whoever reads their columns looks at what `line_grammar.QUICK` leaves open."""
+    """How lines are checked. `QUICK`: the reader of their columns checks the values that `line_grammar.QUICK` leaves
+    open."""
 
     QUICK = re.compile(rf"(?>{QUICK}\n)*+".encode())
     EXACT = re.compile(rf"(?>{EXACT}\n)*+".encode())
 
 
 class Spelling:
-    """Takes part after part of a file up to its last line. `is_odd`: a line was none; no more is looked at then."""
+    """Check a file, part after part, up to its last line. `is_odd`: a line was invalid, and no more are checked."""
 
     def __init__(self, care: Care) -> None:
         self.is_odd = False
@@ -39,7 +40,7 @@ class Spelling:
 
 
 def _are_lines(messages: re.Pattern[bytes], data: bytes, end: int) -> bool:
-    """Whether the bytes up to `end`, where a line ends, are lines."""
+    """Whether the bytes up to `end`, where a line ends, are valid lines."""
     at = 0
     while True:
         found = messages.match(data, at, end)

@@ -24,16 +24,16 @@ from spark_analytics.judgement.log_files import Problem
 from spark_analytics.judgement.schema import named_seq, role
 
 ROUNDS_MAX = 100_000
-"""Questions to a node that writes faster than it is read; then the tail is long enough."""
+"""The most questions to a node that writes faster than it is read; by then the tail is long enough."""
 
 Ask = Callable[[Home, str, str], Any]
-"""Asks the running node of a home one word with one argument; its answer, decoded."""
+"""Asks the running node of a home one inquiry with one argument; returns its answer, decoded."""
 
 
 @contextmanager
 def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
-    """The log files below the paths, and while this lasts the tails of those that are homes of nodes. Of a node whose
-    store cannot be read the segments are given, and the store is a problem."""
+    """Yield the log files below the paths and, for as long as this lasts, the tails of those paths that are homes of
+    nodes. If a node's store cannot be read, its segments are listed, and the store is a problem."""
     with ExitStack() as stack:
         given: list[Path] = []
         problems: list[Problem] = []
@@ -43,7 +43,7 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
                 directory = directory or stack.enter_context(scratch())
-                mine = directory / f"{len(given):06d}"  # They stand in the order in which the homes were given.
+                mine = directory / f"{len(given):06d}"  # numbered in the order in which the homes were given
                 mine.mkdir()
                 try:
                     given += node_paths(home, mine, ask)
@@ -62,17 +62,17 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
 
 
 def _names(home: Home, directory: Path) -> dict[str, str]:
-    """What the tails of that home are called: where they are written is of no use to anybody."""
+    """Return the names under which the tails of that home are reported, because their temporary paths help no one."""
     tails = sorted(path for path in directory.iterdir())
     said = [f" from {named_seq(path.name)}" if len(tails) > 1 else "" for path in tails]
     return {str(path): f"{home.path} (unsealed events{which})" for path, which in zip(tails, said, strict=True)}
 
 
 def node_paths(home: Home, directory: Path, ask: Ask) -> list[Path]:
-    """What to audit of the node in that home: its log, and its tail, which is written into `directory`.
+    """Return the paths to audit of the node in that home: its log, and its tail, which is written into `directory`.
 
-    The tail is taken first, so that what is sealed meanwhile is in one of both. Errors of the home, the store and of
-    `ask` pass, and say what to do.
+    The tail is taken first, so that an event sealed meanwhile is in one or both. Errors of the home, the store and of
+    `ask` pass through, and say what to do.
     """
     written = asked_or_read(
         home, lambda: write_tails(_told(home, ask), directory), lambda: write_tails(_stored(home), directory)
@@ -84,11 +84,11 @@ def _has_log(home: Home) -> bool:
     try:
         return home.log_path.is_dir() and any(role(path.name) for path in home.log_path.iterdir())
     except OSError:
-        return True  # What is in the way is told when the directory is listed.
+        return True  # The obstacle is reported when the directory is listed.
 
 
 def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:
-    """Files `tail-<first sequence number>.jsonl`, a new one wherever numbers are left out: they are in a segment."""
+    """Write files `tail-<first sequence number>.jsonl`, a new one after each gap: those numbers are in a segment."""
     paths: list[Path] = []
     next_seq = -1
     with ExitStack() as opened:
@@ -104,7 +104,7 @@ def write_tails(lines: Iterable[Line], directory: Path) -> list[Path]:
 
 
 def _told(home: Home, ask: Ask) -> Iterator[Line]:
-    """From the running node, part by part."""
+    """Read the newest events from the running node, part by part."""
     after = 0
     for _ in range(ROUNDS_MAX):
         answer = ask(home, "log", str(after))
@@ -116,7 +116,7 @@ def _told(home: Home, ask: Ask) -> Iterator[Line]:
 
 
 def _stored(home: Home) -> Iterator[Line]:
-    """From the store of a stopped node, whose lock we hold."""
+    """Read the newest events from the store of a stopped node, whose lock we hold."""
     path = home.store_path
     try:
         is_there = (path / DATA).exists()

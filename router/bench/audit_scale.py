@@ -29,7 +29,7 @@ from router.audit.sample.sample import TRUTH, write_sample
 
 LOOK_S = 0.2
 LATER_S = 86_400
-"""The audit's now: so long after the sample's end."""
+"""How long after the sample's end the audit's now is."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 ENGINES = ("local", "spark")
@@ -37,7 +37,7 @@ ENGINES = ("local", "spark")
 
 @dataclass
 class Cost:
-    """Of a process with all that it starts: seconds, CPU seconds, and the most memory that it held, in MiB."""
+    """The cost of a process and all its children: seconds, CPU seconds, and the most memory that they held, in MiB."""
 
     wall_s: float = 0
     cpu_s: float = 0
@@ -45,7 +45,7 @@ class Cost:
 
 
 def cost_of(command: list[str]) -> tuple[str, Cost]:
-    """What the command printed, and what it cost."""
+    """Run a command; return its output and its cost."""
     began, found, before = time.perf_counter(), Cost(), _reaped_s()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True) as process:
@@ -66,7 +66,7 @@ def cost_of(command: list[str]) -> tuple[str, Cost]:
 
 
 def _reaped_s() -> float:
-    """CPU seconds of all processes that ended and were waited for, by this one or by one that was."""
+    """Return the CPU seconds of all ended descendants that were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -78,12 +78,12 @@ def _tree(pid: int) -> list[int]:
             tasks = list(Path(f"/proc/{one}/task").iterdir())
             found += [int(child) for task in tasks for child in (task / "children").read_text().split()]
         except (FileNotFoundError, ProcessLookupError):
-            continue  # It ended meanwhile.
+            continue  # It has ended meanwhile.
     return found
 
 
 def _look(pid: int, spent: dict[int, float]) -> float:
-    """MiB that a process holds now; notes its CPU seconds so far."""
+    """Return the MiB that a process holds now, and note its CPU seconds so far."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -94,7 +94,7 @@ def _look(pid: int, spent: dict[int, float]) -> float:
 
 
 def read_and_hash(directory: str) -> None:
-    """The yardstick, with the memory and the threads of the local engine."""
+    """Run the yardstick, with the memory and the threads of the local engine."""
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = '{MEMORY_BYTES // 10**6}MB'; SET preserve_insertion_order = false")
     hashes = ", ".join(f'bit_xor(hash("{name}"))' for name in NEEDED)

@@ -1,4 +1,4 @@
-"""The bench's publishers and subscribers: processes of their own on the real link, cheap enough not to be measured.
+"""The bench's publishers and subscribers: separate processes on real links, cheap enough not to distort the figures.
 
 They sign in advance, do not verify what their own router hands them, and count by the number in each body.
 """
@@ -65,7 +65,7 @@ class Wire:
         return self._stream
 
     async def receive(self) -> list[Messages]:
-        """What the next read brings; b"" from the stream ends the client."""
+        """Return the messages of the next read; exit if the node closed the link."""
         data = await self._connected.receive_some(READ_BYTES)
         if not data:
             raise SystemExit("the node closed the link")
@@ -97,7 +97,7 @@ class Wire:
         await self.write(frames)
 
     async def write(self, data: memoryview | bytes) -> None:
-        """Bytes of any kind, after those that are being written."""
+        """Write any bytes, after those that are being written."""
         async with self._writing:
             await self._connected.send_all(data)
 
@@ -106,7 +106,7 @@ class Wire:
             await self._stream.aclose()
 
     async def join(self, group: PublicKey) -> None:
-        """JOIN and wait for its acknowledgement."""
+        """Send JOIN and wait for its acknowledgement."""
         join = encode_control(Join(group, False))
         wire = seal_unicast(self._key, self.router, join, ttl_s=0, expiry_min=expiry_min(time.time() + 3600))
         await self.send(frame(wire), 1)
@@ -115,7 +115,7 @@ class Wire:
         await self.settle_all()
 
     async def emptied(self) -> None:
-        """Ask the node again and again until it keeps nothing for anybody."""
+        """Ask the node repeatedly until its queues are empty."""
         while True:
             body = encode_inquiry(Inquiry("status", os.urandom(4).hex()))
             expiry = expiry_min(time.time() + 3600)
@@ -132,7 +132,7 @@ class Wire:
 
 @dataclass
 class Order:
-    """What one client process is to do; travels as JSON."""
+    """The task of one client process; passed as JSON."""
 
     role: str
     url: str
@@ -149,14 +149,14 @@ class Order:
     rate_per_s: float = 0.0
     durable: bool = False
     stall: bool = False
-    back: bool = False  # a member already, comes back for what is queued, and stays until nothing is
+    back: bool = False  # a returning member, which reads what is queued and stays until nothing is
     window_messages: int = 4096
     window_bytes: int = 8 << 20
     links: int = 1
 
 
 async def publish(order: Order) -> dict[str, Any]:
-    """Send the messages first..first+count-1, each `repeat` times; with a rate, a chunk at a time at even times."""
+    """Send the messages first..first+count-1, each `repeat` times; with a rate, in chunks at even intervals."""
     wire = await _connected(order, order.seeds[0])
     with Path(order.path).open("rb") as file:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -197,7 +197,7 @@ async def _send(wire: Wire, order: Order, frames: memoryview, times: array[float
 
 
 class Tally:
-    """What one subscriber has received, by the number in each body."""
+    """The messages that one subscriber has received, by the number in each body."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -209,7 +209,7 @@ class Tally:
     def add(self, data: bytes, spans: list[tuple[int, int, int]]) -> None:
         seen, at, last = self.seen, self._order.number_at, self._last
         for _, start, _ in spans:
-            # With VIA the array head differs, not the place of the body.
+            # VIA changes the array head, not the place of the body.
             number = int.from_bytes(data[start + at : start + at + 8], "big")
             if seen[number]:
                 self.doubled += 1
@@ -226,7 +226,7 @@ class Tally:
 
 async def subscribe(order: Order) -> dict[str, Any]:
     """Join on a link for each seed, then receive until `count` messages have come on each."""
-    if order.back:  # the clock runs from before the link is there
+    if order.back:  # the clock starts before the link is up
         _ready()
     began = time.monotonic()
     wires = [await _connected(order, seed) for seed in order.seeds]

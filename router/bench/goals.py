@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 class Goal(NamedTuple):
-    """A figure of a row, what it should be, and whether more is better."""
+    """A figure of a row, its goal, and whether more is better."""
 
     title: str
     figure: str
@@ -29,7 +29,7 @@ class Goal(NamedTuple):
     more: bool = True
 
     def met(self, value: float | Spread) -> bool:
-        """Of a spread its worse end counts."""
+        """Whether the goal is met; a spread is judged by its worse end."""
         if isinstance(value, Spread):
             value = value.low if self.more else value.high
         return value >= self.goal if self.more else value <= self.goal
@@ -40,7 +40,7 @@ class Goal(NamedTuple):
 
 
 def _throughput(transport: str, shape: Shape, figure: str = "ratio_two_core") -> Callable[[Bench], Row]:
-    """The middle one of several runs, each with its own yardstick just before it."""
+    """Measure several runs, each with its own yardstick just before it, and return the median one."""
 
     def measure(bench: Bench) -> Row:
         rows = sorted((_fresh(bench, transport, shape) for _ in range(TIMES)), key=lambda row: float(row[figure]))
@@ -59,7 +59,7 @@ def _inline(bench: Bench) -> Row:
 
 
 def _crowd(transport: str) -> Callable[[Bench], Row]:
-    """The node's CPU for each further delivery, as a share of one verification."""
+    """Measure the node's CPU for each further delivery, as a share of one verification."""
 
     def measure(bench: Bench) -> Row:
         one = _fresh(bench, transport, Shape(count=6_000))
@@ -76,12 +76,12 @@ def _stalled(bench: Bench) -> Row:
 
 
 def _logged(bench: Bench) -> Row:
-    """What the event log takes of the rate: each run beside one of a node that writes none."""
+    """Measure how much of the rate the event log costs: each run is paired with one of a node that writes none."""
     return _slower(replace(bench, program="router.bench.unlogged"), Shape(), bench, Shape(), LOG_MAX)
 
 
 def _slower(free: Bench, free_shape: Shape, held: Bench, held_shape: Shape, most: float) -> Row:
-    """How much slower the second is than the first, by pairs of runs right after each other."""
+    """Measure how much slower the second is than the first, by pairs of consecutive runs."""
     rows: list[tuple[Row, Row]] = []
 
     def pair() -> float:
@@ -146,8 +146,8 @@ GOALS: tuple[tuple[Callable[[Bench], Row], tuple[Goal, ...]], ...] = (
 
 
 def measured_goals(bench: Bench, say: Callable[[str], None]) -> list[Row]:
-    """For each goal its title, value, goal, whether it is met (None: the machine was too noisy to tell), and the row
-    that the value is from. What was measured on a noisy machine is measured again, `TRIES` times in all."""
+    """Return for each goal its title, value, goal, whether it is met (None: the machine was too noisy to tell), and the
+    row of the value. A measurement on a noisy machine is repeated, `TRIES` times in all."""
     found = []
     for measure, goals in GOALS:
         row, noise = _quietly(bench, measure, lambda text: say(f"{goals[0].title}{text}"))  # noqa: B023

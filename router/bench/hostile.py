@@ -1,9 +1,9 @@
-"""An honest pair beside 64 strangers who do harm: what its rate and its latency become, attack by attack.
+"""Measure the rate and latency of an honest pair beside 64 hostile strangers, attack by attack.
 
-The pair are two local apps of a core that lets everybody in. Each attack has a fresh node, on which the pair is
-measured before the attack, under it, and after it. The attackers take CPU of the same machine, which is told as a share
-of a core; so the rate that has a goal is that of a pair which offers half of what the quiet node takes, and the rate of
-one that sends as fast as it goes stands beside it without a goal.
+The pair are two local apps of a core that admits anyone. Each attack has a fresh node, on which the pair is measured
+before the attack, under it, and after it. The attackers take CPU of the same machine, which is reported as a share of a
+core; so the rate with a goal is that of a pair which offers half of what the quiet node takes, and the rate of one that
+sends as fast as it can is reported beside it without a goal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ SMALL_LOG = str(1 << 20)
 
 TRIES = 3
 PHASES = 6
-"""More than the runs of a pair take together: a half, three as fast as it goes, one at half the rate, three slow."""
+"""How many times `quick` messages are signed. All runs of a pair need less: a half, three at full speed, one at half
+the rate, three slow."""
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -46,12 +47,12 @@ SETTINGS: dict[str, dict[str, str]] = {
     "throw-away sources": {"limits.routes_max": "1000"},
     "junk": {"log.keep_bytes": SMALL_LOG, "log.segment_bytes": str(1 << 17)},
 }
-"""What makes an attack bite within seconds that else takes hours."""
+"""Settings with which an attack takes effect within seconds instead of hours."""
 
 
 @dataclass
 class Pair:
-    """A publisher and a subscriber of one node, local apps both; each run takes messages that no other took."""
+    """A publisher and a subscriber of one node, both local apps; no message is used in two runs."""
 
     bench: Bench
     running: Clients
@@ -60,7 +61,7 @@ class Pair:
     taken: int = 0
 
     def run(self, number: int, rate_per_s: float = 0.0, chunk: int = CHUNK) -> Row:
-        """Messages a second, the median latency where there is a rate, and what was refused or lost."""
+        """Return messages a second, the latencies if there is a rate, and how many were refused or lost."""
         first, self.taken = self.taken, self.taken + number
         order = {"first": first, "count": number, "rate_per_s": rate_per_s, "chunk": chunk}
         reader = self.running("subscribe", [self.subscriber], self.bench.traffic, **order)
@@ -79,7 +80,8 @@ class Pair:
 
 
 def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float = PHASE_S) -> list[Row]:
-    """A row for each attack, with what has a goal and whether it is met (None: the machine was too noisy to tell)."""
+    """Return a row for each attack, with its figures and whether the goals are met (None: the machine was too
+    noisy)."""
     quick = int(bench.yardstick.one_core_per_s * phase_s) // 2
     say(f"signing {quick * PHASES} messages in advance")
     signed = traffic.make(bench.base / "hostile", quick * PHASES, bench.body_bytes)
@@ -87,7 +89,7 @@ def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float 
 
 
 def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
-    """Measure again where the machine was noisy."""
+    """Measure an attack, and again if the machine was noisy."""
     for _ in range(TRIES):
         watch = Watch(yardstick.run(bench.traffic, 1.0))
         row = _attacked(bench, attack, say, phase_s, quick)
@@ -105,7 +107,7 @@ def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -
     rig = bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
     with rig.running() as running:
         pair = Pair(bench, running, publisher, subscriber)
-        pair.run(quick // 2)  # warms up
+        pair.run(quick // 2)  # warm up
         quiet = _phase(pair, phase_s, quick)
         say(f"{attack}: {LINKS} strangers")
         with besieged(rig, attack) as siege:
@@ -137,7 +139,7 @@ def _phase(pair: Pair, phase_s: float, quick: int) -> dict[str, Row]:
 def besieged(
     rig: Rig, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
 ) -> Iterator[Callable[[], Row]]:
-    """Strangers at work; the yielded function ends them and returns what they did."""
+    """Run the strangers; the yielded function ends them and returns what they did."""
     public = keyring.load(Home(rig.home), "service-echo").public.hex()
     order = Siege(attack, rig.tls_url, rig.address, public, links, bytes_per_s)
     command = program("router.bench.strangers", json.dumps(asdict(order)))

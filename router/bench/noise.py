@@ -1,4 +1,4 @@
-"""Whether a machine was quiet enough for a verdict, and what pairs of nearly equal rates can tell."""
+"""Decide whether a machine was quiet enough for a verdict, and what pairs of nearly equal rates show."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PAIRS_MIN, PAIRS_MAX = 5, 21
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What else the machine did: the share of its time that the host took away (steal), by how much the yardstick
-    after the measurement differed from the one before, and how many cores others took while nothing was measured."""
+    """Other load on the machine: the share of its time that the host took away (steal), the relative difference between
+    the yardsticks before and after, and how many cores other processes took while nothing was measured."""
 
     steal: float
     drift: float
@@ -40,8 +40,8 @@ class Noise:
 
 
 class Watch:
-    """From its making on; `noise` compares with a yardstick taken at the end. Both look for others, so nothing that is
-    measured runs then."""
+    """Watch for noise from its creation on; `noise` compares with a yardstick taken at the end. Both sample other
+    processes, so no measurement may run meanwhile."""
 
     def __init__(self, before: Yardstick) -> None:
         self._before = before
@@ -59,7 +59,7 @@ class Watch:
 
 
 def _others() -> float:
-    """How many cores are busy while this process sleeps."""
+    """Return how many cores are busy while this process sleeps."""
     before = _ticks()
     time.sleep(LOOK_S)
     _, all_of_it, busy = (now - then for now, then in zip(_ticks(), before, strict=True))
@@ -67,7 +67,7 @@ def _others() -> float:
 
 
 def _ticks() -> tuple[int, int, int]:
-    """Stolen, all, and busy time of all cores, in clock ticks (proc_stat(5))."""
+    """Return stolen, total and busy time of all cores, in clock ticks (proc_stat(5))."""
     user, nice, system, idle, iowait, irq, softirq, stolen = (
         int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     )
@@ -77,7 +77,7 @@ def _ticks() -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median of a difference, and between what it lies with a certainty of at least 90 % (order statistics)."""
+    """The median of a difference, and its interval with a confidence of at least 90 % (order statistics)."""
 
     value: float
     low: float
@@ -94,7 +94,7 @@ class Spread:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it cannot be told from 0."""
+        """Whether the difference cannot be distinguished from 0."""
         return self.low <= 0 <= self.high
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class Spread:
 
 
 def paired(measure: Callable[[], float], most: float) -> tuple[Spread, list[float]]:
-    """Measure differences until it is clear on which side of `most` their median lies, or `PAIRS_MAX` are there."""
+    """Measure differences until it is clear on which side of `most` their median lies, or `PAIRS_MAX` are measured."""
     found: list[float] = []
     while True:
         found.append(measure())
@@ -114,7 +114,7 @@ def paired(measure: Callable[[], float], most: float) -> tuple[Spread, list[floa
 
 
 def machine() -> str:
-    """This machine in a line: processor, cores, memory, system, Python."""
+    """Return this machine in a line: processor, cores, memory, system, Python."""
     cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name")), "")
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)

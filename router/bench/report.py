@@ -1,4 +1,4 @@
-"""`docs/measured.md`: one part for each kind of run; writing one part leaves the others as they are."""
+"""Write `docs/measured.md`, one part for each kind of run; writing one part leaves the others unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOALS, ATTACKS = "Goals", "Under attack"
 
 
 def write_goals(path: Path, goals: list[Row]) -> None:
-    """What was measured, its goal beside it, and the rows behind."""
+    """Write what was measured, with its goals, and the rows behind."""
     lines = [
         "Ratios are taken in one run beside bare PyNaCl verification of the same messages; throughput is the middle of "
         "three runs; differences of nearly equal rates are told with the range that their median lies in (90 %).", "",
@@ -28,7 +28,7 @@ def write_goals(path: Path, goals: list[Row]) -> None:
 
 
 def write_attacks(path: Path, rows: list[Row], links: int, mbit_per_s: float) -> None:
-    """What an honest pair has left beside each attack."""
+    """Write what rate and latency an honest pair keeps under each attack."""
     lines = [
         f"Two local apps of a core beside {links} links of strangers, who write {mbit_per_s:g} Mbit/s at most in all. "
         "`rate`: what arrives of half the quiet rate; `p50`: the latency at 200/s as a multiple of the quiet one; "

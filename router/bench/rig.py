@@ -1,4 +1,4 @@
-"""A real node in a process of its own on a home that is thrown away, and the client processes around it."""
+"""A real node in its own process on a temporary home, and the client processes around it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BenchFailed(Exception):
 
 
 def apart(command: list[str], **more: Any) -> subprocess.Popen[Any]:
-    """A child whose output we read, and which a Ctrl-C on the terminal does not reach: the bench itself ends it."""
+    """Start a child whose output we read, and which Ctrl-C on the terminal does not reach: the bench itself ends it."""
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, **more)
 
 
@@ -54,7 +54,7 @@ class Client:
         return found
 
     def whole(self) -> dict[str, Any]:
-        """Its whole life at once."""
+        """Run the client from start to end, and return its result."""
         self.ready()
         self.go()
         return self.result()
@@ -111,7 +111,8 @@ class Rig:
         )
 
     def _prepare(self) -> None:
-        """Clients on TLS are other machines: they need the right to join and to have messages stored."""
+        """Prepare the home. Clients on TLS act as other machines: they need the right to join and to have messages
+        stored."""
         subprocess.run(
             program("router", "--home", str(self.home), "init", "--role", "core"),
             check=True, stdout=subprocess.DEVNULL, start_new_session=True,
@@ -136,7 +137,7 @@ class Rig:
 
     @property
     def pids(self) -> list[int]:
-        """The node and its verifiers."""
+        """Return the process ids of the node and its verifiers."""
         assert self.process is not None
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -146,18 +147,18 @@ class Rig:
         return sum(_cpu_s(pid) for pid in self.pids)
 
     def memory_mib(self) -> float:
-        """What the processes hold themselves; pages of the database's map are the system's cache, and not counted."""
+        """Return the processes' private memory; pages of the database's map are the system's cache, and not counted."""
         return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
 
     def commits(self) -> int:
-        """How many transactions the node has committed since its start."""
+        """Return how many transactions the node has committed since its start."""
         command = program("router", "--home", str(self.home), "status", "--json")
         status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
         return int(json.loads(status.stdout)["counters"]["commits"])
 
     @contextmanager
     def running(self) -> Iterator[Clients]:
-        """Its clients; they and the node are gone at the end, whatever happens."""
+        """Yield the node's clients; they and the node are ended in any case."""
         clients = Clients(self)
         try:
             yield clients
@@ -180,14 +181,14 @@ def _anonymous_kib(pid: int) -> int:
 
 
 class Clients:
-    """Starts client processes of one rig and knows them all."""
+    """Start client processes of one rig, and keep track of them all."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self.clients: list[Client] = []
 
     def __call__(self, role: str, keys: Sequence[SigningKey], traffic: Traffic, **more: Any) -> Client:
-        """A process with a link for each key."""
+        """Start a process with a link for each key."""
         rig, seeds = self._rig, [key.seed.hex() for key in keys]
         order = Order(
             role, rig.url, rig.address, seeds, path=str(traffic.path),
@@ -200,7 +201,7 @@ class Clients:
 
 @contextmanager
 def workbench() -> Iterator[Path]:
-    """A directory for homes and traffic, on the disk where homes usually are; gone afterwards."""
+    """Yield a directory for homes and traffic, on the disk where homes usually are; deleted afterwards."""
     base = Path(tempfile.mkdtemp(prefix="router-bench-"))
     try:
         yield base

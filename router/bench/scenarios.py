@@ -1,4 +1,4 @@
-"""What the bench measures. Each scenario runs on a fresh node and gives one row of figures."""
+"""The scenarios of the bench. Each runs on a fresh node and gives one row of figures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from router.core.wire.crypto import SigningKey
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
 WARM_LINKS = 100
-READERS_MAX = 4  # processes that subscribers share
+READERS_MAX = 4  # processes that share the subscribers
 
 
 @dataclass
 class Bench:
-    """What all scenarios share: where to work, the yardstick, the messages, and the node's flags."""
+    """The inputs of all scenarios: the working directory, the yardstick, the messages, and the node's flags."""
 
     base: Path
     yardstick: Yardstick
@@ -55,7 +55,8 @@ def keys(count: int) -> list[SigningKey]:
 
 @dataclass
 class Shape:
-    """How many publish and subscribe, how often each message arrives, and who of the subscribers never reads."""
+    """The numbers of publishers and subscribers, how often each message arrives, and how many subscribers never
+    read."""
 
     publishers: int = 1
     subscribers: int = 1
@@ -66,7 +67,7 @@ class Shape:
 
 
 def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
-    """As fast as it goes: messages a second from the first byte sent until the last subscriber has the last one."""
+    """Measure messages a second at full speed, from the first byte sent until the last subscriber has the last one."""
     publishers, subscribers, stalled = keys(shape.publishers), keys(shape.subscribers), keys(shape.stalled)
     rig = bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
     each = shape.count // shape.publishers
@@ -104,7 +105,7 @@ def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
 
 
 def _shared(subscribers: list[SigningKey]) -> list[list[SigningKey]]:
-    """Many subscribers share a few processes, or their number would be measured instead of the node."""
+    """Divide subscribers among a few processes, so that the node is measured and not their number."""
     return [part for at in range(READERS_MAX) if (part := subscribers[at::READERS_MAX])]
 
 
@@ -114,7 +115,8 @@ def _ratios(bench: Bench, rate: float) -> dict[str, float]:
 
 
 def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) -> dict[str, float]:
-    """One message at a time at an even rate: milliseconds from just before it is written until it has been read."""
+    """Send one message at a time at an even rate; return milliseconds from just before it is written until it is
+    read."""
     publisher, subscriber = keys(2)
     rig = bench.rig(transport, [publisher, subscriber])
     count = int(seconds * per_s)
@@ -131,15 +133,15 @@ def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) 
 
 
 def rank(ordered: list[float], share: float) -> float:
-    """The nearest rank."""
+    """Return the value at the nearest rank."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
-    """Messages are queued for an absent subscriber, the node restarts, and the subscriber comes back.
+    """Queue messages for an absent subscriber, restart the node, and let the subscriber come back.
 
     The rate counts from before it connects until it has read all, settled, and the node has deleted all. Memory is
-    looked at when a fifth is queued and when all is.
+    measured when a fifth is queued and when all is.
     """
     publisher, subscriber = keys(2)
     rig = bench.rig(transport, [publisher, subscriber], **ROOMY, **{"queues.share_percent": "100"})
@@ -163,8 +165,8 @@ def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
 
 
 def backlog(bench: Bench, transport: str, count: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """What a backlog takes in parcels of one message each, beside the same in full parcels: MiB of the node's memory
-    with all of it queued, and seconds to start on it. `grown_kib`: memory for each message beyond the first fifth."""
+    """Compare a backlog in parcels of one message each with the same in full parcels: MiB of the node's memory with all
+    of it queued, and seconds to start on it. `grown_kib`: memory for each message beyond the first fifth."""
     found: dict[str, Any] = {"transport": transport, "queued": count}
     for name, groups in (("full", 1), ("alone", 2)):
         say(f"signing {count} messages, then queueing them in parcels ({name})")
@@ -178,7 +180,7 @@ def backlog(bench: Bench, transport: str, count: int, say: Callable[[str], None]
 
 
 def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
-    """Open links and say nothing: KiB of the node's memory for each, after a hundred others have warmed it up."""
+    """Open silent links; return KiB of the node's memory for each, after a hundred others have warmed it up."""
     most = str(links + WARM_LINKS + 1)
     settings = {"node.accept": "anyone", "limits.strangers_connections_max": most, "limits.strangers_idle_s": "86400"}
     rig = bench.rig(transport, [], **settings)
@@ -191,7 +193,7 @@ def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
 
 
 def commit_ms(base: Path) -> float:
-    """The median of one small synced commit on this disk, in milliseconds."""
+    """Return the median of one small synced commit on this disk, in milliseconds."""
     env = lmdb.open(tempfile.mkdtemp(dir=base), map_size=64 << 20, lock=False)
     times = []
     for number in range(200):

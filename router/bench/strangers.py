@@ -1,7 +1,7 @@
-"""The bench's attackers: one process with many links of keys that the node does not know, each doing the same harm.
+"""The bench's attackers: one process with many links of keys that the node does not know, all doing the same harm.
 
-All links together write at most `bytes_per_s`, records and handshakes counted. A link that the node closes is dialled
-again with another key. Strangers have machines of their own; here the process takes only what CPU the others leave.
+All links together write at most `bytes_per_s`, including records and handshakes. A link that the node closes is dialled
+again with another key. Real strangers have their own machines; here the process takes only the CPU the others leave.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
 from router.transport.contract import ConnectFailed, StreamBroken
 
-HANDSHAKE_BYTES = 4_000  # of a TLS connection with two certificates, and both hellos
-RECORD_BYTES = 22 + 40  # what TLS and TCP add to one small write
+HANDSHAKE_BYTES = 4_000  # bytes of a TLS connection with two certificates, and both hellos
+RECORD_BYTES = 22 + 40  # bytes that TLS and TCP add to one small write
 AGAIN_S = 0.05
 NICE = 19
-LIFE_S = 86_400  # strangers may name no later expiry than two days ahead
+LIFE_S = 86_400  # strangers may give no later expiry than two days ahead
 BODY_BYTES = 1_000
 MAKE_AHEAD = 200
 
 
 @dataclass
 class Siege:
-    """What the process is to do; travels as JSON. `public`: the service that strangers may send to."""
+    """The task of the process; passed as JSON. `public`: the service that strangers may send to."""
 
     attack: str
     url: str
@@ -48,7 +48,7 @@ class Siege:
 
 
 class Pace:
-    """Shares a number of bytes a second among all links."""
+    """Share a number of bytes a second among all links."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self._per_s = bytes_per_s
@@ -63,7 +63,7 @@ class Pace:
 
 
 class Stranger:
-    """One link of a key that nobody knows."""
+    """One link of an unknown key."""
 
     def __init__(self, siege: Siege, pace: Pace, counts: Counter[str]) -> None:
         self.router, self.public = (PublicKey(bytes.fromhex(one)) for one in (siege.router, siege.public))
@@ -80,12 +80,12 @@ class Stranger:
 
     @property
     def frame_bytes_max(self) -> int:
-        """The longest frame that the node takes of this link."""
+        """Return the longest frame that the node takes on this link."""
         hello = self.wire.session.hello
         return min(FRAME_BYTES_MAX, hello.frame_bytes_max if hello else FRAME_BYTES_MAX)
 
     async def raw(self, data: bytes) -> None:
-        """Write bytes of any kind."""
+        """Write any bytes."""
         await self._pace.take(len(data) + RECORD_BYTES)
         await self.wire.write(data)
         self._counts["writes"] += 1
@@ -100,7 +100,7 @@ class Stranger:
         self._counts["messages"] += len(wires)
 
     async def hear(self) -> None:
-        """Read, answer pings, settle; until the node closes."""
+        """Read, answer pings and settle, until the node closes."""
         while True:
             await self.wire.receive()
             await self.wire.settle_all()
@@ -110,26 +110,26 @@ class Stranger:
 
 
 def _wide(count: int) -> bytes:
-    """An array of `count` empty maps."""
+    """Return an array of `count` empty maps."""
     return b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
 
 
 async def wide_item(stranger: Stranger) -> None:
-    """A link item that holds tens of thousands of others."""
+    """Send a link item that holds tens of thousands of others."""
     while True:
         size = min(126_000, stranger.frame_bytes_max - 16)
         await stranger.raw(frame(b"\x82\x09" + _wide(size)))
 
 
 async def wide_body(stranger: Stranger) -> None:
-    """A signed unicast to the router, as long as it may be, whose body is such an array."""
+    """Send a signed unicast to the router, of the greatest length, whose body is such an array."""
     wire = stranger.unicast(stranger.router, b"\x82\x08" + _wide(stranger.frame_bytes_max - 300))
     while True:
         await stranger.raw(frame(wire))
 
 
 async def single_bytes(stranger: Stranger) -> None:
-    """A good message, as long as it may be, one byte at a time."""
+    """Send a valid message of the greatest length, one byte at a time."""
     data = frame(stranger.unicast(stranger.public, os.urandom(stranger.frame_bytes_max - 300)))
     while True:
         for byte in data:
@@ -137,32 +137,32 @@ async def single_bytes(stranger: Stranger) -> None:
 
 
 async def again(stranger: Stranger) -> None:
-    """Bytes that no message begins with: the link is closed, and comes again with another key."""
+    """Send bytes that no message begins with: the link is closed, and returns with another key."""
     await stranger.raw(b"\x5a" + (stranger.frame_bytes_max - 5).to_bytes(4, "big"))
     while True:
         await stranger.raw(b"\x84")
 
 
 async def forgeries(stranger: Stranger) -> None:
-    """Messages whose signature is not by the key they name."""
+    """Send messages whose signature is not by the key they name."""
     head = stranger.unicast(stranger.public, os.urandom(BODY_BYTES))[:-64]
     while True:
         await stranger.messages([head + os.urandom(64) for _ in range(16)])
 
 
 async def idle(stranger: Stranger) -> None:
-    """Nothing but answers to pings."""
+    """Send nothing but answers to pings."""
     await trio.sleep_forever()
 
 
 async def ids(stranger: Stranger) -> None:
-    """Good messages to a public service, of ttl 0 and expiring days ahead: each is an id to remember."""
+    """Send valid messages to a public service, of ttl 0 and expiring days ahead: each is an id to remember."""
     while True:
         await stranger.messages([stranger.unicast(stranger.public, os.urandom(16)) for _ in range(16)])
 
 
 async def sources(stranger: Stranger) -> None:
-    """Good messages, each signed by another key, as if it had come from far away."""
+    """Send valid messages, each signed by another key, as if it had come from far away."""
     while True:
         await stranger.messages(
             [stranger.unicast(stranger.public, b"", SigningKey(os.urandom(32)), ttl_s=3600) for _ in range(16)]
@@ -170,7 +170,7 @@ async def sources(stranger: Stranger) -> None:
 
 
 async def junk(stranger: Stranger) -> None:
-    """Small messages that are refused before their signature: nobody knows where they should go."""
+    """Send small messages that are refused before their signature is checked, because their destination is unknown."""
     while True:
         nowhere = [stranger.unicast(PublicKey(os.urandom(32)), b"") for _ in range(MAKE_AHEAD)]
         for at in range(0, MAKE_AHEAD, 32):
@@ -184,7 +184,7 @@ ATTACKS: dict[str, Callable[[Stranger], Awaitable[None]]] = {
 
 
 async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
-    """One place among the links: as often as the node closes it, another key comes."""
+    """Keep one of the links: whenever the node closes it, dial with another key."""
     while True:
         stranger = Stranger(siege, pace, counts)
         try:
@@ -201,7 +201,7 @@ async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
 
 
 async def besiege(siege: Siege) -> dict[str, Any]:
-    """From the first line of standard input to the second."""
+    """Attack from the first line of standard input to the second."""
     pace, counts = Pace(siege.bytes_per_s), Counter[str]()
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.readline()

@@ -36,20 +36,21 @@ from router.core.wire.lifetime import expiry_min
 
 SIZE, TTL_S = 1000, 86_400
 EVENTS, LINES = 4, 6
-"""Of a message, and of a parcel: at each router accepted, forwarded (no event of a message) and its end."""
+"""Events of a message, and lines of a parcel: at each router accepted, forwarded (no event of a message) and its
+end."""
 UP_NS = 30 * 86_400 * SECOND
-"""How long the routers have been up when they begin."""
+"""How long the routers have been up at the beginning."""
 LINE_S = 10e-6
-"""What writing a line takes beforehand; where that is too little, it is written again with more time."""
+"""Estimated seconds to write a line in advance; if that is too little, all is written again with more time."""
 SEGMENT_BYTES = 8 << 20
 WARM_UP = 3
-"""Batches until Java has compiled what it runs; the first of them reads all that is open at the beginning."""
+"""Batches until Java has compiled its code; the first of them reads all that is open at the beginning."""
 ENDS = ("accepted", "acked", "delivered")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`rate`: events a second; `open_`: messages; `batch`: messages of a parcel."""
+    """The load. `rate`: events a second; `open_`: open messages; `batch`: messages of a parcel."""
 
     rate: int
     open_: int
@@ -60,23 +61,23 @@ class Load:
 
     @property
     def parcel_ns(self) -> int:
-        """Between two parcels of a pair."""
+        """Return the time between two parcels of a pair."""
         return EVENTS * self.batch * self.pairs * SECOND // self.rate
 
     @property
     def waiting(self) -> int:
-        """Parcels that wait at a router of a pair."""
+        """Return how many parcels wait at each router of a pair."""
         return max(1, self.open_ // (2 * self.pairs * self.batch))
 
     @property
     def parcels(self) -> int:
-        """Of a pair; so many as wait at its two routers are there at the beginning."""
+        """Return how many parcels a pair writes, including those that wait at its two routers at the beginning."""
         return 2 * self.waiting + int(self.seconds * SECOND) // self.parcel_ns
 
 
 @dataclass(order=True, slots=True)
 class Segment:
-    """The time of its last event, where it was written, the place to which it is renamed; its events and lines."""
+    """A segment: the time of its last event, where it was written, where it is renamed to, its events and lines."""
 
     last_ns: int
     ready: Path
@@ -86,7 +87,7 @@ class Segment:
 
 
 class Pair:
-    """An edge and its core write the parcels of a load, from when nothing was open until its end."""
+    """An edge and its core, which write the parcels of a load, from when nothing was open until its end."""
 
     def __init__(self, load: Load, number: int, directory: Path, begin_ns: int) -> None:
         self._load = load
@@ -102,7 +103,7 @@ class Pair:
         self._column = (SIZE,) * load.batch, (TTL_S,) * load.batch, (expiry,) * load.batch
 
     def write(self, ready: Path, logs: Path) -> Iterator[Segment]:
-        """What was open before `begin_ns` is closed then; later segments when they have their age."""
+        """Write the segments. Those before `begin_ns` are closed then; later ones when they reach their age."""
         load, early = self._load, 2 * self._load.waiting
         closed_ns = self._begin_ns
         self._at(self._begin_ns - early * load.parcel_ns - SECOND)
@@ -157,7 +158,7 @@ class Pair:
 
 
 def written(load: Load, base: Path) -> tuple[int, list[Segment]]:
-    """When the load begins, and its segments in order of time, ready to be renamed."""
+    """Write the load; return when it begins, and its segments in order of time, ready to be renamed."""
     allowed_s = 10 + LINES * load.parcels * load.pairs * LINE_S
     while True:
         with tempfile.TemporaryDirectory(dir=base) as directory:
@@ -174,7 +175,7 @@ def written(load: Load, base: Path) -> tuple[int, list[Segment]]:
 
 
 def bring(segments: Sequence[Segment]) -> None:
-    """Rename each as soon as its last event has been."""
+    """Rename each segment as soon as the time of its last event has come."""
     for segment in segments:
         time.sleep(max(0.0, (segment.last_ns - time.time_ns()) / SECOND))
         segment.place.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +184,8 @@ def bring(segments: Sequence[Segment]) -> None:
 
 @dataclass(slots=True)
 class Batch:
-    """`files`: all that it covers; `behind_s`: the newest event of these, when the summary was there."""
+    """A batch. `files`: all that it covers; `behind_s`: the age of the newest event in them when the summary was
+    there."""
 
     number: int
     files: int
@@ -197,7 +199,7 @@ class Batch:
 
 
 def followed(lines: Iterable[str], segments: Sequence[Segment], out: Path) -> Iterator[Batch]:
-    """The batches of a stream, as it reports them."""
+    """Yield the batches of a stream, as it reports them."""
     files = 0
     for line in lines:
         if found := re.match(r"batch (\d+): \d+ new files of (\d+)", line):
@@ -217,7 +219,7 @@ def summary_in(out: Path) -> dict[str, Any]:
 
 
 def memory_mib(pid: int) -> dict[str, int]:
-    """The most memory that each of a process's children had, by its name."""
+    """Return the peak memory of each of a process's children, by name."""
     found = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):
@@ -228,7 +230,7 @@ def memory_mib(pid: int) -> dict[str, int]:
 
 
 def measured(load: Load, every_s: float, base: Path) -> dict[str, Any]:
-    """The figures of one run, with each batch printed as it ends."""
+    """Return the figures of one run, and print each batch as it ends."""
     begin_ns, segments = written(load, base)
     early = [segment for segment in segments if segment.last_ns < begin_ns]
     time.sleep(max(0.0, (begin_ns - time.time_ns()) / SECOND))
@@ -257,7 +259,7 @@ def measured(load: Load, every_s: float, base: Path) -> dict[str, Any]:
 def figures(
     load: Load, segments: Sequence[Segment], batches: Sequence[Batch], summary: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Of the batches after the warm-up; `expected`: of the summary, by what was written."""
+    """Return the figures of the batches after the warm-up; `expected`: the sums of the summary for what was written."""
     warm = batches[WARM_UP:] or batches[-1:]
     first = batches[-len(warm) - 1] if len(batches) > len(warm) else warm[0]
     covered = segments[first.files : warm[-1].files]

@@ -18,8 +18,8 @@ NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`), and
-    then each message is a parcel of its own.
+    """`count` messages in one file of frames of equal size: of one group, or of several in turn (`further_seeds`),
+    where each message is a separate parcel.
 
     The body of message i begins with i in 8 bytes, `number_at` bytes after the message's own first byte.
     """

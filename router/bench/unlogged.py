@@ -1,6 +1,6 @@
 """A node that writes no events: `python -m router.bench.unlogged` is `router` without its log.
 
-Only the bench starts it, on a home that is thrown away, to show what the event log costs.
+Only the bench starts it, on a temporary home, to show what the event log costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Unwritten(list[events.Event]):
 
 
 def _forget_events() -> None:
-    """Events are neither made nor taken."""
+    """Replace the functions that make and take events by ones that do nothing."""
     begin = Changes.__init__
 
     def begin_without(self: Changes, *given: Any, **more: Any) -> None:

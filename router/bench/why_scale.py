@@ -32,7 +32,8 @@ SAMPLE_VALUES = 400
 
 
 def values(events: int, batch: int, recipients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Values of the store, and of each the first id: one parcel accepted, the one before forwarded and delivered."""
+    """Yield values of the store, each with its first id: one parcel accepted, the one before forwarded and
+    delivered."""
     keys = [os.urandom(32) for _ in range(recipients + 2)]
     seq = arrival = 1
     column = pack(f"<{batch}I", *[1000] * batch)
@@ -58,7 +59,7 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def cost_of_index(batch: int, recipients: int) -> tuple[float, float]:
-    """µs a message that the sealer takes for a value, and how much of it is the index."""
+    """Return the microseconds a message that the sealer takes for a value, and how much of it is the index."""
     ready = [value for value, _ in values(SAMPLE_VALUES * batch, batch, recipients)]
     messages = len(ready) * batch
 

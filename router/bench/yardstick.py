@@ -26,7 +26,7 @@ class Yardstick:
 
 
 def measure(path: str, group_seed: str, frame_bytes: int, seconds: float) -> tuple[float, float]:
-    """Verify the file's messages round and round; returns (verifications a second, CPU microseconds each)."""
+    """Verify the file's messages repeatedly; return (verifications a second, CPU microseconds each)."""
     key = VerifyKey(bytes(SigningKey(bytes.fromhex(group_seed)).public))
     with Path(path).open("rb") as file:
         data = file.read(frame_bytes * 500)
@@ -45,7 +45,7 @@ def measure(path: str, group_seed: str, frame_bytes: int, seconds: float) -> tup
 
 
 def run(signed: Traffic, seconds: float) -> Yardstick:
-    """One process alone, then two side by side."""
+    """Measure one process alone, then two side by side."""
     ones, twos = _processes(1, signed, seconds), _processes(2, signed, seconds)
     return Yardstick(ones[0][0], sum(rate for rate, _ in twos), ones[0][1])
 

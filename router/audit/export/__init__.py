@@ -1,1 +1,1 @@
-"""Event logs to give away: under pseudonyms, and still an audit."""
+"""Event logs to give away: under pseudonyms, and still fit for an audit."""

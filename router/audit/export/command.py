@@ -50,7 +50,7 @@ def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose:
         if whose is not None:
             _name(_raw_key(whose), secret, as_json)
         elif out is not None:
-            existing_secret(secret)  # What is wrong with it, or with the place, is said before all logs are read.
+            existing_secret(secret)  # A problem with it, or with the place, is reported before all logs are read.
             place_of(out)
             _tell(_exported(paths, out, secret), out, as_json)
     except (AuditFailed, ExportError, NothingToRead) as error:
@@ -58,7 +58,7 @@ def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose:
 
 
 def _raw_key(text: str) -> bytes:
-    """A key or an id in any form, or a name that the chosen home knows. `BadText` or `UnknownName`."""
+    """Parse a key or an id in any form, or a name that the chosen home knows. Raise `BadText` or `UnknownName`."""
     try:
         return parse_key(text)
     except BadText:
@@ -122,7 +122,7 @@ def _tell(said: Exported, out: Path, as_json: bool) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
-    """What is being done, on a terminal."""
+    """Show the present step on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,8 +1,8 @@
-"""The files of an export: segments, tails and pruned footers under pseudonyms, and stand-ins for what is not believed.
+"""The files of an export: segments, tails and pruned footers under pseudonyms, and stand-ins for unbelievable files.
 
-Every digest is another one here. Wherever a segment was named by its digest (by the next one, by its pruned footer,
-by a neighbour that witnessed it), it is named by its new one, or by a pseudonym if its lines are not in the export.
-So chains, forks and contradicted witnesses stay what they were.
+Every digest is another one here. Wherever a segment was named by its digest (by the next one, by its pruned footer, by
+a neighbour that witnessed it), it is named by its new one, or by a pseudonym if its lines are not in the export. So
+chains, forks and contradicted witnesses stay as they were.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import role
 
 LEFT_OUT = "left out of this export"
-"""The event, or the schema, of a stand-in: no log has it, so an audit says it."""
+"""The event, or the schema, of a stand-in: no log has it, so an audit reports it."""
 AGAIN = "run it again, or name the other files to export those"
 
 
@@ -51,7 +51,7 @@ class Writer:
         self._given = {log.router for log in evidence.logs}
         self._last = {one.path: one.last for one in facts if one.path in self._sealed}
         self._names = names
-        self._digests: dict[str, str] = {}  # of segments that are written: as they were -> as they are here
+        self._digests: dict[str, str] = {}  # of segments that are written: original digest -> digest here
         self._used: Counter[Path] = Counter()
 
     def write(self, out: Path, report: Callable[[str, float], None]) -> None:
@@ -67,8 +67,8 @@ class Writer:
                 self.left_out.add(file.path)
 
     def _in_order(self) -> list[File]:
-        """Segments as they were sealed, as far as clocks agree: a witness names one that was sealed before. Then the
-        rest, by whose digests nothing is named."""
+        """Return segments in the order of sealing, as far as clocks agree: a witness names one that was sealed before.
+        Then return the other files, whose digests are named nowhere."""
         logs: dict[str | None, list[File]] = defaultdict(list)
         rest = []
         for file in sorted(self._files, key=lambda one: (one.status in ("bad", "foreign"), one.first_seq, one.path)):
@@ -120,7 +120,7 @@ class Writer:
         self.events += tally.lines
 
     def _renamed(self, path: str, number: int, data: bytes) -> Line:
-        """The line under the names; a footer as it is."""
+        """Return the line under pseudonyms; a footer unchanged."""
         try:
             row = decode_line(data)
             if row.event == "seal":
@@ -134,9 +134,10 @@ class Writer:
             raise ExportError(f"{path}:{number}: {error}; {AGAIN}") from None
 
     def _head(self, fields: Mapping[str, Any]) -> str | None:
-        """What a witness names the head of a neighbour's log by; None if that log, or that segment, is not here yet.
+        """Return the new digest by which a witness names the head of a neighbour's log; None if that log or segment is
+        not here yet.
 
-        Of a log that is not in this export nothing is told: another export may hold it, with another digest.
+        A log outside this export is not named at all: another export may hold it, with another digest.
         """
         digest = fields.get("head_digest")
         if not isinstance(digest, str) or fields.get("peer") not in self._given:
@@ -151,7 +152,8 @@ class Writer:
         return sign(replace(footer, router=key.public.hex()), key)
 
     def _leave_out(self, file: File, path: Path, directory: Path) -> None:
-        """Its router signed a footer that its lines contradict: an audit does not believe it."""
+        """Replace a file by a stand-in because its signed footer contradicts its lines, so that an audit would not
+        believe it."""
         path.unlink()
         self._stand_in(file, directory)
         self.left_out.add(file.path)
@@ -167,7 +169,7 @@ class Writer:
         self.routers.add(router)
 
     def _footer(self, data: bytes, router: str) -> Line | None:
-        """None: it is torn, none, not believed, or another router's."""
+        """Return a pruned footer under pseudonyms; None if it is torn, invalid, not authentic, or another router's."""
         with suppress(ValueError):
             footer = decode_line(data)
             if data.endswith(b"\n") and footer.router == router and is_authentic(footer):
@@ -178,7 +180,8 @@ class Writer:
     # -- stand-ins -------------------------------------------------------------------------------------------
 
     def _stand_in(self, file: File, directory: Path) -> None:
-        """What an audit finds bad, or foreign, over the same sequence numbers; without any, a line in pruned.jsonl."""
+        """Write a stand-in that an audit finds bad, or foreign, over the same sequence numbers; without any, a line in
+        pruned.jsonl."""
         router = None if file.router is None else self._names.key(file.router)
         if not 0 < file.first_seq <= file.last_seq or file.path in self._pruned:
             directory.mkdir(parents=True, exist_ok=True)
@@ -199,7 +202,7 @@ class Writer:
         self._free(directory, name).write_bytes(encode_lines([first, last]))
 
     def _free(self, directory: Path, name: str) -> Path:
-        """A path that is not taken: the second file of one name lies in `log-2`."""
+        """Return a path that is not taken: the second file of one name goes into `log-2`."""
         self._used[directory / name] += 1
         number = self._used[directory / name]
         directory = directory if number == 1 else directory.with_name(f"{directory.name}-{number}")
@@ -208,7 +211,7 @@ class Writer:
 
 
 def _tells_of(footer: Line, tally: Tally) -> bool:
-    """Whether the footer counts what the lines hold; an event of which they hold none need not be named."""
+    """Whether the footer counts the events in the lines; an event with no line need not be named."""
     said, there = ({name: n for name, n in (one or {}).items() if n} for one in (footer.counts, tally.counts))
     return (footer.lines, footer.last_seq, said) == (tally.lines, tally.next_seq - 1, there)
 
@@ -218,7 +221,7 @@ def _is_tail(file: File) -> bool:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Number from 1, and bytes, of each line of a file that was judged; it may have been pruned since."""
+    """Return number (from 1) and bytes of each line of a file that was judged; it may have been pruned since."""
     try:
         with Path(path).open("rb") as file:
             for number in count(1):

@@ -1,12 +1,12 @@
-"""Event logs for somebody else: every log, written anew under pseudonyms and signed under the router's.
+"""Write every log anew for other people, under pseudonyms, and sign it under its router's pseudonym.
 
     OUT/<router's name>/log/events-….jsonl, tail-….jsonl, pruned.jsonl     what `router audit` reads
     OUT/<router's name>/log-2/…                                             more files of the same names
     OUT/export.json                                                         how many of each, and nothing else
 
-Sequence numbers, times, sizes and reasons stay as they are, so an audit of the export gives the same figures. For a
-file that cannot be believed there is a stand-in, which an audit finds bad over the same sequence numbers; forks stay
-forks. Never a key, an id, a path or text of a state event.
+Sequence numbers, times, sizes and reasons stay as they are, so an audit of the export gives the same figures. A file
+that cannot be believed gets a stand-in, which an audit finds bad over the same sequence numbers; forks stay forks. The
+export never holds a key, an id, a path or text of a state event.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SCHEMA = "upsycle log export 1"
 _ABOUT = "export.json"
 
 Report = Callable[[str, float], None]
-"""What is being done, and how much of it, from 0 to 1."""
+"""Gets the present step, and how much of it is done, from 0 to 1."""
 
 
 class Exported(NamedTuple):
-    """What an export holds. `left_out`: files that cannot be believed; only a stand-in of each is there."""
+    """The contents of an export. `left_out`: files that cannot be believed; only a stand-in of each is there."""
 
     routers: int
     segments: int
@@ -44,7 +44,8 @@ class Exported(NamedTuple):
 
 
 def existing_secret(path: Path) -> bytes | None:
-    """The secret in this file, hex; None if there is no such file. `ExportError` if it is none, or open to others."""
+    """Return the secret (hex) in this file; None if there is no such file. Raise `ExportError` if it is invalid, or
+    open to others."""
     try:
         text = private_file.read(path, 2 * SECRET_BYTES + 2).decode("ascii", "replace").strip()
     except FileNotFoundError:
@@ -63,14 +64,15 @@ def existing_secret(path: Path) -> bytes | None:
 
 
 def secret_from(path: Path, made: Callable[[Path], None] = lambda path: None) -> bytes:
-    """The same; a new one if there is none, and `made` is told. `ExportError` also if it cannot be made."""
+    """Return the secret in this file; make a new one if there is none, and call `made`. Raise `ExportError` also if it
+    cannot be made."""
     if found := existing_secret(path):
         return found
     try:
         private_file.create(path, secrets.token_hex(SECRET_BYTES).encode() + b"\n")
         made(path)
     except FileExistsError:
-        pass  # Somebody else has just made it.
+        pass  # Another process has just made it.
     except OSError as error:
         another = "make room there, or name a file on another disk"
         remedy = another if error.errno in NO_ROOM else "name a file in a directory you may write"
@@ -81,7 +83,7 @@ def secret_from(path: Path, made: Callable[[Path], None] = lambda path: None) ->
 
 
 def place_of(out: Path) -> Path:
-    """Where an export into `out` will lie; `ExportError` unless that is missing or empty."""
+    """Return the path of an export into `out`; raise `ExportError` unless that is missing or empty."""
     place = Path(os.path.realpath(out))
     try:
         is_free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
@@ -99,9 +101,10 @@ def export(
     names: Callable[[], Pseudonyms],
     report: Report = lambda what, part: None,
 ) -> Exported:
-    """Write it into `out`, which must be missing or empty; all or nothing, and nothing if no file can be believed.
+    """Write an export into `out`, which must be missing or empty; all or nothing, and nothing if no file can be
+    believed.
 
-    `evidence` and `facts` are what `evidence_of` gave; `names` is asked for when there is something to write.
+    `evidence` and `facts` are the results of `evidence_of`; `names` is called when there is something to write.
     """
     place = place_of(out)
     if not evidence.seals and not any(file.status in ("tail", "fork") for file in evidence.files):
@@ -136,7 +139,7 @@ def _export(writer: Writer, place: Path, report: Report) -> Exported:
 
 
 def _move_up(draft: Path) -> None:
-    """All that is in it into the directory around it, which stays what it was: somebody may be in it."""
+    """Move everything in the draft into the directory around it, which must not be replaced: a process may be in it."""
     names = sorted((path.name for path in draft.iterdir()), key=lambda name: name == _ABOUT)
     try:
         for name in names:

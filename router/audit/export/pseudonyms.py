@@ -1,8 +1,8 @@
-"""Names for keys and messages that say nothing about them, and still join: one secret, one name.
+"""Pseudonyms for keys and messages that reveal nothing about them, and still join: one secret, one name.
 
 A key's name is again an Ed25519 public key, whose seed is the keyed hash of the key. So the log of a router can be
-signed under the router's name, and whatever reads logs reads an export unchanged. Without the secret nobody can tell
-whose name it is, nor whether a key or a message that he knows is in the export (BLAKE3 keyed; audit of a fleet, R-B7).
+signed under the router's name, and every reader of logs reads an export unchanged. Without the secret no one can find
+out whose name it is, nor whether a known key or message is in the export (BLAKE3 keyed; audit of a fleet, R-B7).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ KEYS_MAX = 100_000  # names kept in memory; one costs 20 µs to make again
 WITHHELD = "withheld"
 _KEY, _ID, _BOOT = b"upsycle export key 1", b"upsycle export id 1", b"upsycle export boot 1"
 _HEX32 = re.compile(r"[0-9a-f]{64}")
-_WORDS = frozenset(("standing", "because", "grants", "revoked"))  # fields whose text is of a few words of a router
-_UNTOLD = frozenset(("head_digest",))  # of another log's file: whoever writes that one anew knows its name
+_WORDS = frozenset(("standing", "because", "grants", "revoked"))  # fields whose text is one of a few fixed words
+_UNTOLD = frozenset(("head_digest",))  # names another log's file: the writer of that log's export knows its new digest
 
 
 class Pseudonyms:
-    """The names that one secret of 32 bytes gives."""
+    """The names derived from one secret of 32 bytes."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SECRET_BYTES:
@@ -40,23 +40,23 @@ class Pseudonyms:
         return "<Pseudonyms>"
 
     def signing_key(self, key: str) -> SigningKey:
-        """What the log of this router is signed with under its name."""
+        """Return the key that signs this router's log under its name."""
         return SigningKey(blake3(_KEY + _raw(key), key=self._secret).digest())
 
     def _key(self, key: str) -> str:
         return self.signing_key(key).public.hex()
 
     def id(self, one: str) -> str:
-        """The name of a message, or of a digest."""
+        """Return the name of a message, or of a digest."""
         return blake3(_ID + _raw(one), key=self._secret).hexdigest()
 
     def _boot(self, one: str) -> str:
         return blake3(_BOOT + one.encode(), key=self._secret).hexdigest()[: len(one)]
 
     def line(self, row: Line) -> Line:
-        """The same event under the names. Text that a state event holds is withheld, unless it is a known word.
+        """Return the event under pseudonyms. Text in a state event is withheld, unless it is a known word.
 
-        `ValueError` if a column for keys or ids holds anything else.
+        Raise `ValueError` if a column for keys or ids holds anything else.
         """
         return replace(
             row, router=self._optional(row.router), source=self._optional(row.source), group=self._optional(row.group),

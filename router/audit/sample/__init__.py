@@ -1,1 +1,1 @@
-"""A made-up fleet's event logs, and what an audit of them must find."""
+"""A made-up fleet's event logs, and the expected findings of an audit."""

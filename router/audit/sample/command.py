@@ -1,4 +1,4 @@
-"""`router audit-sample`: event logs of a fleet that never was, and what an audit of them must find."""
+"""`router audit-sample`: event logs of a made-up fleet, and the expected findings of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fleet of the sample: who there is, who reaches whom, who listens to which group; all of it from the seed."""
+"""The fleet of the sample: its nodes and apps, their links, and the groups' members; all of it from the seed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from random import Random
 from router.core.wire.crypto import SigningKey
 
 EDGES_PER_CORE = 8
-APPS_MIN, APPS_MAX = 3, 4  # of the fleet, of a node
-BIG_GROUP_SHARE = 2  # one app in so many has joined the group that takes most of the traffic
+APPS_MIN, APPS_MAX = 3, 4  # in the whole fleet, on one node
+BIG_GROUP_SHARE = 2  # one in this many apps has joined the group that takes most of the traffic
 GROUP_SHARE = 8
 MS = 1_000_000
 SETTLE_MS = (0, 1, 2, 5, 20, 60)
 
 
 def signing_key(seed: int, name: str) -> SigningKey:
-    """The key of a node, app or group of the sample of this seed."""
+    """Return the key of a node, app or group of the sample of this seed."""
     return SigningKey(sha256(f"audit sample {seed} {name}".encode()).digest())
 
 
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(eq=False)
 class App:
-    """An app on a node. `settle_ns` is how long it usually takes over a message."""
+    """An app on a node. `settle_ns` is how long it usually takes to settle a message."""
 
     name: str
     number: int
@@ -54,7 +54,7 @@ class App:
 
 @dataclass(eq=False)
 class Topic:
-    """A group and who has joined it. Group 0 is the big one."""
+    """A group and its members. Group 0 is the big one."""
 
     hex: str
     members: set[App]
@@ -62,7 +62,7 @@ class Topic:
     beyond: dict[Place, int] = field(default_factory=dict)
 
     def toggle(self, app: App) -> bool:
-        """Join or leave; whether it is a member now."""
+        """Join or leave; return whether the app is a member now."""
         self.members ^= {app}
         self.ways.clear()
         self.beyond.clear()
@@ -70,7 +70,7 @@ class Topic:
 
 
 class Fleet:
-    """Cores in a line or a star, edges spread over them; keys and habits from the seed."""
+    """Cores in a line or a star, with edges spread over them; keys and habits from the seed."""
 
     def __init__(self, seed: int, nodes: int) -> None:
         chance = Random(f"fleet {seed}")
@@ -118,13 +118,14 @@ class Fleet:
         share = GROUP_SHARE if number else BIG_GROUP_SHARE
         members = {app for app in self.apps if not chance.randrange(share)}
         if not number:
-            members.update(self.apps[:APPS_MIN])  # it always finds readers
+            members.update(self.apps[:APPS_MIN])  # every group has readers
         return Topic(signing_key(self.seed, name).public.hex(), members)
 
-    # -- the way of a message ------------------------------------------------------------------------------
+    # -- the route of a message ----------------------------------------------------------------------------
 
     def recipients(self, topic: Topic, place: Place, source: App | Place) -> tuple[App | Place, ...]:
-        """Whom this node owes a message of the group to that `source` brought. An edge's uplink hears everything."""
+        """Return the recipients this node owes a message of the group that `source` brought. An edge's uplink gets
+        everything."""
         way = (place.number, source.number if isinstance(source, Place) else -1 - source.number)
         found = topic.ways.get(way)
         if found is None:
@@ -139,7 +140,7 @@ class Fleet:
         return *local, *(core for core in place.cores if core is not source and self._are_beyond(topic, place, core))
 
     def _are_beyond(self, topic: Topic, here: Place, core: Place) -> bool:
-        """Whether anybody beyond that neighbouring core has joined."""
+        """Whether any member is beyond that neighbouring core."""
         if not topic.beyond:
             self._count_below(topic)
         if self.above.get(core) is here:
@@ -156,7 +157,7 @@ class Fleet:
                 topic.beyond[self.above[core]] += topic.beyond[core]
 
     def next_hop(self, place: Place, goal: App) -> App | Place:
-        """Where a unicast for that app goes from here."""
+        """Return the next hop of a unicast for that app."""
         home = goal.place
         if home is place:
             return goal

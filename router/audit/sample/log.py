@@ -1,4 +1,4 @@
-"""One node of the sample writes its log: real lines in real segments, signed and chained as nodes do it."""
+"""Write one sample node's log: real lines in real segments, signed and chained as nodes do it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Range = tuple[int, int]
 
 
 class SampleLog:
-    """Lines in, segments out. `t` is the node's own wall clock, `mono` that of its boot, in nanoseconds.
+    """Turn lines into segments. `t` is the node's own wall clock, `mono` that of its boot, in nanoseconds.
 
-    The file of the open segment is opened anew for every 64 KiB, so that a thousand nodes need no thousand descriptors.
+    The file of the open segment is reopened for every 64 KiB, so that a thousand nodes need no thousand descriptors.
     """
 
     def __init__(self, directory: Path, key: SigningKey, segment_bytes: int, segment_s: int) -> None:
@@ -49,7 +49,7 @@ class SampleLog:
         self, kind: str, signer: str, destination: str | None, peer: str, link: int, first: int, ids: str,
         columns: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], recipients: tuple[str, ...],
     ) -> None:  # fmt: skip
-        """`columns`: sizes, ttls, expiries, one number for each id."""
+        """Write an accepted line. `columns`: sizes, ttls, expiries, one number for each id."""
         count = len(ids) >> 6
         source, group = (signer, None) if kind == "unicast" else (None, signer)
         self._put(
@@ -96,7 +96,7 @@ class SampleLog:
             self.flush()
 
     def flush(self) -> None:
-        """The lines so far become bytes; a segment that has its size or age is closed."""
+        """Encode the lines so far; close a segment that has reached its size or age."""
         rows = self._rows
         if not rows:
             return
@@ -135,7 +135,7 @@ class SampleLog:
         self._pending.clear()
 
     def close(self) -> None:
-        """Footer and signature; the next line begins another segment."""
+        """Write footer and signature; the next line begins another segment."""
         self.flush()
         if self._path is None:
             return

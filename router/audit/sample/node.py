@@ -1,4 +1,4 @@
-"""One router of the sample: its queues, what it logs, and what that must add up to."""
+"""One router of the sample: its queues, its log lines, and the expected sums."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Run:
         self.taken = taken
 
     def cut(self, at: int) -> Run:
-        """This run ends before `at`; the rest is the answer."""
+        """End this run before `at`, and return the rest."""
         rest = Run(self.parcel, at, self.stop, self.handed, self.taken)
         self.stop = at
         return rest
 
 
 def ranges(indexes: Iterable[int]) -> tuple[Range, ...]:
-    """Ascending indexes as (start, count) of unbroken stretches."""
+    """Return ascending indexes as (start, count) of unbroken ranges."""
     found: list[Range] = []
     for at in indexes:
         if found and sum(found[-1]) == at:
@@ -99,7 +99,7 @@ def ranges(indexes: Iterable[int]) -> tuple[Range, ...]:
 
 @dataclass(eq=False)
 class Queue:
-    """What one recipient of a router is owed: runs that wait, in order, and runs in flight. `total` in messages."""
+    """Messages that a router owes one recipient: waiting runs, in order, and runs in flight. `total` in messages."""
 
     whom: App | Place
     hex: str
@@ -120,7 +120,7 @@ class Queue:
         self.witnessed: tuple[int, str] | None = None
 
     def past(self, parcel: Parcel, wall: int) -> list[int]:
-        """Messages of the parcel whose deadline has passed; they wait no longer."""
+        """Return the messages of the parcel whose deadline has passed, and stop waiting for them."""
         kept: deque[Run] = deque()
         dead: list[int] = []
         for run in self.waiting:
@@ -136,7 +136,7 @@ class Queue:
 
 
 class RouterNode:
-    """Writes every line and counts it. Times given are the fleet's, `now`, in ns."""
+    """Write every line and count it. Times passed in are the fleet's `now`, in ns."""
 
     def __init__(self, place: Place, log: SampleLog, truth: Truth) -> None:
         self.place = place
@@ -203,7 +203,7 @@ class RouterNode:
         self, event: str, queue: Queue, parcel: Parcel, ranges: tuple[Range, ...], count: int,
         reason: str | None = None, duration_ns: int = 0,
     ) -> None:  # fmt: skip
-        """`ranges` count from the parcel's first message."""
+        """Write an outward line. `ranges` count from the parcel's first message."""
         first = parcel.first
         whole = tuple([(first + start, n) for start, n in ranges])
         self.log.outward(event, queue.hex, queue.link, first, whole, count, reason, queue.total, duration_ns)
@@ -217,7 +217,7 @@ class RouterNode:
         self, event: str, queue: Queue, parcel: Parcel, ranges: tuple[Range, ...], count: int,
         reason: str | None = None, duration_ns: int = 0,
     ) -> None:  # fmt: skip
-        """These units are over, as far as this router goes."""
+        """Count the end of these units at this router."""
         queue.total -= count
         self.outward(event, queue, parcel, ranges, count, reason, duration_ns)
         truth, log = self.truth, self.log
@@ -262,7 +262,7 @@ class RouterNode:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """What is still owed is pending, or unaccounted for where it should have ended long before the log did."""
+        """Count units still owed as pending, or as unaccounted if they should have ended long before the log did."""
         truth = self.truth
         truth.end_t = self.log.last_t
         for queue in self.queues.values():

@@ -17,10 +17,10 @@ ABUSES = ("rate-limited", "bad-signature", "not-authorised", "expiry-too-far")
 
 
 class Simulation(Traffic):
-    """Runs until the last message is published, and stops in the middle of it."""
+    """Run until the last message is published, and stop in the middle of all activity."""
 
     def run(self) -> Iterable[int]:
-        """Yields how many messages have been published, now and then."""
+        """Yield, now and then, how many messages have been published."""
         for place in self.fleet.places:
             self.after(self.chance.randrange(SECOND), self._start, place)
         self.after(20 * SECOND, self.publish)
@@ -42,7 +42,7 @@ class Simulation(Traffic):
 
     @property
     def _is_ending(self) -> bool:
-        """Near the end nobody stops any more."""
+        """Whether the end is near, when nodes no longer stop."""
         return self.truth.messages * 100 > self.messages * 97
 
     # -- nodes -----------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Simulation(Traffic):
         self.after(self.between(self.span_ns // 2, self.span_ns * 2), self._stop, place)
 
     def _stop(self, place: Place) -> None:
-        """kill -9 or a clean stop; back after seconds, sometimes only after a quarter of an hour."""
+        """Kill a node or stop it cleanly; restart it after seconds, sometimes only after a quarter of an hour."""
         node = self.clock(place)
         if self._is_ending or not node.up:
             return
@@ -78,7 +78,7 @@ class Simulation(Traffic):
         self.after(away_ns, self._start, place)
 
     def _clear(self) -> None:
-        """An operator drops the longest queue of somebody who is away."""
+        """Drop the longest queue of an absent recipient, as an operator would."""
         self.after(self.between(self.span_ns // 10, self.span_ns // 5), self._clear)
         nodes = [node for node in self.nodes.values() if node.up]
         away = [(node, queue) for node in nodes for queue in node.queues.values() if not queue.up and queue.waiting]
@@ -88,7 +88,7 @@ class Simulation(Traffic):
             self.drop(node, queue, None)
 
     def _step_clock(self) -> None:
-        """One node's clock is set right, by up to a minute."""
+        """Correct one node's clock, by up to a minute."""
         place = self.chance.choice(self.fleet.places)
         node = self.clock(place)
         if node.up:
@@ -99,7 +99,7 @@ class Simulation(Traffic):
             node.truth.clocks_ns.append(node.clock_ns)
 
     def _flood(self) -> None:
-        """A stranger floods a core for a while, a second at a time; some of it is badly signed."""
+        """Let a stranger flood a core for a while, a second at a time; some of it is badly signed."""
         chance = self.chance
         node = self.clock(self.fleet.cores[chance.randrange(len(self.fleet.cores))])
         stranger = signing_key(self.fleet.seed, f"stranger {chance.randrange(3)}").public.hex()
@@ -135,7 +135,7 @@ class Simulation(Traffic):
         self.after(away_ns, self._app_comes, app, boot)
 
     def _leave(self, app: App, big: bool) -> None:
-        """It leaves a group for a while, and with that what it was still owed of it."""
+        """Let the app leave a group for a while, which drops the messages of that group it was still owed."""
         mine = [topic for topic in self.fleet.groups[0 if big else 1 :] if app in topic.members]
         node = self.clock(app.place)
         if not node.up or not mine:
@@ -183,7 +183,7 @@ class Simulation(Traffic):
             self.after(self.between(self.span_ns // 10, self.span_ns), self.break_link, one, other)
 
     def break_link(self, one: Place, other: Place) -> None:
-        """This end finds out at once, the other within seconds; it comes back within minutes, mostly."""
+        """Break a link: this end notices at once, the other within seconds; mostly it returns within minutes."""
         here = self.clock(one)
         if self._is_ending or not here.up or not here.queue(other).up:
             return
@@ -209,7 +209,8 @@ class Simulation(Traffic):
         self.hand_over(node, queue)
 
     def _down(self, node: RouterNode, queue: Queue, said: bool = True) -> None:
-        """What is in flight waits again; half the time it has arrived there, and only the answer is lost."""
+        """Put messages in flight back into the queue; half the time they have arrived there, and only the answer is
+        lost."""
         whom = queue.whom
         if isinstance(whom, Place) and self.chance.random() < 0.5:
             for run in [run for run in queue.flying if not run.taken]:
@@ -226,7 +227,7 @@ class Simulation(Traffic):
             node.state("link_down", peer=queue.hex, link=queue.link, standing=standing)
 
     def _witness(self, one: Place, other: Place, epoch: int) -> None:
-        """Each end writes down what the other's pong said: its log's head, and by how much its clock differs."""
+        """Log at each end what the other's pong said: the head of its log, and by how much its clock differs."""
         here, there = self.clock(one), self.clock(other)
         if not (here.up and there.up and here.queue(other).up and here.queue(other).epoch == epoch):
             return

@@ -1,4 +1,4 @@
-"""A synthetic fleet's event logs, of any size, and beside them what an audit of them must find (`truth.json`)."""
+"""Write a synthetic fleet's event logs, of any size, and the expected findings of an audit (`truth.json`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SampleFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How much there is on the disk."""
+    """How much was written to the disk."""
 
     nodes: int
     segments: int
@@ -46,7 +46,7 @@ def write_sample(
 ) -> Written:  # fmt: skip
     """Write `directory`/NODE/log/events-*.jsonl of each node, and truth.json. Same arguments, same bytes.
 
-    All or nothing: `SampleFailed` says what the disk had against it.
+    All or nothing: `SampleFailed` gives the error of the disk.
     """
     fleet = Fleet(seed, nodes)
     logs: list[SampleLog] = []
@@ -70,7 +70,7 @@ def write_sample(
 
 @contextmanager
 def _whole(directory: Path, names: Iterable[str]) -> Iterator[None]:
-    """Unless all of it succeeds, what is new of these names goes again, and so do directories made to hold them."""
+    """Delete what is new under these names unless the block succeeds, and also directories made to hold it."""
     new = [path for name in names if not (path := directory / name).exists()]
     above = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
@@ -87,7 +87,7 @@ def _whole(directory: Path, names: Iterable[str]) -> Iterator[None]:
 
 
 def _remove(new: Iterable[Path], above: Iterable[Path]) -> None:
-    """The logs and the truth, and the directories that are empty then."""
+    """Delete the logs and the truth, and the directories that are empty then."""
     for path in new:
         shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """Messages of the sample: published, taken in, handed over, settled, refused, expired, in order of time.
 
-One list of things to do, one source of chance. A write reaches the next router after the link's delay; custody comes
-back after its commit; when a link breaks in between, the same messages come again and are duplicates there.
+There is one list of things to do and one source of chance. A write reaches the next router after the link's delay;
+custody comes back after its commit; when a link breaks in between, the same messages come again and are duplicates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_analytics.judgement.schema import EPOCH_NS
 
 START_NS = 1_772_438_400 * SECOND  # 2026-03-02T08:00Z
 WINDOW = 1024
-PROBE = 8  # messages, of a recipient that has just refused for now
+PROBE = 8  # messages sent at once to a recipient that has just refused with a *later* reason
 LOOK_NS = 30 * SECOND
 BACKOFF_NS = (SECOND, 300 * SECOND)
 COMMIT_NS = 4 * MS
@@ -30,11 +30,12 @@ TTLS_S = (60, 600, 3600, 3600, 86_400, 86_400, 86_400, 86_400)
 SIZES = (180, 240, 333, 512, 700, 1100, 2048, 9000)
 LATER = ("rate-limited", "queue-full-recipient", "internal")
 Verdict = str | None
-"""Why the next router refused; None: it has taken custody."""
+"""The reason why the next router refused; None if it has taken custody."""
 
 
 class Traffic(ABC):
-    """Until `messages` were accepted from apps. `now` is the fleet's time in ns; no node's clock is quite right."""
+    """Run until `messages` were accepted from apps. `now` is the fleet's time in ns; no node's clock is exactly
+    right."""
 
     def __init__(self, fleet: Fleet, messages: int, logs: Callable[[Place], SampleLog]) -> None:
         self.fleet = fleet
@@ -45,7 +46,7 @@ class Traffic(ABC):
         self.messages = messages
         self.queue_max = max(200, min(messages // 20, 5_000))
         self.span_ns = (1800 + min(messages // 40, 84_600)) * SECOND
-        self._pause_ns = self.span_ns * 4 // max(1, messages)  # between two batches, of four messages in the mean
+        self._pause_ns = self.span_ns * 4 // max(1, messages)  # between two batches, of four messages on average
         self._break_share = max(0.0002, min(0.004, 20 / messages))
         self._todo: list[tuple[Any, ...]] = []
         self._count = 0
@@ -58,7 +59,7 @@ class Traffic(ABC):
         heappush(self._todo, (self.now + ns, self._count, call, given))
 
     def clock(self, place: Place) -> RouterNode:
-        """The node, about to write lines of this moment."""
+        """Return the node with its clock set to this moment, ready to write lines."""
         node = self.nodes[place]
         node.clock(self.now)
         return node
@@ -68,12 +69,12 @@ class Traffic(ABC):
 
     @abstractmethod
     def break_link(self, one: Place, other: Place) -> None:
-        """The link goes down: what is in flight on it is handed over again."""
+        """Break the link: messages in flight on it are handed over again."""
 
     # -- messages in -----------------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """One batch of one app, to a group (the big one four times of five) or to another app."""
+        """Publish one batch of one app, to a group (the big one four times of five) or to another app."""
         chance = self.chance
         if self.truth.messages >= self.messages:
             return
@@ -107,7 +108,7 @@ class Traffic(ABC):
         return Batch(app.hex, ids, columns, goal, None)
 
     def _take(self, node: RouterNode, batch: Batch, source: App | Place, link: int) -> Verdict:
-        """The router decides: accepted and handed on, or refused with a reason, which it logs."""
+        """Decide for the router: accept and hand on, or refuse and log the reason."""
         if batch.topic is not None:
             plan = self.fleet.recipients(batch.topic, node.place, source)
         else:
@@ -160,7 +161,7 @@ class Traffic(ABC):
     # -- messages out ----------------------------------------------------------------------------------------
 
     def hand_over(self, node: RouterNode, queue: Queue) -> None:
-        """What waits and fits the window is written."""
+        """Write the waiting messages that fit the window."""
         waiting, whom, chance = queue.waiting, queue.whom, self.chance
         window = PROBE if queue.backoff_ns else WINDOW
         while waiting and queue.in_flight < window:
@@ -180,7 +181,7 @@ class Traffic(ABC):
                 self.after(self.between(0, 60 * MS), self.break_link, node.place, whom)
 
     def _hand_over_once(self, node: RouterNode, queue: Queue, parcel: Parcel) -> None:
-        """ttl 0: written, and nobody waits for an answer."""
+        """Write messages with ttl 0, for which no answer is awaited."""
         batch = parcel.batch
         node.forwarded(queue, Run(parcel, 0, batch.count))
         node.end("unconfirmed", queue, parcel, ((0, batch.count),), batch.count)
@@ -194,7 +195,7 @@ class Traffic(ABC):
             self._take(there, batch, node.place, there.queue(node.place).link)
 
     def arrive(self, node: RouterNode, queue: Queue, epoch: int, run: Run, answers: bool = True) -> None:
-        """A write reaches the next router, unless the link broke."""
+        """Let a write reach the next router, unless the link broke."""
         assert isinstance(queue.whom, Place)
         there = self.clock(queue.whom)
         if epoch != queue.epoch or run not in queue.flying or not there.up:
@@ -213,7 +214,7 @@ class Traffic(ABC):
     # -- settling --------------------------------------------------------------------------------------------
 
     def _settle_after(self, ns: int, node: RouterNode, queue: Queue, run: Run, verdict: Verdict) -> None:
-        """Settling is cumulative: nothing is settled before what was handed over earlier."""
+        """Settle after a delay. Settling is cumulative: nothing is settled before what was handed over earlier."""
         queue.settle_ns = max(queue.settle_ns, self.now + ns)
         self.after(queue.settle_ns - self.now, self._settled, node, queue, queue.epoch, run, verdict)
 
@@ -244,7 +245,7 @@ class Traffic(ABC):
             self.hand_over(node, queue)
 
     def _refuse_some(self, node: RouterNode, queue: Queue, run: Run) -> None:
-        """The app refuses every third message for good."""
+        """Refuse every third message for good, as an app would."""
         bad = range(run.start, run.stop, 3)
         good = [at for at in range(run.start, run.stop) if at not in bad]
         node.end("refused", queue, run.parcel, ranges(bad), len(bad), "peer-refused")
@@ -252,7 +253,7 @@ class Traffic(ABC):
             node.end(queue.event, queue, run.parcel, ranges(good), len(good), None, COMMIT_NS)
 
     def _defer(self, node: RouterNode, queue: Queue, run: Run, reason: str) -> None:
-        """Refused for now: it waits, and all behind it."""
+        """Let messages that were refused with a *later* reason wait, and all behind them."""
         count = run.stop - run.start
         node.deferred(queue, run, reason)
         del queue.flying[run]
@@ -270,10 +271,10 @@ class Traffic(ABC):
             node.clock(self.now)
             self.hand_over(node, queue)
 
-    # -- what ends otherwise ---------------------------------------------------------------------------------
+    # -- other ends ----------------------------------------------------------------------------------------
 
     def watch(self, node: RouterNode, queue: Queue, parcel: Parcel) -> None:
-        """Look at the queue when the parcel's earliest deadline has passed, unless that is done soon anyway."""
+        """Look at the queue when the parcel's earliest deadline has passed, unless that happens soon anyway."""
         at_ns = min(parcel.deadlines or (parcel.due_ns,)) - node.clock_ns + SECOND
         self._look_at(node, queue, max(at_ns, self.now + LOOK_NS))
 
@@ -283,7 +284,8 @@ class Traffic(ABC):
             self.after(at_ns - self.now, self.expire, node, queue, at_ns)
 
     def expire(self, node: RouterNode, queue: Queue, at_ns: int) -> None:
-        """End what waits and is past its deadline; look again at the rest. A node that is down looks when it starts."""
+        """End waiting messages past their deadline; look again at the rest. A node that is down looks when it
+        starts."""
         if at_ns != queue.look_ns:
             return
         queue.look_ns = 0
@@ -311,7 +313,7 @@ class Traffic(ABC):
                 node.end("expired", queue, parcel, ranges(ended), len(ended), reason)
 
     def drop(self, node: RouterNode, queue: Queue, topic: Topic | None) -> None:
-        """All that is owed, or all of that group, ends here; what is in flight is no longer this router's affair."""
+        """Drop all that is owed, or all of that group; messages in flight are no longer this router's affair."""
         runs = [run for run in (*queue.flying, *queue.waiting) if topic is None or run.parcel.batch.topic is topic]
         for run in runs:
             if run in queue.flying:

@@ -1,4 +1,4 @@
-"""What a sample of logs must add up to: counters that the simulation keeps while it makes the logs.
+"""The sums that an audit of the sample must find: counters that the simulation keeps while it makes the logs.
 
 Nothing here reads a log. A unit is (router, arrival, recipient named in `accepted`), as in the audit's arithmetic.
 """
@@ -59,7 +59,7 @@ class RouterTruth:
         return f"<truth of {self.name}: {self.owed} units owed>"
 
     def end(self, state: str, count: int, minute: int, reason: str | None = None) -> None:
-        """So many units, accepted in that minute, are in this state for good."""
+        """Count units, accepted in that minute, whose state is now final."""
         self.states[state] += count
         self.windows[minute][state] += count
 
@@ -73,7 +73,7 @@ class RouterTruth:
 
 
 class Truth:
-    """The fleet's."""
+    """The truth about the whole fleet."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -85,7 +85,8 @@ class Truth:
         return f"<truth of {len(self.routers)} routers: {self.messages} messages>"
 
     def said(self, as_of_ns: int) -> dict[str, Any]:
-        """As `truth.json` says it: the keys of `router audit --json` and, under the same names, more detail."""
+        """Return the contents of `truth.json`: the keys of `router audit --json` and, under the same names, more
+        detail."""
         by_router = [one.said() for one in sorted(self.routers, key=lambda one: one.router)]
         sums = {
             name: sum(one[name] for one in by_router)
@@ -109,7 +110,7 @@ class Truth:
         }  # fmt: skip
 
     def _minutes(self) -> list[dict[str, Any]]:
-        """Owed and states by the minute of the accepted line, over all routers."""
+        """Return owed and states by the minute of the accepted line, over all routers."""
         found: defaultdict[int, Counter[str]] = defaultdict(Counter)
         for one in self.routers:
             for minute, counts in one.windows.items():
