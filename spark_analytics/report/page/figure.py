@@ -63,7 +63,7 @@ def _words(head: str, words: object, class_: str) -> Markup:
 
 def empty(name: str, title: str, words: str) -> Markup:
     """Instead of an empty frame: a sentence."""
-    return tag("div", tag("h3", title, id=name), tag("p", words, class_="nothing"), class_="figure none-here")
+    return tag("p", tag("strong", title, id=name), ": ", words, class_="figure none-here nothing")
 
 
 def section(name: str, title: str, lead: object, *inside: object) -> Markup:

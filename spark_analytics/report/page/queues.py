@@ -14,6 +14,8 @@ from .reading import Row, minute, real, rows, whole, whole_or_none
 from .wording import counted, key, lasting, number, short
 
 DRAWN_MAX = 6
+ALARM_S = 3 * 86_400
+"""A queue is red if it will be full by then."""
 _HEIGHT = 96
 
 
@@ -182,7 +184,7 @@ def _panel(queue: Queue, axis: TimeAxis) -> Markup:
         tag("svg", hits(axis, _HEIGHT, texts), width=pc(100 * axis.count / units), height=_HEIGHT, class_="marks"),
     )
     head = tag("p", "for ", key(queue.recipient), " at router ", key(queue.router), class_="panel-head")
-    urgent = " alarm" if queue.full_in_s is not None else ""
+    urgent = " alarm" if queue.full_in_s is not None and queue.full_in_s <= ALARM_S else ""
     return tag(
         "div",
         head,

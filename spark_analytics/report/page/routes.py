@@ -69,11 +69,15 @@ def _over_time(found: list[Row], axis: TimeAxis) -> Markup:
     )
 
 
+ONCE = 2
+"""Changes of what came and went once, as the throwaway key of an operator's own command does."""
+
+
 def _flaps(found: list[Row]) -> Markup:
     title = "What changed most often"
-    ranked = sorted((row for row in found if whole(row, "changes")), key=lambda row: -whole(row, "changes"))
+    ranked = sorted((row for row in found if whole(row, "changes") > ONCE), key=lambda row: -whole(row, "changes"))
     if not ranked:
-        return empty("flaps", title, "No link or route changed more than once.")
+        return empty("flaps", title, "No link or route came and went more than once.")
     most = whole(ranked[0], "changes")
     flapping = [row for row in ranked if whole(row, "changes") >= FLAPS_MIN]
     often = "none" if not flapping else counted(len(flapping), "subject")

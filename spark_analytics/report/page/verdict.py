@@ -47,13 +47,17 @@ def level_of(value: object) -> str:
 def headline(summary: Row) -> str:
     """The verdict in one sentence, and a second where the balance is sound but something else is not."""
     bad = sum(1 for row in rows(summary, "findings") if row.get("level") == "bad")
+    broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
+    if broken:
+        logs = f"The {'log' if broken == 1 else 'logs'} of {counted(broken, 'router')}"
+        return f"{logs} cannot be believed in all parts: what follows is what the rest tells. {_balanced(summary)}"
     if bad and not whole(summary, "unaccounted") and not whole(summary, "residual"):
         return f"{_balanced(summary)} Yet {counted(bad, 'finding')} below must not be."
     return _balanced(summary)
 
 
 def _balanced(summary: Row) -> str:
-    owed, lost, unknown, pending = (whole(summary, name) for name in ("owed", "unaccounted", "unknown", "pending"))
+    owed, lost, unknown = (whole(summary, name) for name in ("owed", "unaccounted", "unknown"))
     if whole(summary, "residual"):
         return f"The books do not balance: {number(whole(summary, 'residual'))} deliveries are in no state at all."
     if lost:
@@ -68,15 +72,32 @@ def _balanced(summary: Row) -> str:
         return "No loss was found, but parts of the logs are missing: what was accepted in them is not counted."
     if not owed:
         return "There is nothing to judge: the logs name no delivery that was owed."
-    late = f"; {number(pending)} may still arrive" if pending else ""
     if behind := sum(whole(row, "unknown") for row in rows(summary, "custody")):
         return (
-            f"No loss was found. All {number(owed)} deliveries that were owed are accounted for{late}, but what became "
-            f"of {number(behind)} of them behind the next router is not known: its log, as given, does not tell."
+            f"{_ends(summary)}; none vanished here. What became of {number(behind)} of them behind the next router is "
+            "not known: its log, as given, does not tell."
         )
     followed = sum(whole(row, "acked") for row in rows(summary, "custody"))
-    said = "Nothing was lost." if whole(summary, "acked") <= followed else "These routers lost nothing."
-    return f"{said} All {number(owed)} deliveries that were owed are accounted for{late}."
+    return f"{_ends(summary)}; none vanished{'' if whole(summary, 'acked') <= followed else ' at these routers'}."
+
+
+def _ends(summary: Row) -> str:
+    """Return `152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive`."""
+    ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
+    arrived = whole(summary, "delivered") + whole(summary, "acked")
+    counts = (
+        (arrived, "arrived"), (whole(summary, "unconfirmed"), "went out to where nobody confirms"),
+        (ended, "ended undelivered for a stated reason"), (whole(summary, "pending"), "may still arrive"),
+    )  # fmt: skip
+    ends = [(count, what) for count, what in counts if count]
+    if not ends:
+        return "The summary names no end of any delivery"
+    (first, what), *others = ends
+    said = (
+        f"{counted(first, 'delivery', 'deliveries')} {what}",
+        *(f"{number(count)} {what}" for count, what in others),
+    )
+    return ", ".join(said)
 
 
 def top(summary: Row) -> Markup:

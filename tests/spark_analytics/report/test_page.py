@@ -179,8 +179,17 @@ def test_a_residual_and_every_level_are_said() -> None:
     def verdict(**more: Any) -> str:
         return read(render({"owed": 100, "delivered": 100, "residual": 0, **more})).all("h1")[0].text()
 
-    assert verdict(verdict="good") == "Nothing was lost. All 100 deliveries that were owed are accounted for."
-    assert verdict(pending=3).endswith("accounted for; 3 may still arrive.")
+    assert verdict(verdict="good") == "100 deliveries arrived; none vanished."
+    assert verdict(delivered=152, expired=4, refused=6, pending=33) == (
+        "152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive; none vanished."
+    )
+    assert verdict(delivered=0, expired=1) == "1 delivery ended undelivered for a stated reason; none vanished."
+    assert verdict(acked=2, custody=[]).endswith("none vanished at these routers.")
+    spoilt = [{"router": "a", "whole": False, "problems": ["a.jsonl:3: is not what was signed"]}]
+    assert verdict(logs=spoilt) == (
+        "The log of 1 router cannot be believed in all parts: what follows is what the rest tells. "
+        "100 deliveries arrived; none vanished."
+    )
     assert verdict(unaccounted=1) == "1 delivery of 100 is lost without a trace."
     assert verdict(unaccounted=2, unknown=1_000).endswith("are lost without a trace. Another 1,000 cannot be judged.")
     assert verdict(unknown=7).startswith("No loss was found, but 7 of 100 deliveries cannot be judged")

@@ -110,3 +110,21 @@ def test_pruned_is_not_missing_and_problems_beyond_the_summary_are_counted() -> 
     assert "<title>pruned: 1 to 400, deleted on purpose</title>" in page
     assert "<title>missing:" not in page
     assert "and 41 more" in page
+
+
+@pytest.mark.parametrize(("full_in_s", "is_red"), [(3600.0, True), (9 * 86_400.0, False), (None, False)])
+def test_a_queue_is_red_only_if_it_is_full_within_days(full_in_s: float | None, is_red: bool) -> None:
+    window = {"window": "2026-03-12T06:00:00+00:00", "open": 5, "depth_max": 5}
+    queue = {
+        "router": "a" * 64, "recipient": "b" * 64, "limit": 10, "full_in_s": full_in_s, "oldest_due_s": None,
+        "windows": [window],
+    }  # fmt: skip
+    page = render({"owed": 5, "pending": 5, "residual": 0, "queues": [queue], "windows": [window]})
+    assert (
+        "panel" in page and (" alarm" in page.partition('<section id="queues"')[2].partition("</section>")[0]) is is_red
+    )
+
+
+def test_what_connected_once_is_not_restless() -> None:
+    flaps = [{"router": "a" * 64, "subject": "b" * 64, "changes": changes} for changes in (2, 1)]
+    assert "No link or route came and went more than once." in render({"owed": 1, "residual": 0, "flaps": flaps})
