@@ -44,6 +44,7 @@ BY_NAME = re.compile(
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )
+PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/contract\.py")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
@@ -145,10 +146,23 @@ def late_imports(tree: Tree) -> Iterator[str]:
 
 
 def purity(tree: Tree) -> Iterator[str]:
+    """What decides touches nothing: the core, the rules of services, and the contract they are written with."""
     for path, module in _modules(tree):
-        for node in ast.walk(module) if path.startswith("router/core/") else ():
+        if PURE_RULES.fullmatch(path):
+            yield from _impure_imports(path, module)
+        for node in ast.walk(module) if path.startswith("router/core/") or PURE_RULES.fullmatch(path) else ():
             if isinstance(node, ast.Call) and IMPURE.fullmatch(called := ast.unparse(node.func)):
                 yield f"{path}:{node.lineno} calls {called}(): take what it gives as an argument"
+
+
+def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
+    own = _name(path).rpartition(".")[0].removeprefix("examples.").removesuffix(".core")
+    for found in _imports_of(module, path, frozenset()):
+        top, at = found.module.partition(".")[0], f"{path}:{found.line} imports {found.module}"
+        if top == "router" and not re.fullmatch(r"router\.(core\..*|service(\.contract)?)", found.module):
+            yield f"{at}: rules know the wire and router.service.contract; let the host do the rest"
+        elif top not in (*PURE, "router", own.partition(".")[0]):
+            yield f"{at}, which is not pure: take what it gives as an argument"
 
 
 def circles(tree: Tree) -> Iterator[str]:

@@ -30,6 +30,13 @@ FORBIDDEN = [
     ("layers", "transports/tls.py", "from transports import unix"),
     ("layers", "services/web.py", "from router.store import Store"),
     ("layers", "services/capd/cache.py", "from services.dmq import pool"),
+    ("layers", "services/dmq/rules.py", "from router.core.routing.router import Router"),
+    ("layers", "services/dmq/settings.py", "from router.settings.config import Config"),
+    ("layers", "services/dmq/service.py", "import router.node.node"),
+    ("purity", "services/dmq/rules.py", "import trio"),
+    ("purity", "services/dmq/core/pool.py", "from router.client.node import connect"),
+    ("purity", "services/dmq/rules_of_pools.py", "text = open('file').read()"),
+    ("purity", "router/service/contract.py", "import time"),
     ("layers", "spark_analytics/gold.py", "import pandas"),
     ("layers", "spark_analytics/gold.py", "from router.core import events"),
     ("floors", "router/core/wire/codec.py", "from router.core.link import session"),
@@ -69,6 +76,12 @@ ALLOWED = [
         "from OpenSSL import SSL\nfrom router.core.wire.crypto import PublicKey\nimport router.transport.contract",
     ),
     ("services/dmq/pool.py", "import router.client\nfrom router import Client\nfrom services.dmq import mux"),
+    (
+        "services/dmq/rules.py",
+        "import json\nfrom router.core.wire.crypto import PublicKey\nfrom router.service.contract import Deed\n"
+        "from services.dmq.reasons import FULL",
+    ),
+    ("services/dmq/commands.py", "import click\nfrom router.cli.services import ask_service"),
     (
         "spark_analytics/gold.py",
         "import json\nfrom pyspark.sql import functions\nfrom spark_analytics import silver",

@@ -114,10 +114,13 @@ def remove(address: str, as_json: bool) -> None:
 def list_peers(as_json: bool) -> None:
     """The neighbours of `router.toml`.
 
-    If the node runs, also how they are.
+    If the node runs, also how they are, and those that services of it have learned.
     """
     live = _live()
-    rows = [_row(one, live) for one in configuration.load(invocation().home.config_path)[0].peers]
+    known = configuration.load(invocation().home.config_path)[0].peers
+    rows = [_row(one, live) for one in known]
+    written = {one.address.hex() for one in known}
+    rows += [_learned(one) for key, one in (live or {}).items() if one.get("learned") and key not in written]
     if as_json:
         say_json(rows)
         return
@@ -152,6 +155,16 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
         "rtt_ms": now.get("rtt_ms"), "offset_ms": now.get("offset_ms"),
         "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
         "problem": now.get("problem"),
+    }  # fmt: skip
+
+
+def _learned(now: dict[str, Any]) -> dict[str, Any]:
+    """A neighbour that a service of the node has made known, or given rights."""
+    same = ("name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem")
+    return {
+        "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
+        "last_contact_s": 0.0 if now["state"] == "connected" else None,
+        "urls": tuple(now["where"].split(", ")) if now["state"] != "connected" and now["where"] else (),
     }  # fmt: skip
 
 

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
 from router.cli.output import hint, note, say, say_json, short_text
+from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.outcomes import TERMINAL, Outcomes
 from router.core.log.events import reason_word
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import RecipientOutcome
-from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.reasons import SERVICES_MIN, Reason, reason_from
 from router.core.wire.text import key_text, short
 from router.settings.names import Names
 
@@ -164,4 +166,6 @@ async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally:
 
 
 def _word(reason: int | None) -> str | None:
+    if reason is not None and reason >= SERVICES_MIN:
+        know_reasons(invocation().home)
     return None if reason is None else reason_word(reason)

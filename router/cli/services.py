@@ -1,4 +1,4 @@
-"""What the commands of services ask: the service of that name, through the running node."""
+"""What commands need of services: an answer of one that runs, and the words of their reasons."""
 
 from __future__ import annotations
 
@@ -11,3 +11,21 @@ from router.settings.home import Home
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
     """The service's answer, decoded JSON. `Failure` if it is an error; errors of the client otherwise."""
     return ask(home, "service", f"{name} {word} {argument}".rstrip())
+
+
+def know_reasons(home: Home) -> None:
+    """Declare the reasons of the services that the home's configuration names, as far as these can be loaded."""
+    from router.service.plugins import UnknownService, load_reasons
+    from router.settings.config import load
+    from router.settings.config_services import instances
+    from router.settings.config_text import ConfigError
+
+    try:
+        modules = {one.module for one in instances(load(home.config_path)[0].node.services)}
+    except ConfigError:
+        return
+    for module in modules:
+        try:
+            load_reasons(module)
+        except UnknownService:
+            continue  # `config check` says what is wrong with it; its reasons are shown by number

@@ -49,10 +49,21 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
+        *(("service", _service(one)) for one in found["services"]),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         ("reasons", _counted(found["reasons"])),
     ]
+
+
+def _service(one: dict[str, Any]) -> str:
+    """Its name, where it runs, and why it does not."""
+    where = "" if one["run"] == "inside" else f", {one['run']}"
+    if one["state"] == "running":
+        return f"{one['name']}{where}"
+    if one["run"] == "by-hand":
+        return f"{one['name']}{where}: away; start it with `python -m router.service.apart HOME {one['name']}`"
+    return f"{one['name']}{where}: away; {one['problem'] or 'it has not said why'}"
 
 
 def _counted(counts: dict[str, int]) -> str:

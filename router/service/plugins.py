@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from router.core.log.events import EVENT_FORM
 from router.core.wire.errors import RouterError
+from router.core.wire.reasons import OTHERS, RANGES, Reason
 from router.service.contract import Rules
 from router.service.host import Service
 from router.settings.config_services import service_name
@@ -77,11 +78,17 @@ def load(spec: str) -> Plugin:
     module_name, _, class_name = spec.partition(":")
     module = _load_module(spec, module_name)
     parts = {name: _load_part(spec, module, name) for name in ("settings", "reasons", "events")}
+    _check_reasons(spec, parts["reasons"])
     kind, rules = _load_class(spec, module, class_name)
     settings = getattr(parts["settings"] or module, "Settings", NoSettings)
     if not (isinstance(settings, type) and issubclass(settings, Struct)):
         raise UnknownService(f"{module_name} has Settings that are no Struct; write `class Settings(Struct, …)`")
     return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]))
+
+
+def load_reasons(spec: str) -> None:
+    """Declare the reasons of that service, without loading its rules. Raises `UnknownService`."""
+    _load_part(spec, _load_module(spec, spec.partition(":")[0]), "reasons")
 
 
 def load_class(spec: str) -> type[Service]:
@@ -147,6 +154,15 @@ def _classes(module: ModuleType, class_name: str) -> list[type]:
     else:
         named = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
     return [one for one in named if isinstance(one, type) and (issubclass(one, Service) or hasattr(one, "hear"))]
+
+
+def _check_reasons(spec: str, module: ModuleType | None) -> None:
+    """Each reason that it declares has a number of the service's own range."""
+    least, most = RANGES.get(service_name(spec), OTHERS)
+    for reason in vars(module).values() if module is not None else ():
+        if isinstance(reason, Reason) and not least <= reason <= most:
+            said = f'the service {spec} declares the reason "{reason.word}" with the number {int(reason)}'
+            raise UnknownService(f"{said}, outside its range; choose one from {least} to {most}")
 
 
 def _events(spec: str, module: ModuleType | None) -> Mapping[str, str]:

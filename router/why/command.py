@@ -11,6 +11,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, facts, group_text, note, say, say_json
+from router.cli.services import know_reasons
 from router.client.errors import NodeUnavailable
 from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
@@ -43,6 +44,7 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     if as_json:
         say_json(answer)
     else:
+        know_reasons(home)
         _tell(answer, Names.of(home))
 
 
@@ -52,6 +54,7 @@ def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
     except NodeUnavailable:
         if follow:
             note("the node does not run, so nobody else is asked")
+        know_reasons(home)
         return why_stopped(home, text)
     return answer
 

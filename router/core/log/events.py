@@ -294,7 +294,7 @@ class Counts:
             match event:
                 case Accepted():
                     self._counts["accepted", None] += span(event)
-                case State():
+                case State() | Noted():
                     self._counts[event.event, None] += stands_for(event)
                 case _:
                     self._counts[event.event, event.reason] += stands_for(event)

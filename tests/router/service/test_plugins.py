@@ -43,6 +43,8 @@ COMMANDS = {"NAME": "Say how much was counted."}
 1 / 0
 """
 
+REASON = "from router.core.wire.reasons import Reason\nFULL = Reason.declare({}, '{}', 'No more is counted.')\n"
+
 _names = (f"tally{number}" for number in itertools.count())
 
 
@@ -122,6 +124,13 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("settings.py", "class Settings: ...", "has Settings that are no Struct"),
         ("events.py", 'EVENTS = {"Bad Word": "?"}', "in small letters, with a sentence of what it tells"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
+        (
+            "reasons.py",
+            REASON.format(70, "tally:low"),
+            "with the number 70, outside its range; choose one from 256 to",
+        ),
+        ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
+        ("reasons.py", REASON.format(2000, "tally:high"), "a number from 64 to 1023, and small letters"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_a_sentence(
