@@ -284,7 +284,7 @@ def _remove_stale(path: Path) -> None:
 
 
 class UnixStream(DuplexStream):
-    """A connection to a process of the owner. See `router.transport.Stream`."""
+    """A connection over a Unix socket. See `router.transport.Stream`."""
 
     __slots__ = ("_socket",)
 

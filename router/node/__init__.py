@@ -1,1 +1,1 @@
-"""The running node: its parts, the actor that routes, connections, dialling, verifiers."""
+"""The running node: the actor that routes, connections, dialling, verifiers, services."""

@@ -1,4 +1,4 @@
-"""`router serve`: run the node until a signal, and say when it is ready."""
+"""`router serve`: run the node until a signal, and print when it is ready."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     try:
         trio.run(_serve, Node(invocation().home_to_write, config, load), home, as_json)
     except* KeyboardInterrupt:
-        log.info("interrupted before it was ready")  # Ctrl-C is how it ends, also before signals are heard
+        log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
 
 
 async def _serve(node: Node, home: Home, as_json: bool) -> None:
@@ -77,7 +77,7 @@ async def _serve(node: Node, home: Home, as_json: bool) -> None:
 
 
 async def _stop_on_signal(node: Node, at_once: trio.CancelScope) -> None:
-    """The first signal drains, the second one does not wait for that."""
+    """Drain and stop the node at the first signal; cancel the draining at the second."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             if at_once.cancel_called:
@@ -105,7 +105,7 @@ def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:
 
 
 def tell_service_manager(state: str) -> None:
-    """What systemd's `Type=notify` waits for; nothing where nobody does."""
+    """Send `state` to systemd, as `Type=notify` expects; do nothing without `NOTIFY_SOCKET`."""
     place = os.environ.get("NOTIFY_SOCKET", "")
     if place.startswith(("/", "@")):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:

@@ -1,6 +1,6 @@
 """One connection: a stream, its session, a task that reads and a task that writes.
 
-What arrives is told to the message router in lists; what the message router decides comes back through a `LinkWriter`.
+Arriving messages go to the message router in lists; its decisions come back through a `LinkWriter`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ DISPLACED = "another node has signed on there with this node's key: never copy a
 
 
 class StreamWriter(LinkWriter):
-    """Writes what a link has to say to a stream, in a task."""
+    """Writes a link's output to a stream, in a task."""
 
     def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
         super().__init__(number, session, where, place)
-        self.scope = trio.CancelScope()  # of the writer
+        self.scope = trio.CancelScope()  # of the writer's task
         self._goodbye_s = session.machine.table[St.CLOSING].timeout_s
         self._is_writing = False
         self._work = trio.Event()
@@ -71,7 +71,7 @@ class StreamWriter(LinkWriter):
         self.scope.deadline = trio.current_time() + self._goodbye_s
 
     async def write_to(self, stream: Stream) -> None:
-        """Write until closed and everything is out."""
+        """Write until the link is closed and everything has been sent."""
         with self.scope:
             while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
                 await self._work.wait()
@@ -84,7 +84,8 @@ class StreamWriter(LinkWriter):
                 self._written.set()
 
     async def all_settled(self) -> None:
-        """Until everything the neighbour sent is settled, and that is written; for its goodbye."""
+        """Wait before the end of the link until everything from the neighbour is settled and the settlings are written;
+        at most the closing state's time."""
         with trio.move_on_after(self._goodbye_s):
             while self._is_writing or self._parts or self._session.incoming.settled < self._session.incoming.received:
                 self._written = trio.Event()
@@ -92,7 +93,8 @@ class StreamWriter(LinkWriter):
 
 
 class Connection:
-    """Runs one stream until it ends. `tell` gives the message router what arrives. A stranger is read at its `pace`."""
+    """Runs one stream until it ends. `tell` passes events to the message router. A stranger is read at the rate of
+    `paces`."""
 
     def __init__(
         self, number: int, stream: Stream, offer: Offer, key: SigningKey, *, dialled: bool, expect: PublicKey | None,
@@ -114,12 +116,12 @@ class Connection:
         self._pace: StrangerPace | None = None
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
-        self._trickles = False  # the last read brought next to nothing
-        self.turned_away = ""  # a sentence, where the other end does not let us in
+        self._trickles = False  # the last read was of less than TRICKLE_BYTES
+        self.turned_away = ""  # a sentence, if the other end does not let us in
         self.link_writer = StreamWriter(number, self._session, stream.where, stream.place)
 
     async def run(self) -> str:
-        """Returns why the connection ended, for people."""
+        """Run the connection to its end; return why it ended, for people."""
         text = "the other end closed"
         try:
             async with trio.open_nursery() as nursery:
@@ -145,7 +147,7 @@ class Connection:
                     data = await self._more()
                     if not data:
                         return "the other end closed"
-                    taken, data = data, b""  # what waits for the next read must not hold the last one's bytes
+                    taken, data = data, b""  # waiting for the next read must not hold the last one's bytes
                     text = await self._take(taken, patience)
                     del taken
                 except RemoteProtocolError as error:
@@ -157,9 +159,10 @@ class Connection:
         return f"no complete handshake within {machine.timeout_s:g} s"
 
     async def _more(self) -> bytes:
-        """What the stream brings next; `RemoteProtocolError` if that would be the rest of a frame, and takes too long.
+        """Return the next bytes of the stream; raise `RemoteProtocolError` if the rest of a frame takes too long.
 
-        A peer that sends byte by byte is read now and then: so a frame in pieces costs hardly more than a whole one.
+        A peer that sends byte by byte is read in intervals, so that a frame in pieces costs hardly more than a whole
+        one.
         """
         unfinished = self._session.unfinished
         data: bytes | None = None
@@ -187,7 +190,7 @@ class Connection:
         machine = self._session.machine
         before = machine.state
         events, fault = self._receive(data, mono_ns)
-        if machine.state not in (before, St.CLOSING):  # that one's time begins when what was said before is taken
+        if machine.state not in (before, St.CLOSING):  # closing's time begins when earlier messages have been taken
             patience.deadline = trio.current_time() + machine.timeout_s
         for event in events:
             match event:
@@ -201,7 +204,7 @@ class Connection:
                     if arrived.refusals and not self._session.allows(len(arrived.refusals), mono_ns / 1e9):
                         fault = fault or RemoteProtocolError(Reason.RATE_LIMITED, MALFORMED_MANY)
                 case SettledUpTo(n):
-                    settled = n  # cumulative: the last of a read says it all
+                    settled = n  # cumulative: the last of a read counts
                 case RefusedAt(k, reason, text):
                     self._tell(RefusedOne(number, k, reason, text))
                 case Up(peer, hello):
@@ -209,7 +212,7 @@ class Connection:
                     if self._paces is not None and self._session.is_stranger:
                         self._pace = self._paces.one()
                     self._tell(Opened(self.link_writer, peer, self._stream.owner, self._dialled, hello))
-                    if hello.role == "router":  # both ends should know at once how far apart their clocks are
+                    if hello.role == "router":  # measures at once how far apart both clocks are
                         self.link_writer.ping(mono_ns)
                 case Heard(item):
                     self._hear(item, mono_ns)
@@ -226,14 +229,14 @@ class Connection:
         return ended
 
     def _receive(self, data: bytes, mono_ns: int) -> tuple[Sequence[Event], RemoteProtocolError | None]:
-        """What was said, and where the peer went wrong, if it did."""
+        """Return the events in `data`, and the peer's protocol error, None if there is none."""
         try:
             return self._session.receive(data, mono_ns / 1e9), None
         except RemoteProtocolError as error:
             return error.before, error
 
     def _why_turned_away(self, reason: Reason, text: str) -> str:
-        both_dialled = self.link_writer.closing is not None  # then this end gives one of the two connections up as well
+        both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
             return DISPLACED
         if reason is Reason.RATE_LIMITED:
@@ -260,6 +263,6 @@ class Connection:
         scope.cancel()
 
     async def _last_words(self, reason: Reason, text: str) -> None:
-        """A protocol error of the peer's: tell it why, if it still listens."""
+        """Send the peer a goodbye that names its protocol error, and wait for the end of the connection."""
         self.link_writer.close(reason, text)
         await trio.sleep_forever()  # the writer ends the connection when it has written the goodbye

@@ -1,10 +1,10 @@
 """The message router's cycle, without I/O and without waiting: hear, feed, decide, apply; committed; carry out.
 
-    job = cycle.hear(event)       # whenever something comes; a read's job goes to the verifiers at once
+    job = cycle.hear(event)       # at each event; a read's job goes to the verifiers at once
     if cycle.begin():             # feed, decide, apply: there is a transaction to commit
         ...                       # the caller commits it, and `hear` may be called meanwhile
-    cycle.finish()                # it is on disk: carry out what was decided
-    cycle.take_deeds()            # after each of these: what takes time and is somebody else's to do
+    cycle.finish()                # it is on disk: carry out the decisions
+    cycle.take_deeds()            # after each of these: slow work, which the caller starts
 
 The message router (`node/message_router.py`) runs it on LMDB, sockets and the clocks of the machine; the simulated
 world of the tests runs the same code.
@@ -63,7 +63,7 @@ REFUSES_US = "it refuses our messages and grants us no right to send; ask its op
 
 
 class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
-    """What a cycle needs of a store (`router.disk.store.store.Store`)."""
+    """The part of a store that a cycle uses (`router.disk.store.store.Store`)."""
 
     def apply(self, changes: Changes, wall_s: int) -> Applied: ...
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
@@ -71,14 +71,14 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
 
 
 class CycleLog(Log, Protocol):
-    """What a cycle needs of the event log (`router.disk.log.logbook.Logbook`)."""
+    """The part of the event log that a cycle uses (`router.disk.log.logbook.Logbook`)."""
 
     def committed(self, logged: ev.Logged, now: Now) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """The signatures of a read are to be checked; `Cycle.verified` takes it back."""
+    """Have the signatures of a read checked, and give the job to `Cycle.verified`."""
 
     job: Job
 
@@ -89,7 +89,7 @@ Deed = Verify | Dial | Reconcile | Tidy | Find | Remind
 
 @dataclass(frozen=True, slots=True)
 class CycleLimits:
-    """A transaction takes so much of what is waiting; neighbours have so long to settle when the node stops."""
+    """Limits of a transaction, in messages and bytes, and the time to settle when the node stops."""
 
     messages_max: int = DEFAULTS.store.commit_messages_max
     bytes_max: int = DEFAULTS.store.commit_bytes_max
@@ -97,9 +97,9 @@ class CycleLimits:
 
 
 class Cycle:
-    """Owns the deciding core, the store and the link writers, and the one inbox of all that is heard.
+    """Owns the deciding core, the store and the link writers, and the one inbox for all events.
 
-    `wakes`: something was heard that wants a cycle; `is_urgent`: it should not wait for messages to come.
+    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Cycle:
         self._inquiries = inquiries
         self._fates = fates
         self._inbox: list[Heard] = []
-        self._opening: set[int] = set()  # links that came up and were not fed yet: their reads must not overtake that
+        self._opening: set[int] = set()  # links whose `Opened` is not yet fed: their reads must not overtake it
         self._jobs: list[Job] = []
         self._deeds: list[Deed] = []
         self._decision = Decision()
@@ -137,7 +137,7 @@ class Cycle:
         return f"<cycle {self.commits}: {len(self._inbox)} events and {len(self._jobs)} reads wait>"
 
     def __len__(self) -> int:
-        """How many events wait to be fed."""
+        """Return how many events wait to be fed."""
         return len(self._inbox)
 
     def now(self) -> Now:
@@ -146,11 +146,11 @@ class Cycle:
     # -- hearing -----------------------------------------------------------------------------------------------
 
     def hear(self, heard: Heard) -> Job | None:
-        """Take in what happened; the job of a read, whose signatures are to be checked while a commit runs."""
+        """Take in an event; return the job of a read, whose signatures are to be checked while a commit runs."""
         match heard:
             case Arrived():
                 return self._examine(heard)
-            case Measured():  # commits with whatever comes next
+            case Measured():  # usually commits with the next events
                 self.wakes |= self._housekeeping.is_news(heard)
             case Settled():
                 self.wakes = True
@@ -162,40 +162,40 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """The signatures of these reads have been checked."""
+        """Take in reads whose signatures have been checked."""
         self._jobs += jobs
         self.wakes = self.is_urgent = True
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Make housekeeping due; called every second."""
         self._housekeeping.is_due = self.wakes = True
 
     def drain(self) -> None:
-        """Say goodbye to everybody; what they still settle is taken."""
+        """Say goodbye on all links; settlings are still taken."""
         self.is_draining = True
         for writer in self.link_writers.values():
             writer.close(Reason.SHUTDOWN, "the node stops")
 
     def stop(self) -> None:
-        """Write down that the node stops, in the next cycle."""
+        """Log in the next cycle that the node stops."""
         self.router.door.write_all(self.now())
         self.router.note("stop", (), self.now())
         self.wakes = True
 
     def take_deeds(self) -> list[Deed]:
-        """What others are to do now, and what was handed over before is forgotten."""
+        """Return the deeds for the caller to start, each once."""
         deeds = self._deeds[:]
         self._deeds.clear()
         return deeds
 
     def is_owed(self, key: bytes) -> bool:
-        """Whether something waits for this key."""
+        """Whether messages are queued for this key."""
         queue = self.router.queues.by_recipient.get(key)
         return queue is not None and queue.total.messages > 0
 
     @property
     def has_events(self) -> bool:
-        """Whether something waits to be fed, decided or written down."""
+        """Whether events or decisions wait to be fed, decided or written."""
         return bool(self._inbox or self._jobs or self.router.has_decided)
 
     @property
@@ -217,10 +217,10 @@ class Cycle:
     # -- deciding ----------------------------------------------------------------------------------------------
 
     def begin(self) -> bool:
-        """Feed, decide, apply. Whether there is a transaction to commit before `finish`; see `apply_again`."""
+        """Feed, decide and apply; return whether a transaction must be committed before `finish`. See `apply_again`."""
         self.wakes = self.is_urgent = False
         self._housekeeping.begin_cycle(self.now())
-        now = self._began = self.now()  # by what is thought of the clock now
+        now = self._began = self.now()  # after the clock may have been judged anew
         heard, self._inbox = self._inbox, []
         self._opening.clear()
         for one in heard:
@@ -234,7 +234,7 @@ class Cycle:
         return True
 
     def apply_again(self) -> None:
-        """Apply the changes: for the first time, or after a commit that found the store's map too small."""
+        """Apply the changes, for the first time or after a commit that found the store's map too small."""
         while True:
             try:
                 self._applied = self.store.apply(self._decision.changes, self._began.earliest_ns // SECOND_NS)
@@ -243,7 +243,7 @@ class Cycle:
             return
 
     def finish(self) -> None:
-        """What was applied is on disk: carry out the effects."""
+        """Carry out the effects, after the applied changes have been committed."""
         now, applied = self.now(), self._applied
         if applied is not None:
             self.commits += 1
@@ -290,14 +290,14 @@ class Cycle:
                 self._deeds += self._fates.hear(self, heard, now)
 
     def _warn_once(self, number: int) -> None:
-        """The operator should hear that a neighbour takes nothing from us; each message's fate is in the log."""
+        """Warn the operator once per link that a neighbour takes nothing from us; the log has each message's fate."""
         writer = self.link_writers.get(number)
         if writer is not None and not writer.problem:
             writer.problem = REFUSES_US
             log.warning("%s %s", writer.where, writer.problem)
 
     def _take_jobs(self) -> list[Job]:
-        """As many verified reads as one transaction takes; the rest waits for the next."""
+        """Take as many verified reads as fit one transaction; the rest waits for the next."""
         messages = size = taken = 0
         for job in self._jobs:
             if taken and (messages > self._limits.messages_max or size > self._limits.bytes_max):

@@ -1,4 +1,4 @@
-"""The file descriptors this process may have open: as many as the system lets it, and a word if they are too few."""
+"""The limit of open file descriptors of this process: raised as far as possible, with a warning if it is too low."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import resource
 from contextlib import suppress
 
 OTHERS_MAX = 100
-"""What a node has open beside its connections: store, log, listeners, verifiers."""
+"""File descriptors of a node besides its connections: store, log, listeners, verifiers."""
 
 log = logging.getLogger(__name__)
 
 
 def make_room(connections_max: int, listeners: int) -> int:
-    """Raise the soft limit to the hard one. How many connections each listener may have then: as many as it should, or
-    fewer, with a warning, so that the store and the event log never lack a descriptor. A quarter is for local apps."""
+    """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
+    or fewer, with a warning, so that the store and the event log never lack a descriptor. A quarter is for local
+    apps."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # where the system allows less than it says
+    with suppress(ValueError, OSError):  # the system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     room = max(1, min(soft - OTHERS_MAX, soft * 3 // 4) // max(1, listeners))

@@ -1,4 +1,4 @@
-"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when something waits."""
+"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when messages wait for them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 
 class Dialler:
-    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and says whether the
-    other end would not have us: a sentence, or "".
+    """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and returns a sentence
+    if the other end did not let us in, else "".
 
-    `waiting(key)` asks the message router whether something is owed to the key; `draw()` gives a number in [0, 1) for
-    the jitter.
+    `waiting(key)` asks the message router whether messages are queued for the key; `draw()` returns a number in [0, 1)
+    for the jitter.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class Dialler:
         self._waiting = waiting
         self._draw = draw
         self._neighbours = {one.key: one for one in neighbours}
-        self._attempts: dict[bytes, trio.CancelScope] = {}  # of each task: around its present dial or pause
-        self._asked: set[bytes] = set()  # wanted while a task was at it, which may just have heard that nothing waits
+        self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
+        self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._room = trio.Semaphore(self._link.dials_max)
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
 
@@ -46,10 +46,10 @@ class Dialler:
         return f"<dialler: {len(self._attempts)} keys being dialled or connected>"
 
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None:
-        """The configuration of neighbours, at the start and whenever it is new.
+        """Take the neighbours as they are configured now, at the start and after each change.
 
-        A dial or pause of a neighbour of which it says something else ends now, and the task looks again whether and
-        where to dial. A connection is not touched: the message router closes those that may not stay.
+        The dial or pause of a changed neighbour ends, and its task decides anew whether and where to dial. Connections
+        are not touched: the message router closes those that may not stay.
         """
         before = self._neighbours
         self._neighbours = {one.key: one for one in neighbours}
@@ -63,7 +63,7 @@ class Dialler:
                 self.want(key)
 
     def want(self, key: bytes) -> None:
-        """Something waits for this key: dial it, unless that is under way or nobody knows where."""
+        """Dial this key, for which messages wait, unless that is under way or no address is known."""
         if key in self._attempts:
             self._asked.add(key)
         elif self._to_dial(key) is not None:
@@ -71,7 +71,7 @@ class Dialler:
             self._nursery.start_soon(self._keep, key)
 
     def _to_dial(self, key: bytes) -> Neighbour | None:
-        """The neighbour of that key as it is now, if it may be dialled and it is known where."""
+        """Return the neighbour of that key as configured now, None if it is blocked or has no address."""
         found = self._neighbours.get(key)
         return found if found is not None and found.urls and not found.blocked else None
 
@@ -104,7 +104,7 @@ class Dialler:
         return scope
 
     async def _connect(self, neighbour: Neighbour, failures: int) -> int:
-        """Dial, and serve the connection to its end. How many attempts in a row have failed."""
+        """Dial, and serve the connection to its end; return how many attempts in a row have failed."""
         stream = None
         with self._attempt(neighbour.key):
             stream = await self._dial(neighbour)
@@ -116,7 +116,8 @@ class Dialler:
         return min(failures + 1, 32)
 
     def _pause_s(self, failures: int) -> float:
-        """Twice as long each time, and somewhere in the upper half of that, so that a crowd does not return at once."""
+        """Return the next pause: doubled each time, and random in its upper half, so that many do not return at
+        once."""
         longest: float = min(self._link.dial_backoff_s_max, self._link.dial_backoff_s_min * 2 ** (failures - 1))
         return longest * (0.5 + self._draw() / 2)
 
@@ -131,9 +132,9 @@ class Dialler:
         return None
 
     def _note(self, neighbour: Neighbour, problem: str) -> None:
-        """Why the last attempt failed, said once; "" if it did not."""
+        """Keep why the last attempt failed, "" if it did not; log each new reason once."""
         if self._neighbours.get(neighbour.key) != neighbour:
-            return  # said of a configuration that is no more
+            return  # the configuration has changed since
         if problem and self.problems.get(neighbour.key) != problem:
             log.warning("%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

@@ -1,7 +1,7 @@
-"""What the message router does when nobody has told it anything: deadlines, queues that ended, damage, silent links.
+"""The message router's duties without an event: deadlines, queues that ended, damage, the clock, silent links.
 
-It runs at the beginning of a cycle. What reads queues from the store comes before what changes them, and only one such
-duty in a cycle: what it decides is committed before the store is read again.
+It runs at the beginning of a cycle. Duties that read queues from the store come before changes to them, and there is
+one in a cycle: its decisions are committed before the store is read again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LAPSE_S = 60.0
 DROP_MESSAGES_MAX = 50_000
 DROP_BYTES_MAX = 64 << 20
 DISK_FREE_PART_MIN = 8
-"""Pages that are free again within the store count as free disk, while an eighth of what must be free is so outside it:
-large messages need pages side by side, and the log has none of these."""
+"""Free pages within the store count as free disk while at least an eighth of the required space is free outside it:
+large messages need adjacent pages, and the log cannot use the store's."""
 
 DEFAULTS = Config()
 
 
 class HouseStore(Protocol):
-    """What housekeeping needs of a store (`router.disk.store.store.Store`)."""
+    """The part of a store that housekeeping uses (`router.disk.store.store.Store`)."""
 
     clock: Belief | None
 
@@ -57,7 +57,7 @@ class HouseStore(Protocol):
 
 
 class Log(Protocol):
-    """What housekeeping needs of the event log (`router.disk.log.logbook.Logbook`)."""
+    """The part of the event log that housekeeping uses (`router.disk.log.logbook.Logbook`)."""
 
     def sealed(self, now: Now) -> int: ...
     def is_due(self, now: Now) -> bool: ...
@@ -65,15 +65,15 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tidy:
-    """It is time to seal or to prune the event log."""
+    """Seal or prune the event log."""
 
     now: Now
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingLimits:
-    """No new messages below so much free disk; a link to a mere peer closes after so long without messages; a quiet
-    link is pinged so often."""
+    """The free disk space below which messages are refused, the time after which a link to a peer closes without
+    messages, and the interval of pings on a quiet link."""
 
     disk_free_bytes_min: int = DEFAULTS.store.disk_free_bytes_min
     idle_close_s: float = DEFAULTS.link.idle_close_s
@@ -81,10 +81,10 @@ class HousekeepingLimits:
 
 
 class Housekeeping:
-    """`link_writers` and `measured` are the cycle's, by link, and so are `deeds`, which others do; `free_bytes`: of the
-    disk.
+    """Runs these duties on the cycle's `link_writers` and `measured`, by link, and its `deeds`; `free_bytes` returns
+    the free disk space.
 
-    `is_due`: a second has passed; `is_disk_full`: as it was then.
+    `is_due`: a second has passed; `is_disk_full`: as found at the last such second.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Housekeeping:
         self._lapsed_at_s = self._looked_at_s = self._pinged_at_s = now.mono_s
 
     def begin_cycle(self, now: Now) -> None:
-        """The first of these duties that there is cause for."""
+        """Run the first duty that is due: damage, queues to clear, or the duties of each second."""
         if damaged := self._store.take_damaged():
             self._lose(damaged, now)
         elif self._router.purges:
@@ -119,12 +119,12 @@ class Housekeeping:
             self._tick(now)
 
     def take_dead_rows(self) -> bool:
-        """Whether the store has something to delete, even if nothing was decided; told once."""
+        """Whether the store has rows to delete, even if nothing was decided; true once for each finding."""
         has, self._has_dead_rows = self._has_dead_rows, False
         return has
 
     def _lose(self, damaged: list[Damaged], now: Now) -> None:
-        """What reads found spoilt by the disk leaves the queues, and the operator hears of it."""
+        """Drop messages that reads found damaged, and log an error for the operator."""
         if damaged:
             count = sum(stop - start for one in damaged for start, stop in one.runs)
             recipients = len({one.recipient for one in damaged})
@@ -135,7 +135,7 @@ class Housekeeping:
             self._router.lose(damaged, now)
 
     def _clear(self, now: Now) -> None:
-        """Read what is owed to those who left, a bounded part at a time."""
+        """Read and drop the queues of recipients that left, a bounded part at a time."""
         budget = DROP_MESSAGES_MAX
         while budget > 0 and (clear := self._router.purges.next()):
             recipient, group, before = clear
@@ -187,7 +187,8 @@ class Housekeeping:
     # -- the clock -------------------------------------------------------------------------------------------
 
     def is_news(self, measured: Measured) -> bool:
-        """Whether a measurement is worth a cycle of its own: what hangs on the clock may hang on it."""
+        """Whether a measurement needs a cycle at once: it is a link's first, or may change the judgement of the
+        clock."""
         return measured.link not in self._measured or self._may_decide(measured)
 
     def heard_clock(self, measured: Measured, now: Now) -> None:
@@ -195,7 +196,7 @@ class Housekeeping:
             self._look_at_clock(now)
 
     def confirm_clock(self, now: Now) -> None:
-        """The operator says that it is right."""
+        """Take the operator's word that the clock is right."""
         self._wall.confirm(now)
         self._judge_clock(0.0, now)
 
@@ -203,7 +204,7 @@ class Housekeeping:
         return self._wall.is_doubted or abs(measured.offset_ns) > self._wall.near_ns
 
     def _look_at_clock(self, now: Now) -> Now:
-        """The same reading, with what is thought of it now."""
+        """Judge the clock by its neighbours' measurements; return the reading with the new judgement."""
         asked = (one for one in self._measured.values() if one.rtt_ns <= self._wall.near_ns)
         votes = [Vote(one.offset_ns, self._is_uplink(one.link)) for one in asked if self._is_asked(one.link)]
         step_s = self._wall.look(now, votes)
@@ -228,7 +229,8 @@ class Housekeeping:
         return now
 
     def _is_asked(self, number: int) -> bool:
-        """Whether a neighbour that the operator knows is at the other end: an app of ours has our own clock."""
+        """Whether the link counts for the clock: to a neighbour known to the operator, not to an app, which has our
+        clock."""
         link = self._router.links.get(number)
         return link is not None and not link.app and link.standing in (Standing.PEER, Standing.CLIENT)
 
@@ -237,7 +239,7 @@ class Housekeeping:
         return link is not None and link.uplink
 
     def _close_idle(self) -> None:
-        """Links to peers that carried no message since the last look; never to apps, clients or uplinks."""
+        """Close links to peers without a message since the last call; never to apps, clients or uplinks."""
         for number, link_writer in self._link_writers.items():
             link = self._router.links.get(number)
             unneeded = link is not None and link.standing is Standing.PEER and not link.uplink

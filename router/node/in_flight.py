@@ -1,4 +1,4 @@
-"""How much the node has read and not settled, on all links: reading waits while it is too much."""
+"""The bytes that the node has read and not settled, on all links: reading waits while they are too many."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import trio
 
 
 class InFlight:
-    """How many bytes the node has read and not settled. Readers wait while `bytes_max` is taken; those of strangers
-    also while all strangers together have `strangers_bytes_max`."""
+    """Counts the bytes that the node has read and not settled. Readers wait while `bytes_max` is taken; those of
+    strangers also while all strangers together take `strangers_bytes_max`."""
 
     def __init__(self, bytes_max: int, strangers_bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -23,14 +23,14 @@ class InFlight:
         self.add(link, size, is_stranger)
 
     def add(self, link: int, size: int, is_stranger: bool) -> None:
-        """Count what was read, for which there is room."""
+        """Count bytes that were read, for which there is room."""
         self.bytes += size
         if is_stranger:
             self.strangers_bytes += size
             self._strangers[link] = self._strangers.get(link, 0) + size
 
     def has_room(self, size: int, is_stranger: bool) -> bool:
-        """One message alone always has."""
+        """Whether `size` bytes may be added; always true if nothing else is counted."""
         if is_stranger and self.strangers_bytes and self.strangers_bytes + size > self.strangers_bytes_max:
             return False
         return not self.bytes or self.bytes + size <= self.bytes_max

@@ -1,4 +1,4 @@
-"""The limits of the node's parts, made from what the configuration says."""
+"""The limits of the node's parts, made from the configuration."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ UNKNOWN_MORE = 64  # connections of unknown keys that come or go, besides those 
 
 
 def strangers_max(limits: Limits) -> int:
-    """Half of the connections are for keys that are known."""
+    """Return the most connections of strangers: half of all connections are for known keys."""
     return min(limits.strangers_connections_max, limits.connections_max // 2)
 
 
 def unknown_max(limits: Limits) -> int:
-    """Those that are let in, those that give way to them, and those that are being told that they are not."""
+    """Return the most connections of unknown keys: strangers that are let in, and some more that are being closed or
+    refused."""
     return min(UNKNOWN_MORE + strangers_max(limits), max(1, limits.connections_max * 3 // 4))
 
 
 def in_flight_bytes(limits: Limits) -> tuple[int, int]:
-    """Of all links, and of that of strangers."""
+    """Return the most bytes in flight of all links, and of strangers' links."""
     return limits.in_flight_bytes_max, limits.in_flight_bytes_max * limits.strangers_in_flight_percent // 100
 
 
@@ -67,7 +68,7 @@ def store_limits(config: Config) -> StoreLimits:
 
 
 def core_limits(config: Config) -> CoreLimits:
-    """The deciding core's limits by the names of the configuration."""
+    """Return the deciding core's limits, from the configuration's names."""
     limits, queues, link, log = config.limits, config.queues, config.link, config.log
     return CoreLimits(
         acceptance=AcceptanceLimits(
@@ -114,7 +115,8 @@ def core_limits(config: Config) -> CoreLimits:
 
 
 def commit_bytes_max(config: Config) -> int:
-    """A small store is filled in small steps, so that what fits is not refused with what does not."""
+    """Return the most bytes of a commit; fewer for a small store, so that messages that fit are not refused with those
+    that do not."""
     store = config.store
     return min(store.commit_bytes_max, store.map_bytes_max // 16 or store.commit_bytes_max)
 
@@ -154,7 +156,7 @@ def log_limits(config: Config) -> LogLimits:
 
 
 def verifiers(config: Config) -> int:
-    """One process per core where there is more than one; the loop itself takes what they leave."""
+    """Return the configured number of verifier processes; by default one per core, none on a single core."""
     if config.verify.verifiers >= 0:
         return config.verify.verifiers
     cores = len(os.sched_getaffinity(0))

@@ -1,4 +1,5 @@
-"""What a connection tells the message router: a link came up or went, what was settled, refused, measured."""
+"""Events from a connection to the message router: a link opened or closed; messages settled or refused; a ping's
+measurement."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The link is gone; `text` says why."""
+    """The link has ended; `text` says why."""
 
     link: int
     text: str
@@ -40,7 +41,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The neighbour settled the first `n` of what was handed to it."""
+    """The neighbour has settled the first `n` messages that were sent to it."""
 
     link: int
     n: int
@@ -48,7 +49,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOne:
-    """The neighbour refused the `k`-th of what was handed to it."""
+    """The neighbour has refused the `k`-th message that was sent to it."""
 
     link: int
     k: int
@@ -58,7 +59,7 @@ class RefusedOne:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A ping came back: round trip and the neighbour's clock against ours, and how far its log reached."""
+    """A pong came: its round trip, the offset of the neighbour's clock from ours, and the head of its log."""
 
     link: int
     rtt_ns: int

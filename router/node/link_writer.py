@@ -1,4 +1,4 @@
-"""What one link has to write, in order, and when it ends; without I/O: who owns the connection fills in three hooks."""
+"""The output of one link, in order, and its end; without I/O: the owner of the connection overrides three hooks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PING_NS = 60_000_000_000
 
 
 class LinkWriter:
-    """Where one link's outgoing bytes collect until they are written.
+    """Collects one link's outgoing bytes until they are written.
 
-    Messages cannot be more than the window the neighbour announced. Link items can: a neighbour that sends and never
-    reads is cut off at `PARTS_MAX`.
+    Messages are bounded by the window that the neighbour announced. Link items are not: a neighbour that sends and
+    never reads is cut off at `PARTS_MAX`.
     """
 
     def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
@@ -29,10 +29,10 @@ class LinkWriter:
         self.where = where
         self.place = place
         self.closing: tuple[Reason, str] | None = None
-        self.is_idle = False  # no message since the message router last looked
-        self.problem = ""  # that it refuses what we send, for the operator
-        self.silences = 0  # so often it looked in vain for any sign of life
-        self.pinged_ns = 0  # the last ping names this time, and so does its pong
+        self.is_idle = False  # no message since housekeeping last checked
+        self.problem = ""  # a sentence for the operator, as that it refuses our messages
+        self.silences = 0  # calls of `look` since the neighbour was last heard
+        self.pinged_ns = 0  # the time in the last ping, and in its pong
         self._session = session
         session.note_sent(0)
         self._parts: list[Buffer] = list(session.output())
@@ -43,18 +43,18 @@ class LinkWriter:
     # -- hooks -----------------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """There is something to write."""
+        """Wake the task that writes."""
 
     def _cut(self) -> None:
         """End the connection at once."""
 
     def _end_soon(self) -> None:
-        """A goodbye has been said: end the connection when it is written, or after a while."""
+        """End the connection when the goodbye has been written, or after a while."""
 
-    # -- what the message router asks for --------------------------------------------------------------------
+    # -- for the message router ------------------------------------------------------------------------------
 
     def flush_session(self) -> None:
-        """Queue what the session itself has to say."""
+        """Queue the session's own output."""
         self._parts += self._session.output()
         if self._parts:
             self._wake()
@@ -78,7 +78,7 @@ class LinkWriter:
         self._write(parcel.frames(start, stop, local=local), stop - start)
 
     def _write(self, messages: Buffer, count: int) -> None:
-        """After a goodbye nothing but what is settled: the messages stay in custody, for another link."""
+        """Queue messages, but none after a goodbye: they stay in custody, for another link."""
         if self.closing is None:
             self._session.note_sent(count)
             self._parts.append(messages)
@@ -86,7 +86,7 @@ class LinkWriter:
             self._wake()
 
     def close(self, reason: Reason, text: str) -> None:
-        """Say goodbye; a node that stops still hears what is settled for a moment, then the connection ends."""
+        """Say goodbye; the connection ends a little later, so that a stopping node still hears settlings."""
         if self.closing is None:
             self.closing = reason, text
             self._session.goodbye(reason, text)
@@ -95,8 +95,8 @@ class LinkWriter:
             self._end_soon()
 
     def look(self, mono_ns: int) -> None:
-        """Called every `ping_s` seconds: ping whoever has been silent since, and once a minute whoever has not, for the
-        clock and the log head in its pong; silent three times, it is gone."""
+        """Ping the neighbour if it has been silent since the last call, otherwise once a minute, for the clock and the
+        log head in its pong; cut the link after `SILENCES_MAX` silent calls. Called every `ping_s` seconds."""
         if self.silences >= SILENCES_MAX:
             self.closing = self.closing or (Reason.CONNECT_TIMEOUT, "nothing heard for a long time")
             self._cut()

@@ -1,4 +1,4 @@
-"""Memory of a process that stays: collector and allocator set for batches that come and go."""
+"""Memory of a long-running process: collector and allocator set for short-lived batches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import gc
 import sys
 
 COLLECT_AFTER = (100_000, 20, 50)
-MAP_BYTES = 512 * 1024  # a block as large as this, a parcel's frames, is mapped alone and goes back to the system
+MAP_BYTES = 512 * 1024  # a block of this size, as a parcel's frames, is mapped alone and returns to the system
 _M_MMAP_THRESHOLD = -3  # mallopt(3)
 
 
 def settle_in() -> None:
-    """Call once everything lasting is made.
+    """Set the collector and the allocator; call once everything lasting is made.
 
-    What exists now stays, and batches are many short-lived values without cycles: look for cycles less often. Large
-    blocks on the heap leave holes between small ones; with a million messages queued that was a fifth of the process.
+    Existing objects stay, and batches are many short-lived values without cycles, so cycles are collected less often.
+    Large blocks on the heap leave holes between small ones: a fifth of the process, with a million messages queued.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What the operator orders a running node to do; heard by the message router like everything else."""
+"""The operator's orders to a running node, which the message router takes in like other events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class ClearQueue:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The configuration of neighbours was read again: all of them, as they are now."""
+    """Replace the neighbours by those of the configuration, which was read again."""
 
     neighbours: tuple[Neighbour, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClockConfirmed:
-    """This machine's clock is right."""
+    """Believe this machine's clock, which the operator says is right."""

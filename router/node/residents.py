@@ -1,4 +1,4 @@
-"""The services of a node: found, keyed, started where each is to run, and told of in `router status`."""
+"""The services of a node: found, given keys, started where each is to run, and shown in `router status`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Resident:
-    """One instance of a service. `problem`: why it failed last; `starts`: how often it was started."""
+    """One instance of a service. `problem`: why it last failed; `starts`: how often it was started."""
 
     instance: Instance
     plugin: Plugin
@@ -65,18 +65,18 @@ class Residents:
 
     @property
     def public(self) -> frozenset[bytes]:
-        """The keys of those that strangers may send to."""
+        """The keys of the services that strangers may send to."""
         return frozenset(bytes(self._all[name].key.public) for name in self._config.node.services_public)
 
     @property
     def directory(self) -> dict[bytes, ServiceFacts]:
-        """Each by its key: its name, and the events that it may write to the log."""
+        """The services by key: the name of each, and the events that it may write to the log."""
         return {
             bytes(one.key.public): ServiceFacts(name, frozenset(one.plugin.events)) for name, one in self._all.items()
         }
 
     def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
-        """What `router status` tells of each."""
+        """Return one row for each service, as in `router status`; `connected`: the keys of all open links."""
         return [
             {
                 "name": name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
@@ -89,7 +89,7 @@ class Residents:
     # -- starting ------------------------------------------------------------------------------------------
 
     def start(self, nursery: trio.Nursery, url: str, guests: str) -> None:
-        """Start those that run inside, which reach the router over these URLs, and those that run apart."""
+        """Start the services that run inside, which reach the router over these URLs, and those that run apart."""
         for one in self._all.values():
             if one.instance.run == "inside":
                 self._start_inside(one, url, guests)
@@ -109,7 +109,7 @@ class Residents:
         supervise(one.plugin, place, self._back_off, one.has_problem)
 
     async def _run_apart(self, one: Resident) -> None:
-        """Keep its process running; its standard input is a pipe of ours, and with that it ends with this node."""
+        """Keep a service's process running; its standard input is our pipe, so it ends with this node."""
         command = program("router.service.apart", str(self._home.path), one.instance.name)
         failures = 0
         while True:
@@ -128,7 +128,7 @@ class Residents:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with the places where this process finds modules."""
+    """Return our environment, with this process's module path."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
 
 

@@ -1,4 +1,4 @@
-"""Operators' questions to services: forwarded by the router, answered through it, each with a number of its own."""
+"""Operators' questions to services: numbered, forwarded by the router, and answered through it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPEN_MAX = 256
 
 
 class ServiceQuestions:
-    """At most `OPEN_MAX` are open; then the oldest is answered with an error."""
+    """The open questions, at most `OPEN_MAX`; beyond that the oldest is answered with an error."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -24,7 +24,7 @@ class ServiceQuestions:
         return f"<{len(self._open)} questions to services are open>"
 
     def ask(self, router: Router, link: int, argument: str, now: Now) -> None:
-        """Forward a question: the service's name, the word, and what follows it."""
+        """Forward a question: `argument` is the service's name, the word, and the rest of the question."""
         name, _, question = argument.partition(" ")
         services = {one.name: key for key, one in router.directory.services.items()}
         key = services.get(name)
@@ -42,14 +42,14 @@ class ServiceQuestions:
             self._fail(router, oldest, "the service has not answered, and many others ask; ask again", now)
 
     def answered(self, router: Router, answer: ServiceAnswered, now: Now) -> None:
-        """Pass the answer on; one to no question of this service is forgotten."""
+        """Pass an answer on; ignore one that fits no open question to this service."""
         link, key = self._open.get(answer.number, (0, b""))
         if key == answer.service:
             del self._open[answer.number]
             router.answer(link, answer.text, now)
 
     def look(self, router: Router, now: Now) -> None:
-        """A link went down: questions to a service that is gone are answered with an error."""
+        """Answer questions to services without a link with an error; called when a link went down."""
         gone = [number for number, (_, key) in self._open.items() if router.links.to(key) is None]
         for number in gone:
             link, key = self._open.pop(number)

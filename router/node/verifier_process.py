@@ -1,8 +1,8 @@
-"""A verifier process: signatures in, verdicts out, over the socket it was given as standard input.
+"""A verifier process: signatures in, verdicts out, over the socket that is its standard input.
 
-A request is three numbers (bytes of the frames, messages, base) and then three numbers per message (start and end of
-the message and where its signer's key lies, all counted from `base`), and the frames; numbers are 32-bit words of this
-machine. The answer is one byte per message: 1 if the signature is good.
+A request is three numbers (bytes of the frames, messages, base), then three numbers per message (start and end of the
+message and the position of its signer's key, all counted from the same zero as `base`, where the frames begin), and the
+frames; numbers are 32-bit words of this machine. The answer is one byte per message: 1 if the signature is good.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ ROW_WORDS = 3
 
 
 def request(frames: bytes, positions: array[int], base: int) -> list[bytes]:
-    """The parts of one request, to be written together."""
+    """Return the parts of one request, to be written together."""
     head = array(WORD, (len(frames), len(positions) // ROW_WORDS, base))
     return [head.tobytes() + positions.tobytes(), frames]
 
 
 def verdicts(frames: bytes, positions: array[int], base: int) -> bytes:
-    """One byte per message. The signed bytes begin after the array head and end before the signature's (R-A6)."""
+    """Return one byte per message: 1 if its signature is good. The signed bytes begin after the array head and end
+    before the signature's (R-A6)."""
     check = bindings.crypto_sign_open
     found = bytearray(len(positions) // ROW_WORDS)
     numbers = iter(positions)
@@ -55,7 +56,7 @@ def serve(sock: socket.socket) -> None:
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # both are for the node, which then closes the socket
+    for number in (signal.SIGINT, signal.SIGTERM):  # the node handles both, and then closes the socket
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as sock, suppress(ConnectionError):  # a killed node resets instead of closing
         serve(sock)

@@ -1,8 +1,8 @@
 """Signatures off the loop: verifier processes, one per spare core, fed with whole reads in a fair order.
 
-Each neighbour has a lane of its own, all strangers have a narrow one together. Jobs leave in the order of their lane,
-whatever verifier had them; lanes do not wait for each other. With one or two messages and nobody waiting, or without
-verifiers, the check runs right here; but what strangers bring waits for a verifier where there are any.
+Each neighbour has a lane, and all strangers share a narrow one. Jobs leave in the order of their lane, whichever
+verifier had them; lanes do not wait for each other. With one or two messages and no other job waiting, or without
+verifiers, the check runs in the loop; but strangers' messages wait for a verifier if there are any.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from router.node import verifier_process
 log = logging.getLogger(__name__)
 
 INLINE_MESSAGES_MAX = 2
-OUTSTANDING_MAX = 4  # requests written to one verifier and not answered
-SIGNATURE_COST_BYTES = 16 << 10  # checking one takes as long as hashing so many bytes
-TOGETHER = 64  # reads of strangers are released at once where so many wait: they share a commit
-SHARE_BYTES = 1 << 20  # what a lane may have verified in one round, in that measure
+OUTSTANDING_MAX = 4  # requests written to one verifier and not yet answered
+SIGNATURE_COST_BYTES = 16 << 10  # checking a signature takes as long as hashing this many bytes
+TOGETHER = 64  # strangers' reads that are released at once, to share a commit; fewer only if they are all there is
+SHARE_BYTES = 1 << 20  # a lane's share of one round, in bytes to hash, where a signature counts as above
 
 
 class _Task:
-    """A job, cut to what a verifier needs."""
+    """A job, reduced to the part that a verifier needs."""
 
     __slots__ = ("base", "cost", "done", "frames", "job")
 
@@ -59,7 +59,7 @@ Taken = tuple[Lane[_Task], _Task]
 
 
 class Verifiers:
-    """`release(jobs)` is called with verified jobs, those of one link in order. `count` 0 checks everything inline."""
+    """Verifies jobs and calls `release(jobs)`, those of one link in order; with `count` 0 it checks all inline."""
 
     def __init__(self, count: int, release: Callable[[list[Job]], None]) -> None:
         self.count = count
@@ -73,7 +73,7 @@ class Verifiers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether messages will be released before long."""
+        """Whether jobs are under way, so that messages will be released soon."""
         return bool(self._lanes)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -95,7 +95,7 @@ class Verifiers:
             self._work.set()
 
     def _finished(self, taken: list[Taken]) -> None:
-        """What verifiers had is done: whatever is next in these lanes may go."""
+        """Finish tasks that verifiers have answered, and release the jobs that are next in these lanes."""
         for lane, _ in taken:
             if self._lanes.finish(lane):
                 self._work.set()
@@ -107,7 +107,7 @@ class Verifiers:
             self._release([task.job for task in done])
 
     async def _keep_one(self) -> None:
-        """One verifier process; should it die, what it had is checked here and another takes its place."""
+        """Keep one verifier process running; if it dies, its jobs are checked here and another one starts."""
         while True:
             ours, theirs = socket.socketpair()
             for sock in (ours, theirs):

@@ -1,4 +1,4 @@
-"""The wall clock as far as it is believed.
+"""The wall clock, and whether it is believed.
 
 | state     | what is known of the clock                                             | verdicts go by        | expires |
 |-----------|------------------------------------------------------------------------|-----------------------|---------|
@@ -19,7 +19,7 @@
 | any                  | believed  | it steps back behind that time: then nothing ends too early                     |
 | any                  | confirmed | the operator says so; neighbours are not asked again until it steps             |
 
-Nothing that a clock alone would end is ended before something agrees with it; and a restart settles no doubt.
+A clock alone ends nothing before a second source agrees with it, and a restart settles no doubt.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from router.core.wire.lifetime import SECOND_NS, UINT32_MAX, apart_words
 from router.disk.store.terms import StoreError
 from router.settings.config_limits import Limits
 
-WALL_S_MAX = UINT32_MAX - 366 * 86_400  # what ends up to a year from now has a Unix second of 32 bits
+WALL_S_MAX = UINT32_MAX - 366 * 86_400  # an end within a year must fit a Unix second of 32 bits
 OR_CONFIRM = "set it, or, if it is right, run `router clock confirm`"
 
 
 def check(now: Now) -> None:
-    """`StoreError` if the store could not hold the times of a node that starts now."""
+    """Raise `StoreError` if the store could not hold the times of a node that starts now."""
     if now.wall_s > WALL_S_MAX:
         said = f"the clock of this machine is wrong: it says the year {time.gmtime(now.wall_s).tm_year}"
         raise StoreError(f"{said}, and no time after 2105 can be kept; set it and start again: nothing was touched")
 
 
 class State(Enum):
-    """See the tables above."""
+    """The states of the clock, as in the tables above."""
 
     BELIEVED = "believed"
     DOUBTED = "doubted"
@@ -60,7 +60,7 @@ BELIEVED = (State.BELIEVED, State.CONFIRMED)
 
 
 class Vote(NamedTuple):
-    """By how much the clock of a neighbour that the operator knows is ahead of ours."""
+    """The offset by which the clock of a neighbour known to the operator is ahead of ours."""
 
     offset_ns: int
     is_uplink: bool = False
@@ -71,8 +71,8 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class ClockLimits:
-    """In seconds: what counts as a step; how far ahead of the last known time a start may be; how far two clocks that
-    agree may be apart."""
+    """Limits in seconds: the least step; how far ahead of the last known time a start may be; the largest difference of
+    two clocks that agree."""
 
     step_s_max: float = LIMITS.clock_step_s_max
     ahead_s_max: float = LIMITS.lifetime_s_max
@@ -80,18 +80,18 @@ class ClockLimits:
 
 
 class WallClock:
-    """Looked at about once a second, and when a neighbour's clock is heard to differ. Between two looks the steady
-    clock counts on from the last second that was believed, so no deadline passes by a step that nobody has judged."""
+    """Judges the wall clock about once a second, and when a neighbour's clock differs. In between, the steady clock
+    counts on from the last believed time, so that no deadline passes by a step that has not been judged."""
 
     def __init__(self, shown: Now, limits: ClockLimits, known: Belief | None = None) -> None:
-        """`known`: the last that was known of the time before the start."""
+        """Begin with the reading `shown`; `known` is the last belief before the start."""
         self._step_ns_max = int(limits.step_s_max * SECOND_NS)
         self.near_ns = int(limits.offset_s_max * SECOND_NS)
         self._ahead_ns_max = int(limits.ahead_s_max * SECOND_NS)
         self._last = self._judged = shown
-        self._tolerance_ns = self._ahead_ns_max  # so far ahead of what was believed a clock that is set back may be
+        self._tolerance_ns = self._ahead_ns_max  # how far ahead of the believed time a clock that is set back may be
         self.state = State.BELIEVED
-        self.began_ahead_ns = 0  # of the last known time
+        self.began_ahead_ns = 0  # how far the start was ahead of the last known time
         if known is not None:
             self._begin(shown, known)
 
@@ -110,11 +110,11 @@ class WallClock:
 
     @property
     def is_doubted(self) -> bool:
-        """Nothing expires."""
+        """Whether the clock is doubted or disputed, so that nothing expires."""
         return self.state not in BELIEVED
 
     def now(self, shown: Now) -> Now:
-        """A reading of both clocks with what is to be thought of it."""
+        """Return a reading of both clocks with its judgement."""
         judged_ns = self._judged.wall_ns + shown.mono_ns - self._judged.mono_ns
         ahead_ns = shown.wall_ns - judged_ns
         if not self.is_doubted and abs(ahead_ns) <= self._step_ns_max:
@@ -122,12 +122,12 @@ class WallClock:
         return Now(max(shown.wall_ns, judged_ns), shown.mono_ns, ahead_ns)
 
     def belief(self, now: Now) -> Belief:
-        """What the next start should know."""
+        """Return the belief to keep for the next start."""
         return Belief(now.judged_s * SECOND_NS, now.shown_ns, self.state.value)
 
     def look(self, now: Now, votes: Iterable[Vote]) -> float:
-        """By how many seconds it stepped since the last look, of which the votes, which were measured before, say
-        nothing; 0: by none to speak of."""
+        """Judge the clock; return by how many seconds it stepped since the last call, 0 if only a little. The votes
+        were measured before a step, so they count only without one."""
         shown = Now(now.shown_ns, now.mono_ns)
         stepped_ns = shown.wall_ns - self._last.wall_ns - (shown.mono_ns - self._last.mono_ns)
         self._last = shown
@@ -160,12 +160,12 @@ class WallClock:
                 self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
 
     def confirm(self, now: Now) -> None:
-        """The operator says that it is right."""
+        """Believe the clock, which the operator says is right."""
         self._last = self._judged = Now(now.shown_ns, now.mono_ns)
         self.state = State.CONFIRMED
 
     def problem(self, now: Now) -> str:
-        """For the operator: what is wrong, what follows, what to do. Empty: nothing."""
+        """Return for the operator what is wrong, what follows and what to do; empty if nothing is wrong."""
         if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
             return (
                 f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
@@ -188,9 +188,9 @@ class WallClock:
 
 
 def consensus(votes: Sequence[Vote], near_ns: int) -> int | None:
-    """By how much the neighbours say that this clock is behind; 0: they agree with it; None: they say nothing clear.
+    """Return by how much this clock is behind its neighbours'; 0 if they agree with it, None if they are undecided.
 
-    An uplink counts twice. One neighbour alone is believed only if it is an uplink, and nobody agrees with this clock:
+    An uplink counts twice. One neighbour alone is believed only if it is an uplink and no other agrees with this clock:
     of a core and an edge whose clocks differ, the edge is the one that doubts its own.
     """
     agree = [one for one in votes if abs(one.offset_ns) <= near_ns]
@@ -207,7 +207,7 @@ def _weight(votes: Iterable[Vote]) -> int:
 
 
 def _largest_group(votes: Sequence[Vote], width_ns: int) -> Sequence[Vote]:
-    """Of ascending votes those that agree with each other and weigh the most."""
+    """Return the group of ascending votes that agree with each other and weigh the most."""
     start = weight = most = 0
     found = 0, 0
     for at, one in enumerate(votes):

@@ -1,4 +1,4 @@
-"""What a neighbour may do on its link, by its key: let in or not, and as a stranger within narrower bounds."""
+"""The welcome of a neighbour by its key: whether it is let in, and as a stranger within narrower bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.transport.contract import Stream
 
 
 def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -> Welcome | None:
-    """The welcome of a proven key; `owner`: on the owner's socket. None: it is not let in."""
+    """Return the welcome of a proven key, None if it is not let in; `owner`: on the owner's socket."""
     standing, limits = directory.standing(bytes(key), owner), config.limits
     if standing is Standing.STRANGER:
         return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
@@ -21,7 +21,7 @@ def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -
 
 
 def offer_to(stream: Stream, offer: Offer, config: Config, judge: Callable[[PublicKey], Welcome | None]) -> Offer:
-    """What our hello says: less to a stranger, where the transport has proven that the peer is one."""
+    """Return the offer in our hello, with smaller limits if the transport has proven that the peer is a stranger."""
     limits = config.limits
     found = judge(stream.peer) if stream.peer is not None else None
     if found is None or found.frame_bytes_max is None:
