@@ -1,4 +1,4 @@
-"""What a running node answers to its operator's commands: status, peers, queues, groups; and what it does for them."""
+"""A running node's answers to its operator's commands, as status, peers, queues and groups, and the orders it takes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONFIRM = "confirm"
 
 
 class AskedStore(Protocol):
-    """What answers need of a store (`router.disk.store.store.Store`)."""
+    """The part of a store that answers use (`router.disk.store.store.Store`)."""
 
     @property
     def next_seq(self) -> int: ...
@@ -42,7 +42,7 @@ class AskedStore(Protocol):
 
 
 class Asked(Protocol):
-    """What the message router's cycle shows of itself while it answers."""
+    """The part of the message router's cycle that answers use."""
 
     router: Router
 
@@ -60,7 +60,7 @@ class Asked(Protocol):
 
 
 class Inquiries:
-    """`facts` are those that do not change while the node runs; `reload` reads the neighbours again."""
+    """Answers inquiries. `facts` returns the node's own part of the status; `reload` reads the neighbours again."""
 
     def __init__(
         self, facts: Callable[[], dict[str, Any]], reload: Callable[[], str], problems: Callable[[], dict[bytes, str]],
@@ -72,10 +72,10 @@ class Inquiries:
         self._problems = problems
         self.services = ServiceQuestions()
         self.residents: Callable[[frozenset[bytes]], list[dict[str, Any]]] = lambda connected: []
-        """What there is to tell of this node's services; `connected`: the keys of all open links."""
+        """Returns one row for each of this node's services; `connected`: the keys of all open links."""
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
-        """JSON; `{"error": sentence}` for what the node does not know or cannot do."""
+        """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
         words: dict[str, Callable[[Asked, str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
@@ -107,7 +107,7 @@ class Inquiries:
         }
 
     def _clock(self, asked: Asked, argument: str) -> dict[str, Any]:
-        """What is thought of this machine's clock; with `confirm`, that the operator has looked and it is right."""
+        """Return the judgement of this machine's clock; with `confirm`, take the operator's word that it is right."""
         if argument not in ("", CONFIRM):
             return {"error": f"of the clock nothing but {CONFIRM!r} can be said, not {argument[:40]!r}"}
         if argument == CONFIRM:
@@ -150,14 +150,14 @@ class Inquiries:
         return list(found.values())
 
     def _unjoined(self, asked: Asked, key: bytes, is_uplink: bool) -> str | None:
-        """That an uplink has not let us join what we want to be in."""
+        """Describe the groups that this uplink has not let us join; None if there are none."""
         joined, wanted = asked.router.joined_at(key) if is_uplink else (0, 0)
         if joined == wanted:
             return None
         return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
 
     def _not_kept(self, asked: Asked, key: bytes) -> str:
-        """Say that nothing is kept for a subscriber while it is away; "" if something is."""
+        """Return a sentence if nothing is kept for a subscriber while it is away, "" otherwise."""
         router = asked.router
         if router.directory.is_blocked(key) or router.directory.may_store(key) or not router.groups.joined_by(key):
             return ""
@@ -165,7 +165,7 @@ class Inquiries:
         return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"
 
     def _apart(self, asked: Asked, measured: Measured | None) -> str | None:
-        """That a neighbour's clock is not ours."""
+        """Describe the difference between a neighbour's clock and ours; None if it is small or not measured."""
         if measured is None or abs(measured.offset_ns) <= asked.wall.near_ns:
             return None
         return f"its clock is {apart_words(measured.offset_ns)} ours"
@@ -185,11 +185,11 @@ class Inquiries:
         ]  # fmt: skip
 
     def _log(self, asked: Asked, after: str) -> dict[str, Any]:
-        """The events that no segment holds yet, as lines, from behind the sequence number `after` on; a part of them.
+        """Return a part of the events that no segment holds yet, as lines, after the sequence number `after`.
 
-        `next_seq`: the one behind the last line told; `sealed_seq`: up to there segments hold the log. What is sealed
-        between two questions is in a segment by then, and is not told here. What cannot be read is a gap, as it will be
-        in the segment.
+        `next_seq`: the number after the last returned line; `sealed_seq`: the last number that segments hold. Events
+        sealed between two questions are in a segment by then, and are not returned here. An unreadable value is a gap,
+        as it will be in the segment.
         """
         if not after.isdecimal():
             return {"error": f"{after!r} is not a sequence number"}
@@ -231,11 +231,11 @@ class Inquiries:
 
 
 def _following(seq: int, values: Iterable[bytes], router: bytes) -> Iterator[Line]:
-    """The lines behind that sequence number, without one left out: of values that are none of the log's a gap."""
+    """Yield all lines after that sequence number, with a gap for values that cannot be decoded."""
     for value in values:
         try:
             found = rows(value, router)
-        except Malformed:  # The logbook has said so.
+        except Malformed:  # The logbook has logged it.
             continue
         for row in found:
             end = row.seq + row.n - 1

@@ -1,8 +1,7 @@
 """The message router as an actor: it runs the cycle on this machine, one transaction after another (law 2).
 
-A cycle takes everything that was heard since the last one began: verified reads, settlings, links that came and went.
-While a commit runs, the next batch forms by itself. The commit is all that the actor waits for; the rest is
-`router/node/cycle.py`.
+A cycle takes all events since the last one began: verified reads, settlings, links that opened and closed. While a
+commit runs, the next batch forms by itself. The actor waits for the commit only; the rest is `router/node/cycle.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SETTLINGS_WAIT_S = 0.005
 
 
 class Dials(Protocol):
-    """Who dials neighbours (`router.node.dialler.Dialler`)."""
+    """The part of the dialler that deeds use (`router.node.dialler.Dialler`)."""
 
     def want(self, key: bytes) -> None: ...
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None: ...
@@ -39,7 +38,7 @@ class Dials(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Say goodbye to everybody, take what they still settle, write it all down; `done` is set then."""
+    """Say goodbye on all links, take further settlings and commit everything; `done` is set then."""
 
     done: trio.Event
 
@@ -77,8 +76,8 @@ class MessageRouter(TrioActor):
                 self.nursery.start_soon(self._drain, done)
 
     def hear(self, heard: Heard) -> None:
-        """Take in what happened, in the task of whoever tells it; the one inbox is the cycle's. A read is examined at
-        once: verification runs while a commit does. A fault here ends the router, not the teller."""
+        """Take in an event, in the caller's task; the one inbox is the cycle's. A read is examined at once, so that
+        verification runs during a commit. An exception here ends the router, not the caller."""
         if self.actor_stopped.is_set():
             return
         try:
@@ -122,7 +121,7 @@ class MessageRouter(TrioActor):
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
-            if self._verifiers.is_busy:  # settlings alone are worth no commit when messages are about to come
+            if self._verifiers.is_busy:  # settlings alone are not worth a commit when messages will follow soon
                 with trio.move_on_after(SETTLINGS_WAIT_S):
                     await self._urgent.wait()
             self._urgent = trio.Event()

@@ -1,4 +1,4 @@
-"""The composition root: everything a running node consists of is created here."""
+"""The composition root, which creates all parts of a running node."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class SystemClock:
 
     @staticmethod
     def mono_ns() -> int:
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # it goes on while a laptop sleeps: waking is no jump
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # it runs on while a laptop sleeps: waking is no jump
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What `router serve` prints when the node listens."""
+    """The facts that `router serve` prints when the node listens."""
 
     address: PublicKey
     role: str
@@ -114,7 +114,7 @@ def neighbours(config: Config) -> list[Neighbour]:
 
 
 def directory(config: Config, me: PublicKey) -> Directory:
-    """Who this node knows, from its configuration."""
+    """Return the directory of neighbours and local keys that the configuration names."""
     found = Directory(bytes(me), accept_strangers=config.node.accept == "anyone", join_open=config.node.join_open)
     found.replace_neighbours(neighbours(config))
     found.configured_locals = frozenset(bytes(one.address) for one in config.local)
@@ -138,7 +138,7 @@ class Node:
         self._unknown = 0  # accepted connections of keys that this node does not know
 
     def stop(self) -> None:
-        """Drain and end: what is in custody stays safe on disk."""
+        """Drain and end the node; messages in custody stay safe on disk."""
         self._stopping.set()
 
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
@@ -154,12 +154,12 @@ class Node:
             store = Store(self._home.store_path, store_limits(config), boot)
             held.callback(store.close)
             segments = Segments(self._home.log_path, self._key, log_limits(config))
-            sealed = segments.last_sealed()  # without its store a log goes on behind a gap, which it records
+            sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records
             beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
             recovered = store.recover(bytes(self._key.public), beginning)
             if sealed and recovered.epoch == beginning.epoch:
                 log.warning(STORE_IS_GONE, self._home.store_path, sealed)
-            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # one: the gap behind a store that went
+            elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
                 log.warning(LOG_IS_SHORT, self._home.log_path, lacking, sealed)
             self._logbook = Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)
             held.callback(self._logbook.close)
@@ -181,7 +181,7 @@ class Node:
                 await self._run_actors(router, store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
-        """The keys of our own services are local; those named public are open to strangers."""
+        """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
         self._residents = residents = Residents(self._home, config)
         self._directory.configured_locals |= residents.keys
         self._directory.locals |= residents.keys
@@ -225,7 +225,7 @@ class Node:
         return self._home.listen_urls(self._config.node.listen)
 
     async def _start_services(self, nursery: trio.Nursery) -> None:
-        """Services in this process reach the router over memory, and as any other neighbour would."""
+        """Start the services; those in this process reach the router over memory streams, like any other neighbour."""
         if not self._residents:
             return
         name = self._key.public.hex()[:16]
@@ -242,7 +242,7 @@ class Node:
         }  # fmt: skip
 
     def reload(self) -> str:
-        """Read the neighbours of `router.toml` again; returns what is wrong with it, if anything."""
+        """Read the neighbours of `router.toml` again; return its problems, "" if there are none."""
         try:
             config = self._load_config()
         except ConfigError as error:
@@ -261,7 +261,8 @@ class Node:
         )  # fmt: skip
 
     async def _serve_accepted(self, stream: Stream) -> None:
-        """Of the keys that this node does not know only a number may be connected, let in or not."""
+        """Serve an accepted connection; count one with an unknown key, because only a number of these may be open,
+        whether let in or not."""
         is_known = stream.peer is None or self._is_known(stream.peer, stream.owner)
         self._unknown += not is_known
         try:
@@ -281,7 +282,7 @@ class Node:
                 await stream.aclose()
 
     async def _serve(self, stream: Stream, expect: PublicKey | None, *, is_known: bool = True) -> str:
-        """Until it ends; why the other end would not have us, if that was so."""
+        """Serve a connection to its end; return a sentence if the other end did not let us in, else ""."""
         config = self._config
         judge = partial(welcome, self._directory, config, stream.owner)
         offer = offer_to(stream, replace(self._offer, nonce=os.urandom(16)), config, judge)
@@ -296,12 +297,12 @@ class Node:
             connection.link_writer.close(*no_place(strangers_max(config.limits) if is_stranger else 0))
         try:
             log.info("%s: %s", stream.where, await connection.run())
-        except* Exception:  # what one neighbour brings must not end the node
+        except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
         return connection.turned_away
 
     def _is_busy(self) -> bool:
-        """Readers wait while so much is told and not yet taken."""
+        """Whether readers must wait, because too many events are still to be fed."""
         return len(self._message_router.cycle) > INBOX_BUSY
 
     def _log_head(self) -> LogHead | None:
@@ -327,13 +328,13 @@ async def _listening(
 
 
 def _that_fits(config: Config) -> Config:
-    """The configuration with as many connections as this process has file descriptors for."""
+    """Return the configuration with only as many connections as this process has file descriptors for."""
     remote = [url for url in config.node.listen if not url.startswith("unix:")]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
 
 
 def _first_unsealed(store: Store, sealed: int) -> int:
-    """The sequence number at which the store's own events begin, behind those in segments."""
+    """Return the sequence number of the first event that only the store holds, after those in segments."""
     values = store.log_values(sealed, 1)
     return values[0][0] if values else store.next_seq
