@@ -1,1 +1,1 @@
-"""What several tests run their subject in."""
+"""Rigs in which several tests run their subject."""

@@ -1,4 +1,4 @@
-"""A router, its store and its log, as questions about messages see them, step by step."""
+"""A router, its store and its log, answering questions about messages step by step."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ S = 10**9
 
 
 class Here:
-    """A router, its store and its log; searches are done when `cycle` asks for what they found. `told`: what was
-    answered, by link; `asked`: what was asked of others."""
+    """A router, its store and its log; searches run when `cycle` needs their results. `told`: the answers given, by
+    link; `asked`: the inquiries sent to others."""
 
     def __init__(self, path: Path) -> None:
         self.seconds = 1.0
@@ -87,12 +87,12 @@ class Here:
         self._listen()
 
     def search(self) -> None:
-        """What is looked for is found, and not concluded from yet."""
+        """Run the pending searches, without drawing conclusions from their results yet."""
         self._news += [one.find() for one in self._searches]
         self._searches.clear()
 
     def cycle(self, news: int = 1) -> None:
-        """Until so much news was heard."""
+        """Run until `news` results were heard."""
         while news > 0:
             self.search()
             assert self._news, "nothing more comes"
@@ -118,7 +118,7 @@ class Here:
                     self.asked.append((effect.link, said))
 
     def answer(self, link: int = APP) -> dict[str, Any]:
-        """The next one that was not looked at here."""
+        """Return the link's next answer that was not returned before."""
         while len(self.told.get(link, ())) == self._read[link]:
             self.cycle()
         self._read[link] += 1
@@ -135,7 +135,7 @@ class Here:
         self.book.committed(applied.logged, self.now())
 
     def accept(self, recipients: list[bytes], ttl_s: int = 60) -> None:
-        """The message with the arrival number 1."""
+        """Accept one message, with the arrival number 1."""
         one = replace(parcel(Random(1), 1, WALL_S, count=1), recipients=tuple(recipients), neighbour=ASKER)
         word, expiry = pack("<I", ttl_s), pack("<I", one.expiries[0])
         event = Accepted(
@@ -150,7 +150,7 @@ class Here:
         self.commit(Changes(finished=[Finished(recipient, 1, 0, 1, self.size)], events=[said]))
 
     def lose(self, recipient: bytes) -> None:
-        """A fault: it leaves the queue, and no event says so."""
+        """Simulate a fault: the message leaves the queue, and no event says so."""
         said = Outward(WALL_S * S, 6, "delivered", OWNER, 1, ((9, 1),), None, 0, 1, 0, 9)
         self.commit(Changes(finished=[Finished(recipient, 1, 0, 1, self.size)], events=[said]))
 

@@ -17,7 +17,7 @@ QUITS = {
 
 
 class Failing(Service):
-    """Answers everything but `POISON` and `QUITS`, on which it fails. `seen`: what every instance was given."""
+    """A service that fails on `POISON` and `QUITS`, and answers all else. `seen`: the messages given to all instances."""
 
     seen: list[bytes] = []  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""The machine's own Java, hidden: the tests run where there is none but the packaged one, as on a bare system."""
+"""Hide the machine's own Java: the tests then have only the packaged one, as on a bare system."""
 
 from __future__ import annotations
 

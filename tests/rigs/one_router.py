@@ -1,4 +1,4 @@
-"""One router and its links as values: what is brought in, what comes out, cycle by cycle."""
+"""One router and its links as values: messages in, effects out, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ME = SigningKey(b"r" * 32)
 
 
 class OneRouter:
-    """`disk` given: a restart on it. `cycle` commits and carries out; the effects stay in `done` until asked for."""
+    """One router on a store in memory. `disk` given: a restart on it. `cycle` commits and carries out; the effects stay
+    in `done` until a test asks for them."""
 
     def __init__(
         self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
@@ -43,7 +44,8 @@ class OneRouter:
         self._numbers: dict[int, int] = {}
 
     def now(self) -> Now:
-        """`ahead_s`: by so much a clock that is not believed is ahead of the time that verdicts go by."""
+        """Return the router's time. `ahead_s`: how far a clock that is not believed is ahead of the time used for
+        verdicts."""
         ns, ahead_ns = int(self.seconds * 1e9), int(self.ahead_s * 1e9)
         return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
 
@@ -52,7 +54,8 @@ class OneRouter:
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
         frame_bytes: int = 1 << 20,
     ) -> int:  # fmt: skip
-        """A link comes up; its number. `offset_s`: how far the clock at its other end is ahead; None: not compared."""
+        """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
+        compared."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
@@ -66,7 +69,7 @@ class OneRouter:
         return number
 
     def bring(self, number: int, *wires: bytes) -> Job:
-        """One read of a link: examined and verified; `cycle` decides it."""
+        """Bring one read of a link, examined and verified; `cycle` decides it."""
         job = self._examine(number, wires)
         assert job is not None
         job.valid = verdicts(job.arrived.data, job.positions, 0)
@@ -74,7 +77,7 @@ class OneRouter:
         return job
 
     def bring_unheard(self, number: int, *wires: bytes) -> None:
-        """One read of a link that is gone for the router."""
+        """Bring one read of a link that the router considers gone."""
         assert self._examine(number, wires) is None
 
     def _examine(self, number: int, wires: Sequence[bytes]) -> Job | None:
@@ -107,21 +110,21 @@ class OneRouter:
                 self._carry_out(self.router.take_effects())
 
     def pass_time(self, seconds: float) -> None:
-        """Time goes by, and a tick."""
+        """Let time pass, and tick."""
         self.seconds += seconds
         self.router.expire(self.store.due(self.now().wall_s), self.now())
         self.router.tick(self.now())
         self.cycle()
 
     def clear(self) -> None:
-        """Carry out what clearing was asked for."""
+        """Carry out the pending purges of queues."""
         while clear := self.router.purges.next():
             owed, _ = self.store.fetch(clear.recipient, 0, 1 << 30, 1 << 40, clear.group, clear.before)
             self.router.drop(clear.recipient, owed, self.now())
             self.router.purges.done(clear)
             self.cycle()
 
-    # -- what came out, and is then forgotten ----------------------------------------------------------------
+    # -- effects, each returned once ------------------------------------------------------------------------------
 
     def _gone(self, kind: type[Effect]) -> list[Effect]:
         found = [one for one in self.done if isinstance(one, kind)]
@@ -129,7 +132,7 @@ class OneRouter:
         return found
 
     def handed(self, number: int) -> list[bytes]:
-        """The messages written to the link, as it sees them."""
+        """Return the messages written to the link, as it sees them."""
         found = []
         for one in self._gone(SendParcel):
             assert isinstance(one, SendParcel)
@@ -141,7 +144,7 @@ class OneRouter:
         return found
 
     def settled(self) -> dict[int, tuple[int, list[Refusal]]]:
-        """Link -> up to which of its messages it was settled, and what of it was refused."""
+        """Return link -> up to which of its messages it was settled, and which of them were refused."""
         found: dict[int, tuple[int, list[Refusal]]] = {}
         for one in self._gone(Settle):
             assert isinstance(one, Settle)
@@ -152,7 +155,7 @@ class OneRouter:
         return [one.wire for one in self._gone(SendOwn) if isinstance(one, SendOwn) and one.link == number]
 
     def said(self, number: int) -> list[words.Item]:
-        """But for the greeting of an app of which nothing comes again."""
+        """Return the items sent, without the greeting of an app to which nothing is redelivered."""
         found = [one.item for one in self._gone(SendItem) if isinstance(one, SendItem) and one.link == number]
         return [item for item in found if item != words.Redelivered(0)]
 
@@ -166,11 +169,11 @@ class OneRouter:
         return [(one.event, one.ranges) for one in self.events if isinstance(one, Outward)]
 
     def accepted(self) -> list[tuple[int, int, tuple[bytes, ...]]]:
-        """(first arrival, how many, for whom) of each."""
+        """Return (first arrival, count, recipients) of each accepted event."""
         return [(one.first, len(one.ids) // 32, one.recipients) for one in self.events if isinstance(one, Accepted)]
 
     def turned(self) -> list[tuple[str, int, int]]:
-        """Written, and then what is still being summed."""
+        """Return the messages turned away: those logged, then those still being summed."""
         found = [*self.events, *self.router.door.waiting(self.now())]
         return [(one.event, one.reason, one.count) for one in found if isinstance(one, Turned)]
 

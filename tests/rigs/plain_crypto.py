@@ -1,6 +1,6 @@
-"""A second opinion on bytes, with nothing that the router uses: CBOR, BLAKE3, XChaCha20 and bech32m by their papers.
+"""A second implementation, without any of the router's code: CBOR, BLAKE3, XChaCha20 and bech32m by their papers.
 
-Slow and plain. Ed25519, X25519 and ChaCha20-Poly1305 are OpenSSL's.
+It is slow and plain. Ed25519, X25519 and ChaCha20-Poly1305 are OpenSSL's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def x25519(seed: bytes, public: bytes) -> bytes:
 
 
 def cbor(value: object) -> bytes:
-    """Deterministic CBOR: shortest heads, map keys in the order of their encoded bytes."""
+    """Encode deterministic CBOR: shortest heads, map keys in the order of their encoded bytes."""
     if value is None or isinstance(value, bool):
         return {False: b"\xf4", True: b"\xf5", None: b"\xf6"}[value]
     if isinstance(value, int):
@@ -80,7 +80,7 @@ def blake3(data: bytes) -> bytes:
 
 
 def _joined(nodes: list[Node]) -> Node:
-    """The left part of a tree is the largest power of two that leaves something to the right."""
+    """Join nodes into a tree whose left part is the largest power of two that leaves something to the right."""
     if len(nodes) == 1:
         return nodes[0]
     left = 1 << ((len(nodes) - 1).bit_length() - 1)

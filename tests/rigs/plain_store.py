@@ -1,7 +1,7 @@
 """The store as dictionaries in memory: slow, simple, and the oracle for the one on disk.
 
-What it holds is copied whole for every batch, changed, and put in place by `commit`: nothing of a batch that was not
-committed is left. What one message is owed to is a set of indexes, nothing cleverer.
+Its contents are copied whole for every batch, changed, and put in place by `commit`: nothing of an uncommitted batch is
+left. The messages owed to a recipient are a set of indexes, nothing cleverer.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from router.disk.store.terms import Applied, Beginning
 
 @dataclass
 class Disk:
-    """What survives: every field is a dictionary or a number, every value in them immutable."""
+    """The data that survives a crash: every field is a dictionary or a number, every value in them immutable."""
 
     parcels: dict[int, Parcel] = field(default_factory=dict)
     owed: dict[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
-    kept: dict[int, int] = field(default_factory=dict)  # first -> since when
+    kept: dict[int, int] = field(default_factory=dict)  # first -> kept since
     ids: dict[tuple[int, bytes], int] = field(default_factory=dict)  # (expiry, id) -> arrival
-    holders: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  # the same -> for whom it counts
-    due: dict[int, int] = field(default_factory=dict)  # first -> look again at
+    holders: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  # (expiry, id) -> whose share it counts in
+    due: dict[int, int] = field(default_factory=dict)  # first -> time of the next look
     groups: dict[tuple[bytes, bytes], Subscription] = field(default_factory=dict)
     routes: dict[bytes, Route] = field(default_factory=dict)
     locals: dict[bytes, None] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Disk:
 
 
 class NoRecords:
-    """Of what the log lost this store tells nothing."""
+    """Records that are always empty: this store keeps none of what the log lost."""
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
         return []
@@ -305,7 +305,7 @@ class PlainStore:
 
 
 def runs(indexes: list[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as (start, stop) of their unbroken runs."""
+    """Return ascending numbers as (start, stop) of their unbroken runs."""
     breaks = [at for at, (one, other) in enumerate(pairwise(indexes), 1) if other > one + 1]
     cuts = [0, *breaks, len(indexes)]
     return [(indexes[start], indexes[stop - 1] + 1) for start, stop in pairwise(cuts) if stop > start]

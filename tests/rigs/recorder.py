@@ -1,4 +1,4 @@
-"""Actors for tests: they keep what happens to them in a diary that the test reads."""
+"""Actors for tests, which record what happens to them in a diary that the test reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.actors.actor import TrioActor
 
 
 class Recorder(TrioActor):
-    """Keeps what it was told in a diary that the test reads, and does what some words mean."""
+    """Record messages in a diary that the test reads, and raise those that are exceptions."""
 
     def __init__(self, diary: list[Any], name: str = "recorder") -> None:
         super().__init__()

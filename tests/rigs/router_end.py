@@ -1,7 +1,7 @@
-"""The other end of an app's link, for tests: an honest router in one process, by the book but without a disk.
+"""The other end of an app's link, for tests: an honest router in one process, correct but without a disk.
 
-It keeps custody as `link.cddl` and the link layer say: what is settled is in its queues, what was handed over and
-not settled comes again. Tests may hold its settling, let it refuse, cut its connections, and read its diary.
+It keeps custody as `link.cddl` and the link layer say: settled messages are in its queues, and those handed over but
+not settled come again. Tests may delay its settling, let it refuse, cut its connections, and read its diary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Refusal = tuple[int, Reason, str]
 
 @dataclass
 class Queue:
-    """What somebody is owed; the first `handed` have been handed over on this or an earlier connection."""
+    """Messages owed to one recipient; the first `handed` were handed over on this or an earlier connection."""
 
     wires: deque[bytes] = field(default_factory=deque)
     handed: int = 0
@@ -40,7 +40,7 @@ class Queue:
 
 
 class RouterEnd:
-    """Serves apps on a URL. Public attributes are for tests to set and read."""
+    """Serve apps on a URL. Public attributes are for tests to set and read."""
 
     def __init__(self, url: str = "memory://node", *, window: tuple[int, int] = (4096, 8 << 20)) -> None:
         self.url = url
@@ -56,7 +56,7 @@ class RouterEnd:
         self.join_answer: bool | None = True
         self.holding = False
         self.answers_pings = True
-        self.hears_settled = True  # on the connections to come
+        self.hears_settled = True  # on later connections
         self.answers = True
         self.greets = True
         self.count_outcomes = False
@@ -64,7 +64,7 @@ class RouterEnd:
         self.hellos: list[link.Hello] = []
         self.goodbyes: list[tuple[Reason, str]] = []
         self.items: list[link.Item] = []
-        self.refusals: list[tuple[int, Reason]] = []  # by apps, of what they were handed
+        self.refusals: list[tuple[int, Reason]] = []  # by apps, of messages handed to them
         self._scope: trio.CancelScope | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -84,12 +84,12 @@ class RouterEnd:
         await RouterLink(self, stream).run()
 
     def cut(self) -> None:
-        """Every connection breaks; what was received and not settled is forgotten."""
+        """Break every connection, and forget the messages received and not settled."""
         for one in list(self.links.values()):
             one.scope.cancel()
 
     def release(self) -> None:
-        """Settle what was held."""
+        """Settle the messages whose settling was delayed."""
         self.holding = False
         for one in list(self.links.values()):
             one.settle_held()
@@ -98,7 +98,7 @@ class RouterEnd:
         return self.links[key]
 
     def publish(self, wire: bytes) -> None:
-        """A message from elsewhere."""
+        """Take a message from elsewhere."""
         message = open_message(wire)
         assert isinstance(message, Multicast)
         for member in self.members.get(message.group, {}):
@@ -110,7 +110,7 @@ class RouterEnd:
             self.links[recipient].hand_over()
 
     def bodies(self, connection: int) -> list[bytes]:
-        """The bodies of the messages, without control, that came on a connection (from 0; -1 is the last)."""
+        """Return the bodies of the messages, without control, of a connection (from 0; -1 is the last)."""
         messages = [open_message(wire) for wire in self.heard[connection]]
         return [one.body for one in messages if not (isinstance(one, Unicast) and one.destination == self.key.public)]
 
@@ -128,7 +128,7 @@ class RouterLink:
         self.app: PublicKey
         self.outgoing: Outgoing
         self._held: list[tuple[int, list[bytes]]] = []
-        self._flights: deque[bool] = deque()  # from the queue, or the router's own word
+        self._flights: deque[bool] = deque()  # whether each is from the queue, or the router's own message
         self._parts: list[bytes] = []
         self._wake = trio.Event()
         offer = Offer(
@@ -153,7 +153,7 @@ class RouterLink:
         self._wake.set()
 
     def tell(self, control: Control | Answer) -> None:
-        """A control message of the router's own."""
+        """Send a control message of the router's own."""
         body = encode_inquiry(control) if isinstance(control, Answer) else encode_control(control)
         self._hand(seal_unicast(self.router.key, self.app, body, ttl_s=0, expiry_min=later()), False)
 
@@ -242,7 +242,7 @@ class RouterLink:
         self._wake.set()
 
     def _decide(self, wire: bytes) -> Reason | None:
-        """Accept a message, or the reason why not. A duplicate is settled like the first copy."""
+        """Accept a message, or return the reason why not. A duplicate is settled like the first copy."""
         router, message, id = self.router, open_message(wire), message_id(wire)
         if isinstance(message, Unicast) and message.destination == router.key.public:
             return self._hear_control(message)
@@ -292,7 +292,7 @@ class RouterLink:
     # -- handing over --------------------------------------------------------------------------------------
 
     def hand_over(self) -> None:
-        """What is owed and fits the window."""
+        """Hand over the owed messages that fit the window."""
         queue = self.router.queues.get(self.app)
         while queue is not None and queue.handed < len(queue.wires):
             wire = queue.wires[queue.handed]

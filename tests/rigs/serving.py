@@ -1,4 +1,4 @@
-"""A real node in the test's own process, until the test is done with it."""
+"""A real node in the test's own process, for as long as the test needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 30
 
 @asynccontextmanager
 async def serving(path: Path, settings: Mapping[str, object]) -> AsyncIterator[Home]:
-    """The home of a node that is ready; settings by name, as `load` takes them."""
+    """Yield the home of a node that is ready; settings by name, as `load` takes them."""
     home = Home(path)
     home.create()
     config, _ = load(home.config_path, {"verify.verifiers": 0, **settings})

@@ -1,4 +1,4 @@
-"""Both ends of one link without I/O: Alice dials, as an app if nothing else is said, and Bob's router listens."""
+"""Both ends of one link without I/O: Alice dials, by default as an app, and Bob's router listens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def offer(role: str = "router", nonce: bytes = b"n" * 16, *, messages: int = 8, 
 
 
 def pair(*, proven: bool, role: str = "app") -> tuple[Session, Session]:
-    """A dialling app and a listening router, nothing exchanged yet."""
+    """Return a dialling app and a listening router that have exchanged nothing yet."""
     dialler = Session(
         offer(role, b"d" * 16), ALICE, dialler=True, peer=BOB.public if proven else None, expect=BOB.public
     )
@@ -28,7 +28,7 @@ def said(session: Session) -> bytes:
 
 
 def exchange(one: Session, other: Session) -> tuple[list[object], list[object]]:
-    """Carry bytes both ways until both are silent; what each heard."""
+    """Carry bytes both ways until both are silent; return the events of each."""
     heard: tuple[list[object], list[object]] = [], []
     while (out := said(one), back := said(other)) != (b"", b""):
         heard[1].extend(other.receive(out, 0) if out else [])

@@ -1,4 +1,4 @@
-"""The three tests of a protocol table: it is the specification's, each step is judged, all is reachable."""
+"""The three tests of a protocol table: it matches the specification, each step is judged, all is reachable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ SIDES = (Agency.INITIATOR, Agency.RESPONDER)
 
 
 def check_spec(table: Table, spec: str) -> None:
-    """The table is the specification's, copied as lines `state agency [seconds] [bytes] [message -> state]…`.
+    """Check that the table is the specification's, copied as lines `state agency [seconds] [bytes] [message ->
+    state]…`.
 
     Example: `StBusy responder 20s 65535B MsgAccept -> StIdle MsgReject -> StIdle`; it begins in the first line.
     """
@@ -29,7 +30,7 @@ def _line(table: Table, state: object) -> str:
 
 
 def check_every_step(table: Table) -> None:
-    """Every state × message × speaker × side: the step the table names, or the right error and no change."""
+    """Check every state × message × speaker × side: the step in the table, or the right error and no change."""
     kinds = [*dict.fromkeys(kind for row in table.values() for kind in row.on), object]
     for (state, row), kind, speaker, we in product(table.items(), kinds, SIDES, SIDES):
         machine = Machine(table, state, we=we)
@@ -43,8 +44,8 @@ def check_every_step(table: Table) -> None:
 
 
 def check_reachable(table: Table) -> None:
-    """Every state can be reached, every step leads to a row, and it ends only where nobody may speak; no limit forbids
-    all that a state allows."""
+    """Check that every state can be reached, every step leads to a row, the protocol ends only where neither side may
+    speak, and no limit forbids all that a state allows."""
     reached = {next(iter(table))}
     while more := {to for state in reached for to in table[state].on.values()} - reached:
         reached |= more

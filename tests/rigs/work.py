@@ -1,4 +1,4 @@
-"""Work counted instead of timed: what the interpreter runs and what is allocated, the same on every machine."""
+"""Count work instead of timing it: instructions of the interpreter and bytes allocated, the same on every machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def opcodes(act: Callable[[], object]) -> int:
-    """How many instructions of the interpreter `act` runs; what a function in C does within one is not seen."""
+    """Return how many instructions of the interpreter `act` runs, not counting work within functions in C."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -29,7 +29,7 @@ def opcodes(act: Callable[[], object]) -> int:
 
 
 def allocated(act: Callable[[], object]) -> int:
-    """How many bytes more than before were held at the worst moment while `act` ran, by functions in C too."""
+    """Return the peak of additional bytes held while `act` ran, including functions in C."""
     running = tracemalloc.is_tracing()
     if not running:
         tracemalloc.start(1)

@@ -1,1 +1,1 @@
-"""Made values for tests."""
+"""Made-up values for tests."""

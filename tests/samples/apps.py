@@ -1,4 +1,4 @@
-"""What the tests of the app API share: groups, apps that sign on to a router's end, and reading a few messages."""
+"""Shared by the tests of the app API: groups, apps that sign on to a router's end, and reading a few messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sign_on(end: RouterEnd, seed: bytes = b"", **more: object) -> Node:
 
 
 async def take(source: Group | Node, count: int) -> list[Received]:
-    """The first `count` messages; the last of them stays unsettled."""
+    """Return the first `count` messages; the last of them stays unsettled."""
     found = []
     async for message in source:
         found.append(message)

@@ -1,4 +1,4 @@
-"""Logs written by hand for the audit: a router's lines in order, sealed by its key."""
+"""Logs written by hand for the audit: a router's lines in order, sealed with its key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER = 100_000_000
 BOOTED = 1000 * SECOND
 """The monotonic clock at START."""
 LATE = 10_000
-"""Seconds after START, when all of a test is long due."""
+"""Seconds after START, when all messages of a test are long due."""
 A, B, C = (SigningKey(letter * 32) for letter in (b"a", b"b", b"c"))
 APP, OTHER_APP = (SigningKey(letter * 32).public.hex() for letter in (b"p", b"q"))
 Ranges = Sequence[tuple[int, int]]
@@ -41,7 +41,7 @@ def message_id(number: int | str) -> str:
 
 
 class Log:
-    """`at`: seconds after START. Arrival numbers are given by the test, sequence numbers follow by themselves."""
+    """A router's log. `at`: seconds after START. Arrival numbers are given by the test, sequence numbers count up."""
 
     def __init__(self, key: SigningKey = A) -> None:
         self.key = key
@@ -96,11 +96,11 @@ class Log:
         return self._add(event, at, n, count=1, fields=fields)
 
     def skip(self, n: int) -> None:
-        """Sequence numbers that are in no file."""
+        """Skip sequence numbers, which are then in no file."""
         self.seq += n
 
     def write(self, directory: Path, cuts: Sequence[int] = ()) -> Path:
-        """In segments: of the `cuts` in the list of lines, each begins a new one."""
+        """Write the log in segments: a new one begins at each of the `cuts` in the list of lines."""
         directory.mkdir(parents=True, exist_ok=True)
         predecessor = None
         edges = [0, *cuts, len(self.lines)]
@@ -112,7 +112,7 @@ class Log:
         return directory
 
     def write_tail(self, directory: Path, start: int = 0) -> Path:
-        """The lines from that one on, unsealed."""
+        """Write the lines from `start` on, unsealed."""
         directory.mkdir(parents=True, exist_ok=True)
         part = self.lines[start:]
         (directory / f"tail-{part[0].seq:016d}.jsonl").write_bytes(tail(part))
@@ -120,12 +120,12 @@ class Log:
 
 
 def audited(*paths: Path, at: float = LATE, **span: int) -> Summary:
-    """By the local engine, so many seconds after START."""
+    """Audit by the local engine, `at` seconds after START."""
     return audit(list_logs(paths), Span(START + int(at * SECOND), **span))
 
 
 def states(summary: Summary) -> dict[str, int]:
-    """Those that have any, and what is owed."""
+    """Return the states that have any units, and how many are owed."""
     names = (
         "owed", "delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted", "unknown", "pending",
         "unaccounted",

@@ -1,4 +1,4 @@
-"""Values of every noun of the core with fixed keys: what several tests start from."""
+"""Values of every noun of the core with fixed keys, shared by several tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.core.wire.reasons import Reason
 
 
 def value_of(data: bytes) -> Any:
-    """The value that `data` encodes, however many items it has: it cannot have more than bytes."""
+    """Return the value that `data` encodes, without a limit on items but the number of its bytes."""
     return decode(data, len(data))
 
 

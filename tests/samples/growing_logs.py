@@ -1,4 +1,4 @@
-"""A sample fleet's segments that come bit by bit into a directory, and what the local audit makes of them."""
+"""A sample fleet's segments that come into a directory bit by bit, and the local audit of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = ("router", "parcel", "recipient")
 
 
 class GrowingLogs:
-    """`here`: where the segments come to; `now`: the instant of every audit."""
+    """Logs that grow. `here`: where the segments come to; `now`: the instant of every audit."""
 
     def __init__(self, directory: Path, nodes: int, messages: int, seed: int) -> None:
         self.there, self.here = directory / "fleet", directory / "logs"
@@ -29,7 +29,7 @@ class GrowingLogs:
         self.chance = random.Random(seed)
 
     def portions(self, count: int) -> Iterator[list[Path]]:
-        """All segments in random order, in that many random portions."""
+        """Yield all segments in random order, in that many random portions."""
         segments = sorted(self.there.rglob("events-*.jsonl"))
         self.chance.shuffle(segments)
         cuts = sorted(self.chance.sample(range(1, len(segments)), count - 1))
@@ -37,7 +37,7 @@ class GrowingLogs:
             yield segments[start:end]
 
     def bring(self, segments: list[Path], under: str = "") -> None:
-        """As a router closes a segment: by a rename."""
+        """Bring segments by a rename, as a router closes them."""
         for segment in segments:
             target = self.here / under / segment.relative_to(self.there)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -45,19 +45,20 @@ class GrowingLogs:
             target.with_name(f".{target.name}").rename(target)
 
     def audited(self, out: Path | None = None) -> dict[str, Any]:
-        """By the local engine."""
+        """Audit by the local engine."""
         return said(engine.audit(list_logs([self.here]), engine.Span(self.now), out=out))
 
 
 def said(summary: dict[str, Any] | None) -> dict[str, Any]:
-    """What two engines must agree in."""
+    """Return the part of a summary in which two engines must agree."""
     assert summary is not None
     plain = json.loads(json.dumps(summary))
     return {name: value for name, value in plain.items() if name not in ("engine", "run")}
 
 
 def delivered(out: Path) -> set[tuple[Any, ...]]:
-    """The rows of `delivery` that a stream has written: of each key those of its last batch; and what is open."""
+    """Return the rows of `delivery` that a stream has written: of each key those of its last batch, and the open
+    ones."""
     order = f"OVER (PARTITION BY {', '.join(KEY)} ORDER BY batch DESC)"
     last = f"FROM read_parquet('{out}/delivery/*/*.parquet', hive_partitioning = true) QUALIFY row_number() {order} = 1"
     return _rows(
@@ -70,7 +71,7 @@ def delivered_locally(out: Path) -> set[tuple[Any, ...]]:
 
 
 def _rows(query: str) -> set[tuple[Any, ...]]:
-    """Without `hole_first`: a stream does not look again at rows that no hole concerns."""
+    """Return the rows without `hole_first`: a stream does not look again at rows that no hole concerns."""
     found = duckdb.sql(query)
     assert found is not None
     names = sorted(set(found.columns) - {"hole_first"})

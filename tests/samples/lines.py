@@ -1,4 +1,4 @@
-"""Lines of an event log, and what is nearly one: each kind of line, spoilt in many ways, from a seed."""
+"""Lines of an event log, and near misses: each kind of line, spoilt in many ways, from a seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Spoil = Callable[[Random, str], str]
 
 
 def lines() -> list[Line]:
-    """One of each kind, of the router A, each with the sequence number 2."""
+    """Return one line of each kind, of the router A, each with the sequence number 2."""
     log = Log()
     log.seq = 2
     log.accepted(1, range(3), (APP, OTHER_APP))
@@ -48,7 +48,7 @@ def _text(chance: Random, text: str) -> str:
 
 
 def _column(chance: Random, text: str) -> str:
-    """Gone, twice, or null."""
+    """Remove a column, double it, or make it null."""
     column = r',"\w+":(?:"[^"\\]*"|\d+|\[[^\]]*\]+)'
     found = [one[0] for one in re.finditer(column, text)]
     one = chance.choice(found)
@@ -68,7 +68,7 @@ def _spaces(chance: Random, text: str) -> str:
 
 
 def _tail(chance: Random, text: str) -> str:
-    """A column that nobody knows, or that everybody does, at the end."""
+    """Append an unknown or a known column."""
     column = chance.choice(("mood", "t", "seq", "Mood", "mood-", "v", "fields"))
     value = chance.choice(
         ("1", "-1", "1.5", '"x"', "null", "true", "[1,2]", '["a"]', "[1,[2]]", '{"a":1}', "[]", '"\\q"')
@@ -98,7 +98,7 @@ SPOILS: tuple[Spoil, ...] = (_number, _number, _number, _text, _text, _column, _
 
 
 def spoilt(chance: Random, line: Line) -> bytes:
-    """That line, spoilt once; or, seldom, something else in its place, or a byte of it changed."""
+    """Return the line, spoilt once; or, seldom, other text in its place, or the line with one byte changed."""
     text = encode_line(line).decode()
     match chance.randrange(12):
         case 0:
@@ -111,7 +111,7 @@ def spoilt(chance: Random, line: Line) -> bytes:
 
 
 def samples(seed: int, count: int) -> Iterator[tuple[Line, bytes]]:
-    """Lines and what became of them; every tenth is as it was."""
+    """Yield lines, each with a spoilt encoding; every tenth is unspoilt."""
     chance, found = Random(seed), lines()
     for number in range(count):
         line = chance.choice(found)

@@ -1,4 +1,4 @@
-"""Log directories read back: what an engine would tell of their files, the evidence that they are, and their lines."""
+"""Log directories read back: the facts an engine would collect of their files, their evidence, and their lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def candidates(*directories: Path) -> list[Path]:
 
 
 def evidence(*directories: Path, order: Callable[[list[FileFacts]], None] = list.sort) -> Evidence:
-    """Of all candidates in these directories, by libsodium; `order` puts what they tell in an order."""
+    """Return the evidence of all candidates in these directories, checked by libsodium; `order` orders their facts."""
     found = [facts(path) for path in candidates(*directories)]
     order(found)
     empty = [Problem(str(directory), 0, NO_LOG) for directory in directories if not candidates(directory)]
@@ -46,7 +46,7 @@ def evidence(*directories: Path, order: Callable[[list[FileFacts]], None] = list
 
 @dataclass(frozen=True)
 class Log:
-    """One directory: its evidence, the lines that count in their order, and all that is wrong, as text."""
+    """One directory: its evidence, the lines that count in their order, and all problems, as text."""
 
     evidence: Evidence
     lines: list[Line]
@@ -54,8 +54,8 @@ class Log:
 
 
 def read_log(directory: Path, router: bytes) -> Log:
-    """The log of this router. Each file is read line by line too, though its footer vouches for it: the router under
-    test wrote both."""
+    """Return the log of this router. Each file is also read line by line, although its footer vouches for it: the
+    router under test wrote both."""
     found = evidence(directory) if candidates(directory) else judge([], lambda path: [])
     paths = [Path(file.path) for file in found.files if file.status in ("good", "tail")]
     inside = [

@@ -1,4 +1,4 @@
-"""A log on a real directory, and the store it is fed from, for the tests of the event log."""
+"""A log on a real directory, and a store that feeds it, for the tests of the event log."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def outward(at_s: int, count: int = 1) -> Outward:
 
 
 class Store:
-    """What the node's store does for the log: values by their last sequence number, deleted when they are sealed."""
+    """The node's store as the log sees it: values by their last sequence number, deleted when they are sealed."""
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}
@@ -43,7 +43,7 @@ def open_log(directory: Path, **limits: float) -> tuple[Segments, Sealer]:
 
 
 def seal_each(directory: Path, *times_s: int) -> Segments:
-    """A log with one segment of one event for each of the times."""
+    """Return a log with one segment of one event for each of the times."""
     segments, sealer = open_log(directory)
     store = Store()
     store.last = segments.last_sealed()
@@ -54,7 +54,7 @@ def seal_each(directory: Path, *times_s: int) -> Segments:
 
 
 def names(directory: Path) -> list[str]:
-    """But for the indexes beside segments."""
+    """Return the names of the files, except the indexes beside segments."""
     return sorted(path.name for path in directory.iterdir() if not path.name.startswith(INDEX))
 
 
@@ -63,5 +63,5 @@ def file_lines(path: Path) -> list[Line]:
 
 
 def problems(directory: Path) -> list[str]:
-    """All that is wrong with the log of `KEY` in this directory."""
+    """Return all problems of the log of `KEY` in this directory."""
     return read_log(directory, KEY.public).problems

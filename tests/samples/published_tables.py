@@ -1,4 +1,4 @@
-"""What an audit with --out published, of either engine: each table's columns and rows, by DuckDB."""
+"""Read the tables that an audit with --out published, of either engine, by DuckDB."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import duckdb
 from router.audit.publish import GOLD
 
 TABLES = tuple(name for name in GOLD if name != "audit_run")
-"""What two audits of the same logs must have alike; `audit_run` tells of the run itself."""
+"""The tables that two audits of the same logs must have alike; `audit_run` describes the run itself."""
 
 
 class Published(NamedTuple):
-    """`columns`: name and type, in order; `rows`: sorted, each as often as it is there."""
+    """A table. `columns`: name and type, in order; `rows`: sorted, each as often as it is there."""
 
     columns: list[tuple[str, str]]
     rows: list[tuple[Any, ...]]
 
 
 def published(out: Path, name: str) -> Published:
-    """A table below `out`: one file of the local engine, a directory of Spark's."""
+    """Read a table below `out`: one file of the local engine, a directory of Spark's."""
     alone = out / f"{name}.parquet"
     files = f"{alone}" if alone.exists() else f"{out}/{name}/**/*.parquet"
     with duckdb.connect() as connection:
@@ -31,7 +31,7 @@ def published(out: Path, name: str) -> Published:
 
 
 def unlike(one: Path, other: Path) -> dict[str, Any]:
-    """The tables in which two audits differ, and how: their columns, else the rows that only one of them has."""
+    """Return the tables in which two audits differ, and how: their columns, else the rows that only one of them has."""
     found: dict[str, Any] = {}
     for name in TABLES:
         left, right = published(one, name), published(other, name)

@@ -1,4 +1,4 @@
-"""Segments of an event log as bytes, sealed by a router's key, for the tests of those who read them."""
+"""Segments of an event log as bytes, sealed with a router's key, for the tests of their readers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def events_of(*events: Event, first_seq: int = 1, key: SigningKey = KEY) -> list
 
 
 def numbered(first_seq: int, last_seq: int, at_ns: int = 5, key: SigningKey = KEY) -> list[Line]:
-    """One delivered line for each of these sequence numbers."""
+    """Return one delivered line for each of these sequence numbers."""
     return events_of(*(outward(at_ns) for _ in range(first_seq, last_seq + 1)), first_seq=first_seq, key=key)
 
 
 def tail(found: list[Line], predecessor: str | None = None) -> bytes:
-    """Header and lines."""
+    """Return header and lines as bytes."""
     return encode_lines([header(found[0], predecessor), *found])
 
 
@@ -49,7 +49,7 @@ def footer(found: list[Line], predecessor: str | None = None, key: SigningKey = 
 
 
 def sealed(found: list[Line], predecessor: str | None = None, key: SigningKey = KEY) -> bytes:
-    """A segment's bytes."""
+    """Return a segment's bytes."""
     return tail(found, predecessor) + encode_lines([footer(found, predecessor, key)])
 
 
@@ -59,7 +59,7 @@ WHOLE = sealed(events_of(State(4, 5, "start", ()), accepted(3), outward(9), outw
 
 def write_log(directory: Path, key: SigningKey = KEY, segments: int = 4, at_ns: int = 5, after: str | None = None,
               first: int = 1) -> Path:  # fmt: skip
-    """Segments of two events each."""
+    """Write segments of two events each."""
     directory.mkdir(exist_ok=True)
     for number in range(segments):
         seq = first + 2 * number

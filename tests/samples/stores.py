@@ -34,7 +34,7 @@ LIMITS = StoreLimits(synced=False, map_bytes_initial=1 << 20, keep_s=100, keep_b
 
 
 def apply(store: Store, changes: Changes, wall_s: int = WALL_S) -> tuple[Any, ...]:
-    """Until it is on disk, as the message router does."""
+    """Apply and commit changes, retrying while the map is full, as the message router does."""
     while True:
         try:
             applied = store.apply(changes, wall_s)
@@ -51,7 +51,7 @@ def opened(path: Path, limits: StoreLimits = LIMITS, owner: bytes = KEYS[0]) -> 
 
 
 class Batch(NamedTuple):
-    """One transaction, at a time."""
+    """One transaction and its time."""
 
     changes: Changes
     wall_s: int
@@ -61,7 +61,8 @@ def parcel(
     random: Random, first: int, wall_s: int, *, count: int = 0, size: int = 0, recipients: int = 0, stored: bool = True,
     indexed: bool = True,
 ) -> Parcel:  # fmt: skip
-    """Frames hold random bytes, of so many bytes if `size`: the store looks at nothing but their ids."""
+    """Make a parcel whose frames hold random bytes (`size` bytes each, if given): the store uses nothing but their
+    ids."""
     count = count or random.randrange(1, 9)
     wires = [b"\x84" + random.randbytes((size or random.randrange(5, 400)) - 4) for _ in range(count)]
     frames = [frame(wire) for wire in wires]
@@ -89,7 +90,7 @@ def accepted(one: Parcel) -> ev.Accepted:
 
 
 def batch(random: Random, plain: PlainStore, wall_s: int) -> Batch:
-    """New parcels, runs that end, subscriptions, routes and keys that come and go, as one cycle may bring them."""
+    """Make a batch as one cycle may bring it: new parcels, ended runs, changed subscriptions, routes and keys."""
     changes = Changes()
     first = plain.disk.next_arrival + random.choice((0, 0, 0, 3))
     for _ in range(random.randrange(4)):
@@ -134,7 +135,7 @@ def _small(random: Random, changes: Changes, plain: PlainStore) -> None:
 
 
 def defer(random: Random, changes: Changes, due: list[Due], wall_s: int) -> None:
-    """As expiring does: every parcel that was due is looked at again later or never."""
+    """Defer parcels that were due, as expiring does: each is looked at again later or never."""
     for one in due:
         again = one.parcel is not None and one.owed and random.random() < 0.5
         changes.defer.append((one.first, wall_s + random.randrange(1, 100) if again else 0))
@@ -144,7 +145,7 @@ def defer(random: Random, changes: Changes, due: list[Due], wall_s: int) -> None
 
 
 def shape(one: Parcel, *, frames: bool = True) -> tuple[Any, ...]:
-    """Everything that outlives memory."""
+    """Return the fields that outlive memory."""
     return (
         one.first, one.kind, one.signer, one.destination, one.neighbour, one.via, one.recipients, one.at_s,
         bytes(one.blob) if frames else None, one.ends, one.ids, one.ttls, one.expiries, one.deadlines,
@@ -168,14 +169,14 @@ def recovered_shape(found: Recovered) -> tuple[Any, ...]:
 
 
 def check_same(random: Random, store: Store, plain: PlainStore, wall_s: int) -> None:
-    """The same questions, the same answers."""
+    """Ask both stores the same questions, and check that the answers are equal."""
     arrival = plain.disk.next_arrival
     for recipient in KEYS:
         question = (
             recipient, random.randrange(arrival + 2), random.randrange(12), random.randrange(2000),
             random.choice([None, None, *KEYS]), random.choice([None, None, random.randrange(arrival + 2)]),
         )  # fmt: skip
-        frames = question[-1] is None  # what is to be dropped comes without
+        frames = question[-1] is None  # a range to be dropped comes without frames
         mine, yours = (owed_shape(one.fetch(*question), frames=frames) for one in (store, plain))
         assert mine == yours, question
         assert owed_shape(store.fetch(recipient, 0, 1 << 30, 1 << 30)) == owed_shape(
@@ -194,7 +195,7 @@ def check_same(random: Random, store: Store, plain: PlainStore, wall_s: int) -> 
 
 
 def batches(count: int) -> list[tuple[Changes, int]]:
-    """The same ones in every process."""
+    """Return random batches, the same in every process."""
     random, plain, found = Random(77), PlainStore(Disk(), LIMITS, BOOT), []
     plain.recover(KEYS[0])
     for number in range(count):

@@ -40,7 +40,8 @@ ROUTERS = [key(f"router {i}") for i in range(4)]
 
 
 def findings(seed: int = 7) -> dict[str, list[Row]]:
-    """Losses about 13:40, a hole in two logs, a queue that fills, a flapping link, a flood of bad signatures."""
+    """Return findings with losses about 13:40, a hole in two logs, a filling queue, a flapping link, and bad
+    signatures."""
     random = Random(seed)
     windows = [_window(random, router, i) for router in ROUTERS for i in range(WINDOWS)]
     totals = [_totals(router, windows) for router in ROUTERS]
@@ -96,7 +97,7 @@ def findings(seed: int = 7) -> dict[str, list[Row]]:
 
 
 def evidence() -> Evidence:
-    """A good log with an open tail, one with a file that was changed, one whose end only a neighbour knows of."""
+    """Return a good log with an open tail, one with a changed file, and one whose end only a neighbour knows."""
     a, b, c, d = ROUTERS
     bad, tail, odd = (
         "/logs/b/events-0000000000204801.jsonl",
@@ -163,7 +164,7 @@ def _totals(router: str, windows: list[Row]) -> Row:
 
 
 def _spread(p50_ms: float, slow: float, count: int) -> list[Row]:
-    """Buckets of so many waits about that middle: half, 45 %, 4 % and 1 % of them, ever slower."""
+    """Return buckets of `count` waits about that median: half, 45 %, 4 % and 1 % of them, ever slower."""
     found = []
     for part, factor in ((50, 1.0), (45, 8.0), (4, 40 * slow**0.5), (1, 300 * slow)):
         ns = int(p50_ms * factor * 1e6)

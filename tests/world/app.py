@@ -1,4 +1,4 @@
-"""An app of the world: the end of a link that ships, in a process that joins, publishes, handles, settles and dies."""
+"""An app of the world: the shipped end of a link, in a process that joins, publishes, handles, settles and dies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUTBOX_MESSAGES, OUTBOX_BYTES = 1 << 20, 1 << 30
 
 @dataclass(eq=False)
 class Sent:
-    """A message of this app that is not settled; as a sink it hears what becomes of it in the present process."""
+    """A message of this app that is not settled; the sink of its submission in the present process."""
 
     wire: bytes
     id: bytes
@@ -49,7 +49,8 @@ class Sent:
 
 @dataclass
 class Habits:
-    """`settle_s`: how long a message is worked on, None: it stalls. `die`: the share of reads it does not survive."""
+    """How the app behaves. `settle_s`: time to handle a message, None: it stalls. `die`: the share of reads that kill
+    it."""
 
     settle_s: float | None = 0.01
     die: float = 0.0
@@ -60,18 +61,19 @@ class Habits:
 
 @dataclass
 class Diary:
-    """What the app has on disk, with its effects: it survives a crash."""
+    """The app's data on disk, which survives a crash."""
 
     handled: dict[bytes, int] = field(default_factory=dict)  # id -> deliveries, in the order of the first
     settled: dict[bytes, None] = field(default_factory=dict)
     refused: dict[bytes, Reason] = field(default_factory=dict)
     unsettled: dict[Sent, None] = field(default_factory=dict)  # in the order in which they were handed in
     wanted: dict[PublicKey, bool] = field(default_factory=dict)
-    sent: dict[bytes, bytes] = field(default_factory=dict)  # id -> wire of all that was ever published
+    sent: dict[bytes, bytes] = field(default_factory=dict)  # id -> wire of all messages ever published
 
 
 class App:
-    """Keeps what it sent until it is settled, and sends what is not again after a reconnect, in the old order."""
+    """An app that keeps messages until they are settled, and sends unsettled ones again after a reconnect, in their
+    order."""
 
     def __init__(
         self, time: Time, name: str, key: SigningKey, router: PublicKey,
@@ -102,7 +104,7 @@ class App:
         return f"<app {self.name}, {state}: {len(self.diary.handled)} handled, {len(self.diary.unsettled)} to send>"
 
     def _begin_process(self) -> None:
-        """A new process: all that is not in the diary is gone."""
+        """Begin a new process, in which only the diary is left."""
         self._lives += 1
         self._held: list[Arrival] = []
         self._joins = Joins(self.key, self._wall_s, lambda: None, self.problems.append)
@@ -118,11 +120,11 @@ class App:
     def _wall_s(self) -> float:
         return self.time.now().wall_ns / 1e9
 
-    # -- what a test asks for --------------------------------------------------------------------------------
+    # -- for tests to call --------------------------------------------------------------------------------
 
     @property
     def joined(self) -> set[PublicKey]:
-        """The groups that its router has let it join, in this process."""
+        """Return the groups that its router has let it join, in this process."""
         return set(self._joins.granted)
 
     def join(self, group: SigningKey | PublicKey, *, local: bool = False) -> None:
@@ -139,7 +141,7 @@ class App:
     def publish(
         self, group: SigningKey, count: int = 1, *, size: int = 20, ttl_s: int = 3600, life_s: int = 7200
     ) -> list[bytes]:
-        """Signed with the group's key; the ids."""
+        """Publish messages signed with the group's key; return their ids."""
         bodies = [self._body(size) for _ in range(count)]
         expiry = expiry_min(self.time.now().wall_s + life_s)
         return [self.put(seal_multicast(group, body, ttl_s=ttl_s, expiry_min=expiry)) for body in bodies]
@@ -152,7 +154,7 @@ class App:
         return [self.put(seal_unicast(self.key, to, one, ttl_s=ttl_s, expiry_min=expiry)) for one in bodies]
 
     def put(self, wire: bytes) -> bytes:
-        """Send these bytes, whatever they are."""
+        """Send these bytes, whatever they are; return their id."""
         one = Sent(wire, bytes(message_id(wire)), self.diary)
         self.diary.sent[one.id] = wire
         self.diary.unsettled[one] = None
@@ -161,7 +163,7 @@ class App:
         return one.id
 
     def replay(self, wire: bytes) -> None:
-        """Send what was sent before; it may have been settled then and be refused now."""
+        """Send an earlier message again; it may have been settled then and be refused now."""
         self.replayed.add(self.put(wire))
 
     def _body(self, size: int) -> bytes:
@@ -172,12 +174,12 @@ class App:
         self._dial()
 
     def stop(self) -> None:
-        """Close; what was not settled stays in the diary."""
+        """Close the link; unsettled messages stay in the diary."""
         self.running = False
         self._hang_up()
 
     def crash(self, back_s: float = 0.5) -> None:
-        """kill -9, and back after a while."""
+        """Die as by kill -9, and return after a while."""
         if self._wire is not None:
             self._wire.wire.cut()
         self._lose()
@@ -207,7 +209,7 @@ class App:
             session, self._wire = found
             self.end.begin(session)
             for group, local in self.diary.wanted.items():
-                if group not in self.joined:  # also what was refused: the right may have come since
+                if group not in self.joined:  # also after a refusal: the right may have been granted since
                     self._joins.want(group, local=local)
             self._ask_again(self._connections)
 
@@ -248,7 +250,7 @@ class App:
         self._speak()
 
     def _speak(self) -> None:
-        """Say all that there is to say now; what is asked for comes first."""
+        """Send all that there is to send now; due JOINs and LEAVEs go first."""
         if self._wire is not None:
             self.end.ask(self.time.now().mono_s)
             self._wire.send(b"".join(self.end.output()))
@@ -294,6 +296,6 @@ class App:
             self._speak()
 
     def settle_all(self) -> None:
-        """After a stall: what was handled is settled."""
+        """Settle what was handled during a stall."""
         held, self._held = self._held, []
         self._settle(held, self._lives)

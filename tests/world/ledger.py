@@ -1,4 +1,4 @@
-"""The audit arithmetic over what nodes logged: every message and recipient ends once, or is still queued."""
+"""The audit arithmetic over the nodes' logs: every message and recipient ends once, or is still queued."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ENDS = ("delivered", "acked", "unconfirmed", "expired", "refused", "dropped")
 
 @dataclass
 class Ledger:
-    """One node's log, read. A pair is (arrival number, recipient)."""
+    """The contents of one node's log. A pair is (arrival number, recipient)."""
 
     ids: dict[int, bytes] = field(default_factory=dict)  # arrival -> id
-    parcels: dict[int, int] = field(default_factory=dict)  # arrival -> the first of its accepted event
-    destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> of a unicast
+    parcels: dict[int, int] = field(default_factory=dict)  # arrival -> first arrival of its accepted event
+    destinations: dict[bytes, bytes | None] = field(default_factory=dict)  # id -> destination of a unicast
     ends: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)  # pair -> terminal states
     handed: dict[tuple[int, bytes], int] = field(default_factory=lambda: defaultdict(int))
     turned: list[Turned] = field(default_factory=list)
@@ -26,18 +26,18 @@ class Ledger:
     ranges: int = 0
 
     def of_id(self, identity: bytes) -> dict[bytes, list[str]]:
-        """Recipient -> how it ended there."""
+        """Return recipient -> its terminal states for this message."""
         return {whom: ends for (at, whom), ends in self.ends.items() if self.ids[at] == identity}
 
     def accepted(self) -> set[bytes]:
         return set(self.ids.values())
 
     def ended(self, state: str) -> set[tuple[bytes, bytes]]:
-        """(id, recipient) of all that ended so."""
+        """Return (id, recipient) of all that ended in this state."""
         return {(self.ids[at], whom) for (at, whom), ends in self.ends.items() if state in ends}
 
     def refusals(self) -> dict[int, int]:
-        """How many messages were turned away, by reason."""
+        """Count the messages that were turned away, by reason."""
         found: dict[int, int] = defaultdict(int)
         for one in self.turned:
             if one.event == "refused":
@@ -46,8 +46,8 @@ class Ledger:
 
 
 def read(log: Iterable[Logged]) -> Ledger:
-    """Sequence numbers are gapless, arrivals and ids are accepted once, nothing ends that was not accepted, and what
-    happens outward names the accepted event that it is about."""
+    """Read a log, and check that sequence numbers have no gap, arrivals and ids are accepted once, nothing ends that
+    was not accepted, and each outward event names the accepted event that it is about."""
     ledger = Ledger()
     following = 1
     for first_seq, _, events in log:
@@ -73,7 +73,7 @@ def _enter(ledger: Ledger, event: Event) -> None:
             arrivals = [at for first, count in event.ranges for at in range(first, first + count)]
             assert {ledger.parcels[at] for at in arrivals} == {event.parcel}, f"{event.event}: another parcel's"
             if event.event == "pulled":
-                return  # answers a question, and is owed to nobody
+                return  # answers a question, and is owed to no recipient
             ledger.ranges += len(event.ranges)
             for pair in ((at, event.recipient) for at in arrivals):
                 assert pair in ledger.ends, f"{event.event}: was never owed"
@@ -88,7 +88,7 @@ def _enter(ledger: Ledger, event: Event) -> None:
 
 
 def check(ledger: Ledger, pending: set[tuple[int, bytes]]) -> None:
-    """owed = delivered + acked + unconfirmed + expired + refused + dropped + pending, pair by pair."""
+    """Check that owed = delivered + acked + unconfirmed + expired + refused + dropped + pending, pair by pair."""
     wrong: list[Any] = []
     for pair, ends in ledger.ends.items():
         if len(ends) + (pair in pending) != 1:

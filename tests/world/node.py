@@ -37,7 +37,7 @@ PLENTY = 1 << 40
 
 
 class AnyStore(CycleStore, Protocol):
-    """What a node needs of a store; `router.disk.store.store.Store` and `plain_store.PlainStore` have it."""
+    """The store that a node needs; `router.disk.store.store.Store` and `plain_store.PlainStore` implement it."""
 
     def recover(self, router_key: bytes) -> Recovered: ...
     def commit(self) -> None: ...
@@ -46,7 +46,7 @@ class AnyStore(CycleStore, Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """A node's role in few numbers. Windows are small, so that they matter."""
+    """A node's role as a few numbers. Windows are small, so that they matter."""
 
     strangers: bool = False
     join_open: bool = False
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass
 class Clocks:
-    """The steady clock of the world, and a wall clock of one's own: `ahead_ns` of the world's."""
+    """The steady clock of the world, and the node's own wall clock, which is `ahead_ns` of the world's."""
 
     time: Time
     ahead_ns: int = 0
@@ -77,7 +77,7 @@ class Clocks:
 
 
 class Book:
-    """The event log of a node: what was committed, decoded; sealed now and then, so that the store may forget it."""
+    """A node's event log: committed events, decoded; sealed now and then, so that the store may delete them."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -98,7 +98,7 @@ class Book:
 
 
 class Node:
-    """Crashes lose memory and the batch that was not committed; the disk, the configuration and the log stay."""
+    """A node. A crash loses memory and the uncommitted batch; the disk, the configuration and the log stay."""
 
     def __init__(
         self, time: Time, name: str, key: SigningKey, settings: Settings,
@@ -162,7 +162,7 @@ class Node:
         self._plan()
 
     def crash(self) -> None:
-        """kill -9."""
+        """Die as by kill -9."""
         self.alive = False
         self.store.close()
         for port in list(self.ports.values()):
@@ -171,7 +171,7 @@ class Node:
         self.ports = {}
 
     def stop(self, ended: Callable[[], None]) -> None:
-        """Drain and end, as on a signal: goodbyes, what is still settled, and the last event; then call `ended`."""
+        """Drain and end, as on a signal: goodbyes, remaining settlements, and the last event; then call `ended`."""
         self._ended = ended
         self.cycle.drain()
         self._until(self.time.mono_ns + int(self.settings.drain_s * 1e9))
@@ -307,7 +307,7 @@ class Node:
     # -- checks ----------------------------------------------------------------------------------------------
 
     def check_counters(self, *, tables: bool = True) -> None:
-        """What deciding counts is what the store holds; and what it knows, if `tables`."""
+        """Check that the router's counters match the store; and the tables it has in memory, if `tables`."""
         found = self.store.recover(self.address)
         queues = self.router.queues
         assert queues.held == {tag: (messages, size) for tag, messages, size in found.held}, self.name

@@ -1,4 +1,4 @@
-"""One connection of a node of the world: session and wire, and what the shipped link writer has to say."""
+"""One connection of a node of the world: session and wire, driven by the shipped link writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY_S = 0.002
 
 
 class Port(LinkWriter):
-    """Bytes go out as they are written; what is read waits while too much is in flight."""
+    """A connection that sends bytes as they are written, and delays reads while too much is in flight."""
 
     def __init__(self, node: Node, number: int, session: Session, *, dialled: bool, owner: bool) -> None:
         self.end: End | None = None
@@ -80,7 +80,7 @@ class Port(LinkWriter):
         self.flush_session()
 
     def _take(self, event: object) -> bool:
-        """False: there is no room for what is in flight."""
+        """Handle an event; return False if there is no room for it in flight."""
         number, node = self.number, self.node
         match event:
             case Messages():

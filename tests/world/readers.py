@@ -1,4 +1,4 @@
-"""What tests of a world say often: a reader who has joined, who goes away and comes back, and how messages ended."""
+"""Steps that tests of a world share: a reader that has joined, goes away and comes back, and how messages ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def back(world: World, app: App) -> None:
 
 
 def ends(world: World, node: Node, ids: list[bytes], app: App) -> list[str]:
-    """How each message ended for the app; "pending" where it has not."""
+    """Return how each message ended for the app; "pending" if it has not."""
     book = world.ledger(node)
     found = []
     for one in ids:

@@ -1,4 +1,4 @@
-"""One schedule of a small world: who says what, and everything that may go wrong with a node, all from one seed."""
+"""One schedule of a small world: messages, and everything that may go wrong with a node, all from one seed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _harm(world: World, node: Node) -> None:
 
 
 def _mend(world: World, cables: list[Cable], apps: list[App]) -> None:
-    """Nothing more goes wrong: clocks are right, disks have room, cables are whole, apps settle."""
+    """End all faults: clocks are right, disks have room, cables are whole, apps settle."""
     world.run(3)
     for node in world.nodes:
         node.disk_full = False

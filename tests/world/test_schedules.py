@@ -12,7 +12,7 @@ QUICK, LONG, EACH = 300, 10_000, 50
 
 
 def batches() -> list[object]:
-    """First seeds of batches, of which those beyond `QUICK` are long."""
+    """Return the first seeds of batches; those beyond `QUICK` are long."""
     return [first if first < QUICK else pytest.param(first, marks=pytest.mark.long) for first in range(0, LONG, EACH)]
 
 

@@ -1,4 +1,4 @@
-"""Properties over seeds: what a publisher was told is safe arrives, once and in order, whatever breaks on the way."""
+"""Properties over seeds: a message in custody arrives, once and in order, whatever breaks on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = "join store relay"
 
 
 def two_tiers(world: World, uplinks: int = 1) -> tuple[list[Node], list[Node], list[Cable]]:
-    """Cores, and two edges that have each of them as uplink."""
+    """Make cores, and two edges that have each of them as uplink."""
     cores = [world.node(f"core{n}") for n in range(uplinks)]
     edges = [world.node("east"), world.node("west")]
     cables = [world.link(edge, core, uplink=True, grants=ALL) for edge in edges for core in cores]
@@ -32,7 +32,7 @@ def two_tiers(world: World, uplinks: int = 1) -> tuple[list[Node], list[Node], l
 
 
 def readers_of(world: World, nodes: list[Node], habits: Habits | None = None) -> list[App]:
-    """One durable app on every node, all in the group "news", and acknowledged."""
+    """Make one durable app on every node, all members of the group "news"."""
     apps = [world.app(node, f"reader at {node.name}", habits=replace(habits or Habits())) for node in nodes]
     for app in apps:
         app.join(world.group("news"))
@@ -47,7 +47,7 @@ def seeds(count: int, long: int) -> list[object]:
 
 @pytest.mark.parametrize("seed", seeds(QUICK, LONG))
 def test_what_is_settled_arrives_once_and_in_order(seed: int) -> None:
-    """One path between any two apps: cuts, crashes, apps that die before settling."""
+    """Messages arrive over one path between any two apps, despite cuts, crashes, and apps that die before settling."""
     with World(seed) as world:
         cores, edges, cables = two_tiers(world)
         readers = readers_of(world, [*cores, *edges], Habits(die=0.03))
@@ -102,7 +102,7 @@ def test_two_paths_double_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(10, 300))
 def test_anything_goes(seed: int) -> None:
-    """Random apps, groups, unicasts, lifetimes, stalls, leaves, crashes, tight queues: the books still balance."""
+    """The books balance over random apps, groups, unicasts, lifetimes, stalls, leaves, crashes and tight queues."""
     with World(seed) as world:
         random = world.time.random
         limits = Limits()
@@ -162,7 +162,7 @@ def act(world: World, app: App, groups: list[SigningKey], apps: list[App]) -> No
 
 
 def assert_nothing_is_left_over(world: World) -> None:
-    """What has come to its end is forgotten: memory grows with what is owed, not with what was."""
+    """Check that ended messages are forgotten: memory grows with what is owed, not with what was."""
     for node in world.nodes:
         router = node.router
         for link in router.links:
@@ -178,7 +178,7 @@ def assert_nothing_is_left_over(world: World) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2, 30))
 def test_on_the_store_of_the_real_router(seed: int, tmp_path: Path) -> None:
-    """The same world on LMDB: a crash there loses the transaction that was not committed."""
+    """The same properties hold on LMDB: a crash there loses the uncommitted transaction."""
 
     def open_store(disk: Disk, limits: StoreLimits, boot: bytes) -> Store:
         path = tmp_path / str(paths.setdefault(id(disk), len(paths)))

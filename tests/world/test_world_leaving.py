@@ -40,7 +40,7 @@ def test_who_leaves_gets_no_more_and_the_books_say_so(stalled: bool) -> None:
 
 @pytest.mark.parametrize("what", ["leave", "drop"])
 def test_a_queue_that_has_ended_stays_ended_after_a_crash(what: str) -> None:
-    """The node dies when the LEAVE, or the operator's word, is on disk, and before all of the queue is dropped."""
+    """The node dies when the LEAVE, or the operator's order, is on disk, and before all of the queue is dropped."""
     with World(26) as world:
         node = world.node("node")
         reader, writer = reader_at(world, node, habits=replace(STALLS)), world.app(node)
@@ -69,7 +69,7 @@ def test_a_queue_that_has_ended_stays_ended_after_a_crash(what: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_leaving_and_joining_again_at_once_loses_nothing_that_comes_after(seed: int) -> None:
-    """LEAVE and JOIN in one read: what is accepted after them is delivered, and the subscription survives a crash."""
+    """LEAVE and JOIN come in one read: messages accepted later are delivered, and the subscription survives a crash."""
     with World(seed) as world:
         node = world.node("node")
         reader, writer = reader_at(world, node), world.app(node)
@@ -147,7 +147,7 @@ def test_who_stays_away_too_long_lapses() -> None:
         away(world, reader)
         ids = writer.publish(world.group("news"), 5)
         world.run(50)
-        back(world, reader)  # in time: the clock starts again
+        back(world, reader)  # in time: its away period starts again
         away(world, reader)
         more = writer.publish(world.group("news"), 5)
         world.run(20)
@@ -185,7 +185,8 @@ def test_a_neighbour_that_becomes_an_uplink_is_joined_at_once() -> None:
 
 
 def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
-    """On links that are open: without it nothing is read and nothing waits; with it all that is published from then."""
+    """On open links, without the right nothing is read and nothing waits; with it, all that is published from then on
+    is."""
     with World(24) as world:
         core, edge = world.node("core"), world.node("edge")
         world.link(edge, core, uplink=True, grants=ALL)
@@ -216,7 +217,7 @@ def test_a_right_that_comes_and_goes_is_followed_at_once() -> None:
 
 @pytest.mark.parametrize("lost", ["link", "node"])
 def test_whoever_is_owed_something_is_dialled(lost: str) -> None:
-    """A mere peer is not kept connected; what waits for it makes the node dial, after a restart as well."""
+    """A mere peer is not kept connected; a message waiting for it makes the node dial, after a restart as well."""
     with World(22) as world:
         one, other = world.node("one"), world.node("other")
         cable: Cable = world.link(one, other)
@@ -239,7 +240,7 @@ def test_whoever_is_owed_something_is_dialled(lost: str) -> None:
 
 
 def test_reports_never_break_a_link() -> None:
-    """Hundreds of unicasts end at once; their source hears of as many as its window takes."""
+    """Hundreds of unicasts end at once; their source gets as many reports as its window takes."""
     with World(23) as world:
         node = world.node("node")
         sender, target = world.app(node), world.app(node)

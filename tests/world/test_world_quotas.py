@@ -1,4 +1,5 @@
-"""How much may wait, in small worlds: every limit and its reason, who is left out, what is tried again."""
+"""How much may wait, in small worlds: every limit and its reason, which recipients are left out, what is tried
+again."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_a_full_uplink_refuses_the_whole_multicast() -> None:
         assert list(writer.diary.settled) == reader.first_deliveries() == ids[:10]
 
 
-# -- refused later -----------------------------------------------------------------------------------------------
+# -- refused for now ------------------------------------------------------------------------------------------------
 
 
 def test_what_was_refused_for_now_is_tried_again() -> None:

@@ -1,4 +1,4 @@
-"""Who may send what to whom, in small worlds: uplinks, relays, strangers, replays, two links of one key."""
+"""The right to send, in small worlds: uplinks, relays, strangers, replays, two links of one key."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_local_group_stays_on_the_node() -> None:
 
 
 def test_groups_beyond_the_window_are_all_joined() -> None:
-    """200 JOINs to an uplink that takes 4 at once: paced, not a misuse of the link."""
+    """200 JOINs to an uplink that takes 4 at once are paced, and do not misuse the link."""
     with World(5) as world:
         core = world.node("core", Settings(window_messages=4))
         edge = world.node("edge")
@@ -140,7 +140,7 @@ def test_an_uplink_that_refuses_a_join_is_noted() -> None:
 
 
 def test_a_message_nobody_wants_any_more_is_answered_by_a_leave() -> None:
-    """The LEAVE was lost with the link; the core learns it from the first message it sends in vain."""
+    """The LEAVE was lost with the link; the core learns of it from the first message that it sends in vain."""
     with World(7) as world:
         core = world.node("core")
         edge, cable = edge_of(world, core, "edge")
@@ -160,7 +160,7 @@ def test_a_message_nobody_wants_any_more_is_answered_by_a_leave() -> None:
         assert reasons(world.ledger(edge)) == {Reason.NO_SUBSCRIBERS}
 
 
-# -- relaying, and who may not (R-C11) ---------------------------------------------------------------------------
+# -- relaying, and the right to it (R-C11) ---------------------------------------------------------------------
 
 Put = Callable[[App, PublicKey], list[bytes]]
 
@@ -249,7 +249,7 @@ def test_a_stranger_changes_nothing() -> None:
         stranger.send(reader.key.public, 2)
         stranger.send(edge.address, 2)
         for wire in writer.diary.sent.values():
-            stranger.put(wire)  # a replay of everything
+            stranger.put(wire)  # a replay of all messages of the writer
             stranger.put(with_via(wire, edge.address))
         news, expiry = world.group("news"), expiry_min(world.time.now().wall_s + 600)
         fresh = seal_multicast(world.group("news"), b"fresh", ttl_s=60, expiry_min=expiry)
@@ -264,7 +264,7 @@ def test_a_stranger_changes_nothing() -> None:
 
 
 def test_a_neighbour_that_replays_changes_nothing() -> None:
-    """A peer brings back what the router's own apps sent, and what others sent before."""
+    """A peer sends back messages of the router's own apps, and earlier ones of others."""
     with World(11) as world:
         core = world.node("core")
         edge, _ = edge_of(world, core, "edge")

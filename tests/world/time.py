@@ -13,7 +13,7 @@ WALL_S = 1_800_000_000
 
 
 class Time:
-    """Runs what was put off, in order of time. Nothing happens but through `after`."""
+    """The world's clock, which runs delayed calls in order of time. Nothing happens but through `after`."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -32,7 +32,7 @@ class Time:
         self.at(self.mono_ns + int(seconds * 1e9), call)
 
     def at(self, mono_ns: int, call: Callable[[], None]) -> None:
-        """What was put off to the same nanosecond happens in the order of the calls."""
+        """Run `call` at that time; calls for the same nanosecond run in the order of `at`."""
         self._count += 1
         heapq.heappush(self._todo, (mono_ns, self._count, call))
 
@@ -49,7 +49,7 @@ class Time:
 
 @dataclass(eq=False)
 class End:
-    """One end of a wire: what it hears, and that it was closed, is told to its owner."""
+    """One end of a wire. Its owner's `hear` gets the bytes, and `gone` is called once it is closed."""
 
     wire: Wire
     hear: Callable[[bytes], None] = field(repr=False)
@@ -58,13 +58,13 @@ class End:
     _last_ns: int = 0
 
     def send(self, data: bytes) -> None:
-        """Comes out at the other end later, in one piece or several; after a cut not at all, or only its beginning."""
+        """Send bytes, which arrive later, in one piece or several; after a cut not at all, or only their beginning."""
         if self.open and data:
             for piece in self.wire.pieces(data):
                 self.wire.carry(self, piece)
 
     def close(self) -> None:
-        """What was sent still arrives; then the other end is told."""
+        """Close this end. Bytes already sent still arrive; then the other end is closed."""
         if self.open:
             self.open = False
             self.wire.carry(self, None)
@@ -107,7 +107,7 @@ class Wire:
         time.at(sender._last_ns, arrive)
 
     def cut(self) -> None:
-        """Everything under way is lost, and each end finds out when it does."""
+        """Lose everything under way; each end notices a little later."""
         self._alive = False
         for end in self._ends:
             if end.open:

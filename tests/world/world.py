@@ -32,7 +32,8 @@ from world.time import End, Time, Wire
 
 @dataclass(eq=False)
 class Cable:
-    """Two nodes that can reach each other. `dialler` keeps an uplink open; else whoever owes something dials."""
+    """Two nodes that can reach each other. `dialler` keeps an uplink open; otherwise a node dials when it owes
+    messages."""
 
     one: Node
     other: Node
@@ -48,7 +49,7 @@ class Cable:
 
 
 class World:
-    """Everything is made here, in the order of the calls, from the seed."""
+    """A world in which everything is made in the order of the calls, from the seed."""
 
     def __init__(self, seed: int, open_store: Callable[[Disk, StoreLimits, bytes], AnyStore] = PlainStore) -> None:
         self.seed = seed
@@ -82,7 +83,7 @@ class World:
         return SigningKey(self.time.random.randbytes(32))
 
     def group(self, name: str) -> SigningKey:
-        """A group's key, by a name of this world."""
+        """Return a group's key, by its name in this world."""
         return self._groups.setdefault(name, SigningKey(name.encode().ljust(32, b"\0")))
 
     def node(self, name: str, settings: Settings | None = None) -> Node:
@@ -96,9 +97,9 @@ class World:
         self, one: Node, other: Node, *, uplink: bool = False, grants: str = "", grants_back: str = "",
         delay_s: float = 0.01, known: bool = True, both: bool = False,
     ) -> Cable:  # fmt: skip
-        """`one` dials `other`; `grants` is what `other` grants `one`, `uplink` makes `other` an uplink of `one`.
+        """Let `one` dial `other`; `grants` is what `other` grants `one`, `uplink` makes `other` an uplink of `one`.
 
-        `known` False: `other` has not heard of `one`. `both`: the other end dials as well.
+        `known` False: `other` does not know `one`. `both`: the other end dials as well.
         """
         to_other = Neighbour(other.address, other.name, frozenset(grants_back.split()), uplink=uplink)
         to_one = Neighbour(one.address, one.name, frozenset(grants.split()))
@@ -122,7 +123,7 @@ class World:
         key: SigningKey | None = None,
         owner: bool = True,
     ) -> App:
-        """On the node's owner-only socket; `owner` False: at a door that anybody may come to."""
+        """Make an app on the node's owner-only socket; `owner` False: on a listener open to anyone."""
         name = name or f"app {len(self.apps)}"
         app = App(
             self.time, name, key or self.key(), node.address, lambda app: self._connect_app(app, node, owner),
@@ -183,13 +184,13 @@ class World:
         return any(port.session.peer == other.address for port in node.ports.values())
 
     def cut(self, cable: Cable) -> None:
-        """The connection breaks; what was on the way is lost. It may be dialled again at once."""
+        """Break the connection and lose the bytes on the way. It may be dialled again at once."""
         if cable.wire is not None:
             cable.wire.cut()
             cable.wire = None
 
     def part(self, cable: Cable) -> None:
-        """A partition: cut, and no way to dial."""
+        """Partition two nodes: cut their connection, and prevent dialling."""
         cable.whole = False
         self.cut(cable)
 
@@ -200,14 +201,14 @@ class World:
                 self._dial(cable, node)
 
     def crash(self, node: Node, back_s: float | None = 1.0) -> None:
-        """kill -9; back after so long, or by `node.start()`."""
+        """Kill a node as by kill -9; it restarts after `back_s`, or by `node.start()`."""
         node.crash()
         if back_s is not None:
             self._returning.add(node)
             self.time.after(back_s, lambda: self._return(node))
 
     def stop(self, node: Node, back_s: float = 1.0) -> None:
-        """Drained and ended, as on a signal; back so long after its end."""
+        """Drain and end a node, as on a signal; it restarts `back_s` after its end."""
         self._returning.add(node)
         node.stop(lambda: self.time.after(back_s, lambda: self._return(node)))
 
@@ -216,13 +217,13 @@ class World:
         if not node.alive:
             node.start()
 
-    # -- running it ------------------------------------------------------------------------------------------
+    # -- running --------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> None:
         self.time.run(seconds)
 
     def run_until_quiet(self, limit_s: float = 120.0) -> None:
-        """Until nothing moves any more; then nothing that could be handed over is left."""
+        """Run until nothing moves any more; then check that nothing that could be handed over is left."""
         quiet = 0
         for _ in range(int(limit_s / 0.5)):
             self.run(0.5)
@@ -254,10 +255,10 @@ class World:
                     moving.append(f"{node.name} owes {link!r}")
         return moving
 
-    # -- what must hold in every world -----------------------------------------------------------------------
+    # -- checks for every world -----------------------------------------------------------------------------
 
     def pending(self, node: Node) -> set[tuple[int, bytes]]:
-        """(arrival, recipient) of all that the node's disk still owes somebody."""
+        """Return (arrival, recipient) of all that the node's disk still owes."""
         found = set()
         recovered = node.store.recover(node.address)
         for recipient in {one.recipient for one in recovered.backlog}:
@@ -269,7 +270,8 @@ class World:
         return ledger.read(node.log)
 
     def check(self) -> None:
-        """Ledgers add up, what ended well arrived, nobody was told twice without warning, no link was misused."""
+        """Check that ledgers add up, delivered messages arrived, no unmarked duplicate was handed over, no link was
+        misused."""
         books = {node: self.ledger(node) for node in self.nodes}
         owner = {app.key.public: app for app in self.apps}
         routers = {bytes(node.address): node for node in self.nodes}
