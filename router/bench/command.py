@@ -65,7 +65,7 @@ def bench(
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
-    Nothing of your own node is touched: the bench starts nodes of its own in a temporary home.
+    Your own node is not touched: the bench starts its own nodes in a temporary home.
     """
     if messages < publishers:
         raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")

@@ -1,5 +1,5 @@
-"""What routers logged about themselves: the end of each log and its router's condition there, which decides whether a
-missing end is a loss; the events they found missing; and how far their neighbours' logs reach."""
+"""The reports of routers about themselves: the end of each log and its router's condition there, which decides whether
+a missing end is a loss; the events they found missing; and how far their neighbours' logs reach."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ Conflict = tuple[int, str, str]
 
 
 class Seal(NamedTuple):
-    """What one authentic footer covers (a kept segment, or one or several pruned ones) and counts: lines, messages by
-    event, and the time of the latest."""
+    """The coverage of one authentic footer (a kept segment, or one or several pruned ones) and its counts: lines,
+    messages by event, and the time of the latest."""
 
     router: str
     first_seq: int

@@ -13,7 +13,7 @@ from .segment_lines import lines_of
 
 TAKEN_AWAY = "their segment was changed or taken away"
 Told = Mapping[int, tuple[int, bytes]]
-"""By sequence number, the line of the event, and a digest of its content."""
+"""Sequence number -> the line of the event, and a digest of its content."""
 
 
 class Tails:

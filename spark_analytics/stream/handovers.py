@@ -68,8 +68,8 @@ def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 class News(NamedTuple):
-    """What a batch adds: different messages, acceptances that are not the first, and how many of these are earlier than
-    one that was counted before."""
+    """The additions of a batch: different messages, acceptances that are not the first, and how many of these are
+    earlier than one that was counted before."""
 
     messages: int
     accepted_again: int

@@ -1,4 +1,5 @@
-"""What may stop a stream from outside, each in a sentence: another run in its place, a full disk, a broken state."""
+"""Causes that may stop a stream from outside, each as a sentence: another run in its place, a full disk, a broken
+state."""
 
 from __future__ import annotations
 

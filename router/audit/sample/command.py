@@ -29,7 +29,7 @@ from router.cli.signals import removing
 def audit_sample(nodes: int, messages: int, seed: int, out: Path, as_json: bool) -> None:
     """Write the event logs of a synthetic fleet to DIR/NODE/log, and the truth about them to DIR/truth.json.
 
-    To try the audit, and to measure it: `router audit DIR` must find the numbers of truth.json.
+    Use it to try or to measure the audit: `router audit DIR` must find the numbers of truth.json.
     """
     if out.exists() and any(out.iterdir()):
         raise Failure(Exit.USAGE, f"{out} is not empty; name a directory that is, or that is not there yet")
