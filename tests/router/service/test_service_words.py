@@ -1,0 +1,181 @@
+"""What a service may say to its router: neighbours and rights beside the configuration, with an end; events."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from rigs.serving import serving
+
+from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.client.node import Node, connect
+from router.core.routing.book import Book, Granted, Learned
+from router.core.routing.directory import Neighbour
+from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import Reason
+from router.service.running import guests_url, key_of
+from router.settings.home import Home
+
+TEST_S = 30
+GUEST, FRIEND = SigningKey(b"g" * 32), SigningKey(b"f" * 32)
+CONFIG = f"""
+[[node.services]]
+name = "tester"
+module = "guestbook"
+run = "by-hand"
+
+[[peers]]
+address = "{FRIEND.public.hex()}"
+"""
+
+
+def made(path: Path) -> Home:
+    home = Home(path / "home")
+    home.create()
+    home.config_path.write_text(CONFIG)
+    return home
+
+
+@asynccontextmanager
+async def service(home: Home) -> AsyncIterator[Node]:
+    """The connection of the service; the test speaks for it."""
+    async with connect(home=home, key=key_of(home, "tester")) as node:
+        yield node
+
+
+async def said(node: Node, word: str, **argument: Any) -> Any:
+    return json.loads(await node.ask(word, json.dumps(argument)))
+
+
+async def learned(node: Node) -> dict[str, str]:
+    """The node's neighbours, and who made each known."""
+    return {one["address"]: one["learned"] for one in json.loads(await node.ask("peers")) if one["learned"]}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await trio.sleep(0.01)
+
+
+def soon(seconds: int = 3600) -> int:
+    return int(time.time()) + seconds
+
+
+async def test_what_a_service_learns_stands_beside_the_configuration(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    guest = GUEST.public.hex()
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), service(home) as node:
+            told = {"key": guest, "urls": ["tls://127.0.0.1:9"], "name": "met"}
+            assert await said(node, "learn", **told, until_s=soon()) == {"learned": True}
+            assert await learned(node) == {guest: "tester", FRIEND.public.hex(): "config"}
+            assert json.loads(await node.ask("reload")) == {"reloaded": True}
+            assert (await learned(node))[guest] == "tester", "a reload does not wipe it"
+            own = node.router
+            assert own is not None and "of this node" in (await said(node, "learn", key=own.hex()))["error"]
+            assert "no right" in (await said(node, "grant", key=guest, rights=["reign"], until_s=soon()))["error"]
+            assert "Expected" in (await said(node, "learn", key=5))["error"]
+        async with serving(home.path, {}), service(home) as node:
+            assert (await learned(node))[guest] == "tester", "it survives a restart"
+            assert await said(node, "learn", key=guest) == {"learned": False}
+            assert guest not in await learned(node), "it is gone at once"
+
+
+async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    async with serving(home.path, {}), connect(home=home) as node:
+        for word in ("learn", "grant", "note", "answer"):
+            with pytest.raises(Refused, match=r"only services that node\.services names") as told:
+                await said(node, word, key=GUEST.public.hex())
+            assert told.value.reason is Reason.NOT_AUTHORISED
+
+
+async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> None:
+    """And no longer, and not when it is taken back."""
+    home = made(tmp_path)
+    group = SigningKey(b"h" * 32)
+
+    async def visit() -> None:
+        async with connect(url=guests_url(home), key=GUEST, home=home) as guest:
+            await guest.join(group)
+
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), service(home) as node:
+            with pytest.raises(NodeUnavailable):
+                await visit()
+            rights = {"key": GUEST.public.hex(), "rights": ["join"], "until_s": soon()}
+            assert await said(node, "grant", **rights, uses=2) == {"granted": True}
+            await visit()
+            await visit()
+            with pytest.raises(NodeUnavailable):
+                await visit()
+            await said(node, "grant", **rights)
+            async with connect(url=guests_url(home), key=GUEST, home=home) as guest:
+                await guest.join(group)
+                await said(node, "grant", key=GUEST.public.hex())
+                await until(lambda: not guest.is_up)
+                with pytest.raises(ClientError):
+                    await guest.join(SigningKey(b"i" * 32))
+
+
+async def test_events_are_logged_once_and_only_those_that_are_declared(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    events = [{"event": "guestbook_signed", "fields": {"page": page}} for page in (1, 2)]
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), service(home) as node:
+            epoch = {"epoch": "00" * 8, "first": 1}
+            assert await said(node, "note", **epoch, events=events[:1]) == {"noted": 1}
+            assert await said(node, "note", **epoch, events=events) == {"noted": 2}
+            assert await said(node, "note", **epoch, events=events) == {"noted": 2}
+            other = [{"event": "link_up"}]
+            assert (
+                "not declared in events.py"
+                in (await said(node, "note", epoch="00" * 8, first=3, events=other))["error"]
+            )
+            lines = [json.loads(line) for line in json.loads(await node.ask("log", "0"))["lines"]]
+            told = [line["fields"]["page"] for line in lines if line["event"] == "guestbook_signed"]
+            assert told == [1, 2]
+
+
+# -- the book -----------------------------------------------------------------------------------------------------
+
+
+BY, KEY = b"s" * 32, b"k" * 32
+
+
+def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> None:
+    book = Book()
+    book.load([], {BY: "tester"})
+    book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10), 0)
+    book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
+    alone = book.neighbours({})[KEY]
+    join, relay = frozenset(("join",)), frozenset(("relay",))
+    assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester")
+    written = Neighbour(KEY, "mine", relay, urls=("tls://here:2",))
+    both = book.neighbours({KEY: written})[KEY]
+    assert both == Neighbour(KEY, "mine", join | relay, urls=("tls://here:2",))
+    blocked = Neighbour(KEY, blocked=True)
+    assert book.neighbours({KEY: blocked})[KEY] == blocked
+
+
+def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
+    book = Book()
+    book.load([], {BY: "tester"})
+    rows = dict(
+        [book.learn(Learned(BY, KEY, "", (), 10), 0), book.grant(Granted(BY, KEY, frozenset(("join",)), 20, 2), 0)]
+    )
+    again = Book()
+    assert again.load(list(rows.items()), {BY: "tester"}) == []  # type: ignore[arg-type]
+    assert again.neighbours({}) == book.neighbours({})
+    assert [value for _, value in again.over(10)] == [None] and not again.learned and again.granted
+    again.signed_on(KEY, 10)
+    assert again.used_up() == []
+    again.signed_on(KEY, 10)
+    assert [value for _, value in again.used_up()] == [None] and not again.granted
+    assert len(Book().load(list(rows.items()), {})) == 2, "of a service that is configured no more"  # type: ignore[arg-type]
