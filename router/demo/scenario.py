@@ -141,6 +141,8 @@ class Story:
         await self._until_done(FIRST)
         for app in (self.at_core, self.at_b):
             await app.until_received(FIRST)
+        for node in (self.a, self.core, self.b):
+            await node.until_answer("the settling of the first messages", "queue", lambda queues: not queues)
         self._all_up_until = datetime.now(UTC).isoformat()
         self._say(f"A's app publishes {FIRST} sealed messages. The apps on B and on the core receive them.")
 
