@@ -1,1 +1,1 @@
-"""The event log as values: events, their lines, and the segments that seal them."""
+"""The event log as values: events, the lines that encode them, and the sealed segments that hold the lines."""

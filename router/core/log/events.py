@@ -1,11 +1,11 @@
-"""The events of the log: what was decided about messages, as values, and as the bytes that commit with it.
+"""The events of the log: decisions about messages, as values, and as the bytes that commit in the same transaction.
 
-Events are columns. One `Accepted` stands for n messages and takes n consecutive sequence numbers; every other
-event takes one, whatever it stands for: an `Outward` names ranges of arrival numbers, a `Turned` may be a
-count only. Sequence numbers begin at 1 and have no gaps. Ids are joined, 32 bytes each; a column of numbers
-is joined little-endian 32-bit words. The fields stand in the order of their encoding (`cddl/event.cddl`).
+Events are columns. One `Accepted` represents n messages and takes n consecutive sequence numbers; every other
+event takes one, however many messages it represents: an `Outward` names ranges of arrival numbers, a `Turned` may
+have only a count. Sequence numbers begin at 1 and have no gaps. Ids are joined, 32 bytes each; a column of numbers
+is joined little-endian 32-bit words. Fields are declared in the order of their encoding (`cddl/event.cddl`).
 
-Never a body.
+No event contains a message body.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ VERSION = 1
 BOOT_BYTES = 16
 ID_BYTES = 32
 WORD_BYTES = 4
-INT64_MAX = (1 << 63) - 1  # What the analytics can count with.
-FIELD_MAX = 10**18 - 1  # Of a number in a line (`cddl/segment.cddl`).
+INT64_MAX = (1 << 63) - 1  # The greatest number in the analytics' types.
+FIELD_MAX = 10**18 - 1  # The greatest number in a line (`cddl/segment.cddl`).
 
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Boot = Annotated[bytes, Meta(min_length=BOOT_BYTES, max_length=BOOT_BYTES)]
@@ -37,7 +37,7 @@ Word = Annotated[str, Meta(min_length=1, max_length=64)]
 if TYPE_CHECKING:
     Plain = str | int | bytes | bool
 else:
-    Plain = Any  # msgspec reads no union of text and bytes; `decode_events` looks for itself.
+    Plain = Any  # msgspec reads no union of text and bytes; `decode_events` checks the types itself.
 
 OUTWARD_EVENTS = frozenset((
     "forwarded", "delivered", "acked", "deferred", "expired", "refused", "dropped", "evicted", "unconfirmed",
@@ -60,12 +60,12 @@ KNOWN_EVENTS = frozenset(("accepted", "segment", "seal")) | OUTWARD_EVENTS | TUR
 
 
 class Accepted(Struct, frozen=True, gc=False, array_like=True, tag=0):
-    """n messages, arrival numbers `first` on, of one signer, from one neighbour, and whom they are owed to.
+    """The acceptance of n messages of one signer from one neighbour, with arrival numbers from `first` on.
 
     `signer` is the source of a unicast (kind 0) or the group of a multicast (kind 1), `neighbour` the key at
-    the other end of the link. `recipients` are those of this moment: without them no later loss could be
-    told. `ids` holds n ids; `sizes` in bytes as received, `ttls` in seconds and `expiries` in minutes since
-    2020 (R-A2) n words each.
+    the other end of the link. `recipients` are those at this moment: without them a later loss could not be
+    detected. `ids` holds n ids; `sizes` in bytes as received, `ttls` in seconds and `expiries` in minutes since
+    2020 (R-A2) hold n words each.
     """
 
     at_ns: Natural
@@ -84,11 +84,11 @@ class Accepted(Struct, frozen=True, gc=False, array_like=True, tag=0):
 
 
 class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
-    """What happened, for one recipient, to the messages of these `(first arrival number, count)` ranges.
+    """An event on the way to one recipient, for the messages in these `(first arrival number, count)` ranges.
 
     `forwarded` is a write, an attempt; `delivered` a local recipient's settling, `acked` the next router's.
-    `depth` is the recipient's queue in messages; `duration_ns` is how long what has ended took. `parcel` is the
-    arrival number of the first message of the `Accepted` that all the ranges lie in; older routers left it out.
+    `depth` is the length of the recipient's queue in messages; `duration_ns` the time from writing to settling.
+    `parcel` is the first arrival number of the `Accepted` that contains all the ranges; older routers left it out.
     """
 
     at_ns: Natural
@@ -105,10 +105,10 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
 
 
 class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):
-    """`count` messages of one neighbour that came no further than the door; `ids` may name some of them.
+    """A sum of `count` messages of one neighbour that were turned away on arrival; `ids` may name some of them.
 
-    They have `size` bytes together, and came within `duration_ns` before. No neighbour: several, summed. `link`: 0 if
-    several brought them. Older routers left out size and duration.
+    They have a total of `size` bytes and arrived within `duration_ns` before this event. `neighbour` is None for a sum
+    over several neighbours, `link` 0 for several links. Older routers left out size and duration.
     """
 
     at_ns: Natural
@@ -154,13 +154,14 @@ _TAGS: dict[type[Event], int] = {Accepted: 0, Outward: 1, Turned: 2, State: 3, N
 
 
 def span(event: Event) -> int:
-    """How many sequence numbers the event takes."""
+    """Return how many sequence numbers the event takes."""
     return len(event.ids) // ID_BYTES if isinstance(event, Accepted) else 1
 
 
 def stands_for(event: Event) -> int:
-    """How many messages the event is about; of an `Outward`, how many deliveries. A `State` counts itself, or, with the
-    field `times`, that many of its kind."""
+    """Return how many messages the event represents; for an `Outward`, how many deliveries.
+
+    A `State` counts as 1, or as the value of its field `times`."""
     match event:
         case Outward():
             return sum([count for _, count in event.ranges])
@@ -172,7 +173,7 @@ def stands_for(event: Event) -> int:
 
 
 def reason_word(number: int) -> str:
-    """The word of a reason; `reason-70` for one that no service here has declared, or of a newer router."""
+    """Return the word of a reason, or `reason-70` for one of a newer router or that no service here has declared."""
     known = Reason._value2member_map_.get(number)
     return known.word if isinstance(known, Reason) else f"reason-{number}"
 
@@ -189,10 +190,10 @@ class Logged(NamedTuple):
 
 
 def encode_events(events: Sequence[Event], first_seq: int, boot: bytes) -> bytes:
-    """One value: the first event takes the sequence number `first_seq`; `boot` names this run of the router.
+    """Return the store's value for these events, which commits in the transaction of the batch they are about.
 
-    It commits in the transaction of the batch that it is about. What could not be read again is our own bug,
-    and stops here, not when the log is sealed.
+    The first event takes the sequence number `first_seq`; `boot` names this run of the router. Events that could not
+    be read back are our own bug: they fail an assertion here, not when the log is sealed.
     """
     assert first_seq >= 1 and len(boot) == BOOT_BYTES
     return cbor2.dumps((VERSION, first_seq, boot, [_row(event) for event in events]))
@@ -231,7 +232,7 @@ def _ids_fit(event: Turned) -> bool:
 
 
 def storable(value: Plain) -> Plain:
-    """Text that a file's name made odd becomes plain text; a number of more than 18 digits becomes text."""
+    """Return a value that the log can hold: text without surrogates, numbers of more than 18 digits as text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode().replace("\ufffd", "?")
     if isinstance(value, int) and not -FIELD_MAX <= value <= FIELD_MAX:
@@ -240,7 +241,7 @@ def storable(value: Plain) -> Plain:
 
 
 def decode_events(value: bytes) -> Logged:
-    """The events of a value; `Malformed` if it is none."""
+    """Return the events of one value of the store; raise `Malformed` if it is none."""
     try:
         stream = BytesIO(value)
         raw = cbor2.CBORDecoder(stream, max_depth=8).decode()
@@ -281,9 +282,9 @@ def _check(event: Event) -> None:
 
 
 class Counts:
-    """How many messages each event and each reason stood for since this router started.
+    """Message counts by event and reason since this router started.
 
-    It grows with the names of events and the numbers of reasons only.
+    The size is bounded by the names of events and the numbers of reasons.
     """
 
     def __init__(self) -> None:
@@ -300,21 +301,21 @@ class Counts:
                     self._counts[event.event, event.reason] += stands_for(event)
 
     def plus(self, events: Iterable[Event]) -> Counts:
-        """Others, with these events too."""
+        """Return new counts that include these events too."""
         found = Counts()
         found._counts.update(self._counts)
         found.add(events)
         return found
 
     def events(self) -> dict[str, int]:
-        """Messages by event: `{"accepted": 7, "delivered": 12}`."""
+        """Return the messages by event: `{"accepted": 7, "delivered": 12}`."""
         totals: Counter[str] = Counter()
         for (event, _), count in self._counts.items():
             totals[event] += count
         return dict(totals)
 
     def reasons(self, event: str | None = None) -> dict[str, int]:
-        """Messages by the word of their reason, of one event or of all that have one."""
+        """Return the messages by the word of their reason, for one event or for all."""
         totals: Counter[str] = Counter()
         for (name, reason), count in self._counts.items():
             if reason is not None and event in (None, name):

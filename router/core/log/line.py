@@ -1,8 +1,9 @@
 """One line of the event log: JSON, with one flat schema for everything that is logged.
 
 A column that does not apply is left out and reads as null. Keys, ids and digests are lower-case hex, ids
-joined without a separator. `count` is how many messages (of an outward event: deliveries) a line stands for,
-`n` how many sequence numbers it takes. All columns and their OpenTelemetry names: `cddl/segment.cddl`.
+joined without a separator. `count` is the number of messages (for an outward event: deliveries) that a line
+represents, `n` the number of sequence numbers it takes. All columns and their OpenTelemetry names:
+`cddl/segment.cddl`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from .events import (
 VERSION = 1
 KINDS = ("unicast", "multicast")
 TIME_MAX = 4 * 10**18 - 1
-"""A clock that is beyond the year 2096 is told as this."""
+"""The latest time that is logged, in Unix nanoseconds (year 2096); later clock readings are logged as this."""
 
 
 class Line(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line of a segment, whatever it says. Where the default is 0, 0 does not occur."""
+    """One line of a segment, of any kind. Where the default is 0, no line has the value 0."""
 
     v: int
     event: str
@@ -80,7 +81,7 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     signature: str | None = None
 
 
-# The schema of every line as Spark spells it, in the order of the columns.
+# The schema of every line in Spark's type names, in the order of the columns.
 _SPARK = {
     "int": "BIGINT", "str": "STRING", "Sequence[int]": "ARRAY<BIGINT>", "Sequence[str]": "ARRAY<STRING>",
     "Sequence[tuple[int, int]]": "ARRAY<ARRAY<BIGINT>>", "dict[str, Any]": "MAP<STRING,STRING>",
@@ -93,17 +94,17 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 def encode_lines(rows: Sequence[Line]) -> bytes:
-    """The lines' bytes, each with its newline."""
+    """Return the lines as JSON, each with its newline."""
     return _ENCODER.encode_lines(rows)
 
 
 def encode_line(row: Line) -> bytes:
-    """One line's bytes, without its newline."""
+    """Return one line as JSON, without its newline."""
     return _ENCODER.encode(row)
 
 
 def decode_line(line: bytes) -> Line:
-    """The line that these bytes are; `ValueError` with a text for people if they are none."""
+    """Return the line that these bytes encode; raise `ValueError` with a text for people if they encode none."""
     try:
         row = _DECODER.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -117,12 +118,12 @@ def decode_line(line: bytes) -> Line:
 
 
 def rows(value: bytes, router: bytes) -> list[Line]:
-    """The lines of one value of the store; `Malformed` if it is none."""
+    """Return the lines of one event value of the store; raise `Malformed` if it is none."""
     return event_rows(*decode_events(value), router)
 
 
 def event_rows(seq: int, boot: bytes, events: Sequence[Event], router: bytes) -> list[Line]:
-    """The same of events of which the first has the sequence number `seq`."""
+    """Return the lines of these events; the first takes the sequence number `seq`."""
     out: list[Line] = []
     names = router.hex(), boot.hex()
     for event in events:
@@ -133,7 +134,7 @@ def event_rows(seq: int, boot: bytes, events: Sequence[Event], router: bytes) ->
 
 
 def lines(value: bytes, router: bytes) -> list[bytes]:
-    """The same as JSON, without newlines."""
+    """Return the lines of one event value of the store as JSON, without newlines."""
     return [_ENCODER.encode(row) for row in rows(value, router)]
 
 
@@ -199,7 +200,7 @@ def _hex(raw: bytes | None) -> str | None:
 
 
 def gap(first_seq: int, following: Line) -> Line:
-    """The line that says: the sequence numbers from `first_seq` up to the `following` line are missing."""
+    """Return the `log_gap` line for missing sequence numbers, from `first_seq` up to the `following` line."""
     missing = following.seq - first_seq
     return Line(
         VERSION, "log_gap", first_seq, missing, following.t, following.mono, following.router, following.boot,

@@ -1,8 +1,9 @@
-"""Whether bytes are a line as a router writes it: spelled so, and with the columns of its event (`cddl/segment.cddl`).
+"""Strict reading of log lines: bytes are a line only in a router's own spelling, with its event's columns.
 
-The lines of an event are a regular language: columns in a fixed order, no space, numbers as plain digits. Quantifiers
-are possessive, so that nothing is tried twice. A newer router may write events with other names, and further columns at
-the end of a line. The audit, which stands for itself, says the same in `spark_analytics/judgement/line_grammar.py`.
+The lines of an event are a regular language (`cddl/segment.cddl`): columns in a fixed order, no space, numbers as plain
+digits. Quantifiers are possessive, so that nothing is tried twice. A newer router may write events with other names,
+and further columns at the end of a line. The audit, which shares no code with the router, has the same grammar in
+`spark_analytics/judgement/line_grammar.py`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from .line import Line, decode_line
 from .segment import SCHEMA
 
 LINE_BYTES_MAX = 16 << 20
-"""Of a line with its newline."""
+"""The greatest length of a line with its newline."""
 RANGES_MESSAGES_MAX = 1 << 20
-"""For so many messages the ranges of one line stand that names no parcel; older routers wrote a few thousand."""
+"""The most messages in the ranges of a line that names no parcel; older routers wrote a few thousand."""
 FRAMES = ("segment", "seal")
-"""Header and footer: no events."""
+"""Header and footer, which are no events."""
 
 
 class NotALine(ValueError):
-    """Bytes in a log that are no line of it."""
+    """Raised for bytes in a log that are not one of its lines."""
 
 
 def read_line(data: bytes) -> Line:
-    """The line that these bytes, without a newline, are; `NotALine` if they are none, whatever they are."""
+    """Return the line that these bytes, without a newline, encode; raise `NotALine` if they encode none."""
     if not _is_line(data):
         raise NotALine("not a line of an event log: it is not spelled as a router writes it")
     try:
@@ -70,7 +71,7 @@ _KINDS = {
     "kind": '"(?:unicast|multicast)"',
 }  # fmt: skip
 
-# -- which columns the line of an event has, in which order, and of which kind; ? those that may lack -----------
+# -- the columns of each event's line, in order, with their kinds; ? marks those that may be absent -------------
 
 _PLACE = "seq:positive n:positive t?:time mono?:number router:key boot:boot "
 _BROUGHT = (
@@ -92,7 +93,7 @@ _OTHER = (
     "count?:short ids?:ids sizes?:shorts ttls?:shorts expiries?:shorts recipients?:keys recipient?:key ranges?:ranges "
     "parcel?:number reason?:word attempt?:number depth?:number duration_ns?:number bytes?:number fields?:fields"
 )
-"""Of an event that this version does not know."""
+"""The columns of an event that this version does not know."""
 
 
 def _columns(columns: str) -> str:
@@ -126,7 +127,7 @@ _with_names = re.compile(
     rf"{_START}(?:(?:{'|'.join(_MAPPED)})\}}|(?:{'|'.join((*_FORMS, *_MAPPED))})(?:{_MORE})++\}}|"
     rf'(?!"(?:{_KNOWN})"){_WORD}{_columns(_OTHER)}(?:{_MORE})*+\}})'
 )
-"""Lines with names that the router which wrote them chose: all names in one map differ."""
+"""Lines with names chosen by the router that wrote them, which must be checked for duplicates in one map."""
 
 
 def _is_line(data: bytes) -> bool:
@@ -152,7 +153,7 @@ def _with_names_that_differ(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
 
 
 def _columns_fit(row: Line) -> bool:
-    """Whether an accepted line has as much in each column as it says."""
+    """Whether each column of an accepted line has as many entries as the line states."""
     if row.event != "accepted":
         return True
     lengths = {len(one or ()) for one in (row.sizes, row.ttls, row.expiries)}
@@ -160,5 +161,5 @@ def _columns_fit(row: Line) -> bool:
 
 
 def _are_of_a_parcel(row: Line) -> bool:
-    """Where no parcel is named, the ranges are gone through."""
+    """Whether the line names its parcel or, if not, whether its ranges have at most `RANGES_MESSAGES_MAX` messages."""
     return row.parcel is not None or sum([count for _, count in row.ranges or ()]) <= RANGES_MESSAGES_MAX

@@ -1,7 +1,7 @@
-"""Sealed segments of the event log: header, lines, signed footer, and the chain they make.
+"""Sealed segments of the event log: header, lines, signed footer, and the chain they form.
 
-A footer's `sha256` is over all bytes of the file before the footer's line. The next segment's header and
-footer name it as their `predecessor`, so a directory of segments is a chain (`cddl/segment.cddl`).
+A footer's `sha256` covers all bytes of the file before the footer's line. The next segment's header and
+footer repeat it as their `predecessor`, so a directory of segments is a chain (`cddl/segment.cddl`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def file_name(first_seq: int) -> str:
 
 
 def header(first: Line, predecessor: str | None) -> Line:
-    """The line before `first`. `predecessor` is the digest of the segment before, None for the very first."""
+    """Return the header before the line `first`; `predecessor`: the previous segment's digest, None without one."""
     return Line(
         VERSION, "segment", router=first.router, boot=first.boot, schema=SCHEMA, first_seq=first.seq,
         predecessor=predecessor,
@@ -33,7 +33,7 @@ def header(first: Line, predecessor: str | None) -> Line:
 
 
 class Tally:
-    """What a footer says of the lines before it."""
+    """The totals of a segment's lines, for its footer."""
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
@@ -45,7 +45,7 @@ class Tally:
         self.digest = sha256()
 
     def note(self, row: Line) -> None:
-        """Count one event's line. Its bytes go into `digest` apart, many lines at a time."""
+        """Count one event's line; the caller updates `digest` separately, many lines at a time."""
         self.next_seq = row.seq + row.n
         self.counts[row.event] = self.counts.get(row.event, 0) + (row.count or 0)
         if row.t > self.max_t:
@@ -55,7 +55,7 @@ class Tally:
         self.lines += 1
 
     def footer(self, router: str | None, predecessor: str | None) -> Line:
-        """The footer without its signature."""
+        """Return the footer without its signature."""
         return Line(
             VERSION, "seal", n=self.next_seq - self.first_seq, router=router, first_seq=self.first_seq,
             last_seq=self.next_seq - 1, segments=1, lines=self.lines, counts=self.counts, min_t=self.min_t,
@@ -64,7 +64,7 @@ class Tally:
 
 
 def signed_bytes(footer: Line) -> bytes:
-    """What the router signs: label, and all that the footer says, as deterministic CBOR (R-B7)."""
+    """Return the bytes that the router signs: a label and the footer's values as deterministic CBOR (R-B7)."""
     said = (
         footer.v, footer.router, footer.first_seq, footer.last_seq, footer.n, footer.segments, footer.lines,
         footer.counts, footer.min_t, footer.max_t, footer.predecessor, footer.sha256,
@@ -91,7 +91,7 @@ def is_authentic(footer: Line) -> bool:
 
 
 def fold(footers: Iterable[Line], key: SigningKey) -> list[Line]:
-    """Fewer footers that say the same: neighbours in the chain become one, over the segments of both."""
+    """Merge footers that are adjacent in the chain into one signed footer over the segments of all of them."""
     out: list[Line] = []
     for footer in footers:
         if out and out[-1].sha256 == footer.predecessor and out[-1].last_seq + 1 == footer.first_seq:

@@ -1,1 +1,1 @@
-"""What became of a message, from the lines that are about it."""
+"""The fate of a message, judged from the log lines about it."""

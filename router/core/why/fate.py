@@ -1,8 +1,8 @@
-"""What became of one message: the lines of the log that are about it -> a state for each recipient, and what is next.
+"""The fate of one message: from the log lines about it, a state for each recipient, and what happens next.
 
-A line says what was decided; what it does not say, nobody knows. The states are those of the audit, in their order of
-precedence, but that what has not ended is told apart further: `in-flight`, `queued`. Where the store cannot be asked,
-the log alone is judged: `pending`, if its time is not over where the log ends.
+Only logged decisions count. The states are those of the audit, in its order of precedence, except that an open delivery
+is `in-flight` or `queued`. If the store cannot be asked, the log alone is judged: an open delivery is `pending` if its
+time is not over where the log ends.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ UNACCOUNTED = "unaccounted"
 HOPS_MAX = 50
 SECOND_NS = 1_000_000_000
 SPOILT_TOLD = 5
-"""So many files that are not believed are named."""
+"""The most untrusted files that a sentence names."""
 OVER_S = 600
-"""So long after its time what has no end in the log is still `pending`, as in the audit."""
+"""How long after its time a delivery without an end in the log is still `pending`, as in the audit."""
 
 Hole = tuple[int, int]
-"""First and last sequence number that are missing; last 0: all from the first on."""
+"""The first and last of a run of missing sequence numbers; last 0: all from the first on."""
 Spoilt = tuple[int, str]
-"""A file of the log whose bytes are not those that were signed: the first sequence number by its name, and its path."""
+"""A file of the log that does not match its signature: the first sequence number by its name, and its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a log says of one id, each in the log's order: how often it was accepted or turned away, what happened
-    outward to its parcels, what services noted about it, and what is not known.
+    """The log lines about one id, in the log's order: acceptances, copies turned away, its parcels' outward events, and
+    events noted by services.
 
-    `is_cut`: there were more lines than were read. `spoilt`: files that are not believed, of which no line counts.
-    `is_by_store`: the log has no acceptance, and the one that stands here, with the sequence number 0, is the store's.
+
+    `holes`: missing sequence numbers. `is_cut`: there were more lines than were read. `spoilt`: files that are not
+    trusted, of which no line counts. `is_by_store`: the log has no acceptance; the one here, with the sequence number
+    0, was made from the store.
     """
 
     identity: bytes
@@ -51,7 +53,7 @@ class Trace:
 
     @property
     def stream(self) -> tuple[bytes, bytes | None]:
-        """Within which order matters, of what was accepted last: see `parcel.Parcel`."""
+        """Return the stream of the last acceptance, within which order matters: see `parcel.Parcel`."""
         row = self.accepted[-1]
         signer, destination = row.source or row.group or "", row.destination
         return bytes.fromhex(signer), None if destination is None else bytes.fromhex(destination)
@@ -59,7 +61,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """What a router did with the message, and when. `router`: its key as hex, "" if it is not to be named."""
+    """What a router did with the message, and when. `router`: its key as hex, "" if it is not disclosed."""
 
     router: str
     event: str
@@ -70,12 +72,12 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """How it stands with a recipient at this moment.
+    """The present state of the delivery to one recipient.
 
-    `is_owed`: it is in the store's queue, None if the store cannot be asked: then `log_end_ns` is the time of the
-    newest event there is. `is_running`: the router is; `retry_s`: seconds until what was refused for now is sent
-    again; `ahead`: messages in that queue; `is_dialled`: this router dials the recipient, it need not be waited for;
-    `is_blocked`: the operator has shut it out; `problem`: why the last attempt failed.
+    `is_owed`: the message is in the store's queue; None if the store cannot be asked, then `log_end_ns` is the time of
+    the newest event. `is_running`: this router runs; `retry_s`: seconds until a message that was refused for now is
+    sent again; `ahead`: messages in the queue; `is_dialled`: this router dials the recipient instead of waiting for it;
+    `is_blocked`: the operator has blocked it; `problem`: why the last attempt failed.
     """
 
     name: str = ""
@@ -93,9 +95,11 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Of one recipient. `until_s`: the Unix second at which the router gives up, of what has not ended.
-    `hops_omitted`: so many are left out in the middle of its router's hops, after `HOPS_MAX // 2`. `is_partial`: events
-    are missing, and there may have been more attempts."""
+    """The fate of a message for one recipient.
+
+    `until_s`: the Unix second at which the router gives up, None if the delivery has ended. `hops_omitted`: number of
+    hops left out in the middle of this router's, after the first `HOPS_MAX // 2`. `is_partial`: events are missing, so
+    there may have been more attempts."""
 
     recipient: str
     state: str
@@ -110,8 +114,9 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Of one message that was accepted. `times`: how often, for after its expiry an id may come again; this is the
-    last."""
+    """The fate of one message at one router, by its last acceptance.
+
+    `times`: the number of acceptances, since an id may be accepted again after its expiry."""
 
     message: str
     kind: str
@@ -126,7 +131,9 @@ class Fate:
 
 
 def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns: int, ttl_s_max: int) -> Fate | None:
-    """None: the message was never accepted. `prospect_of(recipient, first, index)` is asked for who has no end yet."""
+    """Return the fate of the message, or None if it was never accepted.
+
+    `prospect_of(recipient, first, index)` is called for each recipient without an outcome."""
     if not trace.accepted:
         return None
     row = trace.accepted[-1]
@@ -152,14 +159,14 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
 
 
 def covers(line: Line, arrival: int) -> bool:
-    """Whether an outward line is about the message of that arrival number."""
+    """Whether an outward line covers the message with this arrival number."""
     return any(first <= arrival < first + count for first, count in line.ranges or ())
 
 
 def _recipient(
     key: str, state: str, reason: str | None, lines: Sequence[Line], until_s: int | None, said: str
 ) -> Recipient:
-    """Of very many hops the first and the last."""
+    """Return one recipient's fate; of more than `HOPS_MAX` hops, keep the first and the last."""
     attempts, omitted = sum(line.event == "forwarded" for line in lines), max(0, len(lines) - HOPS_MAX)
     told = (*lines[: HOPS_MAX // 2], *lines[-HOPS_MAX // 2 :]) if omitted else lines
     hops = tuple(Hop(line.router or "", line.event, line.t, line.reason) for line in told)
@@ -167,7 +174,7 @@ def _recipient(
 
 
 def _ended(recipient: str, lines: Sequence[Line]) -> Recipient | None:
-    ends = {line.event: line for line in reversed(lines) if line.event in ENDS}  # of each event the first stays
+    ends = {line.event: line for line in reversed(lines) if line.event in ENDS}  # the first line of each event
     state = next((one for one in ENDS if one in ends), None)
     if state is None:
         return None
@@ -179,8 +186,10 @@ def _ended(recipient: str, lines: Sequence[Line]) -> Recipient | None:
 def _open(
     recipient: str, lines: Sequence[Line], prospect: Prospect, until_s: int, doubt: str, now_ns: int
 ) -> Recipient:
-    """What has no end in the log. What the store still owes is not lost with the log's holes. `doubt`: why an end may
-    have escaped, "" if none can."""
+    """Return the fate of a delivery without an end in the log.
+
+    If the store still owes it, holes in the log do not matter. `doubt`: why an end may be missing from the lines, ""
+    if none can be."""
     reason = next((line.reason for line in reversed(lines) if line.reason), None)
     if prospect.is_owed:
         state = "in-flight" if prospect.in_flight else "queued"
@@ -198,7 +207,7 @@ def _open(
 
 
 def _marked(told: Recipient, trace: Trace, seq: int, lines: Sequence[Line]) -> Recipient:
-    """With whether there may have been more events than are told, from the acceptance `seq` to the end."""
+    """Set `is_partial` if events may be missing between the acceptance `seq` and the end of the delivery."""
     is_open, is_partial = told.until_s is not None, trace.is_by_store or trace.is_cut
     for first, last in trace.holes:
         is_partial |= (not last or last > seq) and (is_open or first < lines[-1].seq)
@@ -206,7 +215,7 @@ def _marked(told: Recipient, trace: Trace, seq: int, lines: Sequence[Line]) -> R
 
 
 def _doubt(trace: Trace, seq: int) -> str:
-    """Why an end of what was accepted as that event may have escaped; "": none can."""
+    """Return why an end of the message accepted at `seq` may be missing from the lines; "" if none can be."""
     if trace.is_cut:
         count = len(trace.accepted) + len(trace.turned) + len(trace.outward)
         return f"the log tells more of it than the {count} lines that are read"
@@ -221,12 +230,14 @@ def _doubt(trace: Trace, seq: int) -> str:
 
 
 def later(spoilt: Sequence[Spoilt], seq: int) -> list[Spoilt]:
-    """Those of the files that may tell of what was accepted as that event."""
+    """Return the files that may hold later events of a message accepted at `seq`."""
     return [one for one in spoilt if one[0] >= seq]
 
 
 def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:
-    """Of what has no end in the log, where the store cannot be asked. `is_over`: its time was, before the log ends."""
+    """Return the sentence for a delivery without an end in the log when the store cannot be asked.
+
+    `is_over`: the message's time was over before the log ends."""
     said = "not known: the log tells of no end"
     if is_over:
         said += ", though it goes on after the message's time"
@@ -246,7 +257,7 @@ def _after(state: str, reason: str | None, name: str) -> str:
 
 
 def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now_ns: int) -> str:
-    """What happens next to what has not ended, and until when."""
+    """Return the sentence that says what happens next to an open delivery, and until when."""
     end = f"; it expires {time_text(until_s * SECOND_NS)}"
     if until_s * SECOND_NS <= now_ns:
         end = "; its time is over, and it is about to end as expired"
@@ -269,7 +280,7 @@ def _before(name: str, prospect: Prospect, reason: str | None, until_s: int, now
 
 
 def sentence(word: str | None) -> str:
-    """What the word of a reason means, as half a sentence."""
+    """Return the meaning of a reason's word, as a clause."""
     known = by_word(word or "")
     return (word or "no reason was given") if known is None else known.clause
 
@@ -279,6 +290,6 @@ def short_key(key: str) -> str:
 
 
 def time_text(ns: int) -> str:
-    """UTC, to the millisecond."""
+    """Return a time in Unix nanoseconds as UTC text, to the millisecond."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
     return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03d} UTC"

@@ -1,4 +1,4 @@
-"""The beginning of a message id, as people type it: hex digits, or the text form msg1…, whole or cut off."""
+"""The beginning of a message id as people type it: hex digits, or the text form msg1…, whole or truncated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CHARACTER_BITS = 5
 
 
 class IdPrefix(NamedTuple):
-    """The first `bits` bits of an id; `head` holds them and zeros."""
+    """The first `bits` bits of an id; `head` holds them, padded with zeros to a whole id."""
 
     head: bytes
     bits: int
 
     @property
     def whole(self) -> bytes:
-        """Those of its bytes that are whole."""
+        """Return the complete bytes of the prefix."""
         return self.head[: self.bits // 8]
 
     @property
@@ -28,7 +28,7 @@ class IdPrefix(NamedTuple):
         return self.bits == ID_BYTES * 8
 
     def fits(self, raw: bytes) -> bool:
-        """Whether an id, or as much of it as these bytes are, begins so."""
+        """Whether an id, or the beginning of one, agrees with this prefix as far as both go."""
         bits = min(self.bits, len(raw) * 8)
         rest = len(raw) * 8 - bits
         mine = int.from_bytes(self.head[: len(raw)].ljust(len(raw), b"\0"))
@@ -36,12 +36,12 @@ class IdPrefix(NamedTuple):
 
 
 def spelling(text: str) -> str:
-    """What of the typed text counts, as a sentence may repeat it."""
+    """Return the typed text without spaces, ellipsis and capitals, as a sentence may quote it."""
     return text.strip().rstrip("…").lower()
 
 
 def parse_prefix(text: str) -> IdPrefix:
-    """`BadText` if it is no beginning of an id, or too short a one. A whole text form must have its checksum."""
+    """Return the prefix in `text`; raise `BadText` if it is none or too short, or a whole msg1… with a bad checksum."""
     said = spelling(text)
     if said.startswith(TEXT):
         return _of_text(said)

@@ -1,7 +1,7 @@
-"""A message's fate as JSON: all of it for the node's owner, and to a neighbour no more than the neighbour may know.
+"""A message's fate as JSON: complete for the node's owner, and for a neighbour only what it may know.
 
-The owner's keys are the contract of `router why --json`. A neighbour that was granted `why` hears, of messages that
-were accepted from it, how many of our recipients they have come to which end for, and when; never who they are.
+The keys of the owner's form are the contract of `router why --json`. A neighbour that was granted `why` learns, about
+messages accepted from it, the number of our recipients in each state, and when; never their keys.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ BYTES_MAX = 700_000
 
 
 def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
-    """`recipients` are those of the fate, with what others reported of them. Times as UTC text and, for programs, as
-    nanoseconds. Of very many recipients the first are told, and how many there are in each state."""
+    """Return the owner's JSON; `recipients` are those of the fate, extended by what other routers reported.
+
+    Times are UTC text and, for programs, nanoseconds. At most `RECIPIENTS_MAX` recipients or about `BYTES_MAX` bytes of
+    them are listed, the first; `states` counts all of them by state."""
     named = {"group": found.signer} if found.kind == "multicast" else {"destination": found.destination}
     states: dict[str, int] = {}
     for one in found.recipients:
@@ -62,7 +64,7 @@ def hop_json(hop: Hop) -> dict[str, Any]:
 
 
 def turned_json(trace: Trace) -> list[dict[str, Any]]:
-    """When, and by whom, the message was brought and came no further than the door; the newest."""
+    """Return when, and by which neighbour, copies of the message were turned away; the newest `HOPS_MAX`."""
     return [
         {"event": line.event, "reason": line.reason, "from": line.peer, "time": time_text(line.t), "t": line.t}
         for line in trace.turned[-HOPS_MAX:]
@@ -85,9 +87,9 @@ def noted_json(trace: Trace) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """So many recipients have come to this state, the last at that time (0: it is not one of the past).
+    """The number of recipients in one state, and when the last came to it (0: the state is not final).
 
-    `beyond`: so many routers behind the one that answers.
+    `beyond`: distance in routers behind the one that answers.
     """
 
     state: str
@@ -99,7 +101,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a neighbour answered. `problem`: why it did not, as half a sentence."""
+    """A neighbour's answer. `problem`: why there is none, as a clause; "" if there is one."""
 
     message: str
     accepted_ns: int = 0
@@ -108,8 +110,10 @@ class Report:
 
 
 def may_hear(trace: Trace, asker: str) -> Trace | None:
-    """What of it concerns this asker, who is not the owner: what became of a message that was accepted from it, and
-    which copies of it were turned away here, be it as a duplicate of what somebody else brought. None: of neither."""
+    """Return the part of the trace that a neighbour, `asker`, may know; None if there is none.
+
+    These are the acceptances of the message from it, with their outcomes, and its copies that were turned away here,
+    also those that were duplicates of another neighbour's."""
     accepted = tuple(line for line in trace.accepted if line.peer == asker)
     turned = tuple(line for line in trace.turned if line.peer == asker)
     if accepted:
@@ -118,8 +122,10 @@ def may_hear(trace: Trace, asker: str) -> Trace | None:
 
 
 def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, Report]) -> Report:
-    """For the neighbour that asks. What a router behind us reported stands for what it took custody of; if it did not
-    answer, that and why stands beside ours."""
+    """Return the report to the neighbour that asks.
+
+    The outcomes that a router behind us reported replace the `acked` of the recipient; if it did not answer, the reason
+    is added to ours."""
     if found is None:
         mine = [line for line in trace.turned if line.peer == asker]
         return Report(trace.identity.hex(), 0, tuple(Outcome(row.event, row.reason, 1, row.t) for row in mine[-3:]))
@@ -154,7 +160,7 @@ def encode_report(told: Report) -> bytes:
 
 
 def decode_report(text: bytes) -> Report | None:
-    """None if it is none; what a neighbour wrote is cleaned and bounded."""
+    """Return a neighbour's report with its texts cleaned and its sizes bounded, or None if `text` is none."""
     if len(text) > REPORT_BYTES_MAX:
         return None
     try:
@@ -178,8 +184,9 @@ def _natural(number: int) -> int:
 
 
 def followed(one: Recipient, told: Report) -> Recipient:
-    """A recipient that took custody, with what its router reported as further hops: after ours what happened there,
-    then what happened behind it. Each router has a clock of its own, so only within these are they in order."""
+    """Return a recipient that took custody with its report appended as hops: first those there, then those behind it.
+
+    Each router has its own clock, so the hops are in order only within each of these parts."""
     if told.problem:
         said = f"nothing here; what happened there is not known: {told.problem}"
         return replace(one, hops=(*one.hops, Hop(one.recipient, "unknown", 0, told.problem)), next=said)
@@ -191,7 +198,8 @@ def followed(one: Recipient, told: Report) -> Recipient:
 
 
 def summary(router: str, told: Report) -> str:
-    """`core has taken custody; of its recipients: 2 delivered, 1 queued; of those at routers behind it: 3 expired`."""
+    """Return a report as text:
+    `core has taken custody; of its recipients: 2 delivered, 1 queued; of those at routers behind it: 3 expired`."""
     if not told.outcomes:
         return f"{router} owes it to nobody"
     if not told.accepted_ns:
@@ -204,7 +212,7 @@ def summary(router: str, told: Report) -> str:
 
 
 def _counted(outcomes: Iterable[Outcome]) -> str:
-    """Of several routers the same states are added up."""
+    """Return the counts by state and reason as text, added up over routers."""
     sums: dict[tuple[str, str | None], int] = {}
     for one in outcomes:
         sums[one.state, one.reason] = sums.get((one.state, one.reason), 0) + one.count
