@@ -1,1 +1,1 @@
-"""The message router's decisions: what is taken in, to whom it is owed, and what becomes of it."""
+"""The message router's decisions: what is accepted, to whom it is owed, and how its delivery ends."""

@@ -1,7 +1,7 @@
-"""Taking messages in: the inward half of deciding (specification, both routing algorithms; R-C1, R-C3, R-C4).
+"""Acceptance of messages: the inward half of deciding (specification, both routing algorithms; R-C1, R-C3, R-C4).
 
-What `examination` let pass has been verified meanwhile. The index on disk, the source's rate and room in the queues are
-left to judge; only then is an id remembered. What is accepted leaves as parcels.
+The messages passed `examination` and have been verified since. They are judged by the index on disk, the source's rate
+and the room in queues; only then is an id remembered. Accepted messages become parcels.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ PARCEL_MESSAGES_MAX = 1024
 PARCEL_BYTES_MAX = 1 << 20
 
 LeftOut = tuple[tuple[bytes, Reason], ...]
-"""Subscribers that a message is not owed to, each with the reason."""
+"""Recipients that a message is not owed to after all, each with the reason."""
 
 
 class Room(NamedTuple):
-    """The recipients of a plan that have room, how much the tightest has, and who was left out, with the reason."""
+    """The recipients of a plan that have room, the least room of any, and the recipients left out, with reasons."""
 
     recipients: tuple[bytes, ...]
     messages: int
@@ -56,7 +56,8 @@ class Room(NamedTuple):
 class Acceptance:
     """Owns the arrival numbers and the sources' rates.
 
-    `for_us` hears what is for this router itself, and answers why it is refused; `uplinks`: those configured.
+    `for_us` handles unicasts to this router itself, and returns why one is refused, or None; `uplinks` returns those
+    configured.
     """
 
     def __init__(
@@ -78,16 +79,16 @@ class Acceptance:
         self._for_us = for_us
         self._uplinks = uplinks
         self._sources: dict[bytes, Allowance] = {}
-        self._waiting: dict[Link, deque[Batch]] = {}  # what is decided but for copies of what is not
+        self._waiting: dict[Link, deque[Batch]] = {}  # decided except for copies of undecided messages
         self.next_arrival = 1
         self.disk_full = False
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> list[Link]:
-        """Accept or refuse every message of these reads and settle them. `on_disk`: which fresh ids the index knows.
+        """Accept or refuse every message of these reads and settle them. `on_disk`: the ids that the index on disk has.
 
-        Copies are judged last: the first copy may have come over any of the links. Where it has still to be decided,
-        they are settled after it, and so is what the link brought since. Returned are the links that have now brought
-        more false signatures than they may.
+        Copies are judged last: the first copy may have come over any of the links. While it is undecided, they and all
+        later messages of their link wait for it. Returns the links that have now exceeded their limit of false
+        signatures.
         """
         self._plans.current()
         by_link: dict[Link, list[Job]] = {}
@@ -124,7 +125,7 @@ class Acceptance:
         for job in batch.jobs:
             valid, refused = job.valid, 0
             for at, row in enumerate(job.fresh):
-                if row.k == refused:  # what a refused carrier carries goes with it; true copies come again
+                if row.k == refused:  # a carried message is refused with its carrier; true copies come again
                     self._seen.refuse(row.id, Reason.RATE_LIMITED, "its carrier was refused; send it again")
                 elif not valid[at]:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
@@ -145,7 +146,7 @@ class Acceptance:
         self._accept(batch, run, now)
 
     def _decide_copies(self, batch: Batch) -> None:
-        """Of which some may be carried, and the carrier refused: one refusal for each k."""
+        """Give copies the first copy's verdict; a carried copy adds no second refusal for the k of its carrier."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
             for row in job.copies:
@@ -156,7 +157,7 @@ class Acceptance:
                     batch.refusals.append((row.k, *verdict))
 
     def _decide_carried(self, batch: Batch, on_disk: Collection[bytes]) -> None:
-        """What is carried goes with its carrier, if that was refused."""
+        """Settle carried messages as duplicates if they were accepted before, else refuse their carriers, once each."""
         refused = {k for k, *_ in batch.refusals}
         for job in batch.jobs:
             for row, refusal in job.carried:
@@ -166,7 +167,7 @@ class Acceptance:
                     batch.refusals.append(refusal)
 
     def _may_send(self, source: bytes, now: Now) -> bool:
-        """The source's own rate, charged only for what it has signed."""
+        """Whether the source's rate allows one more message; charged only for messages it has signed."""
         allowance = self._sources.get(source)
         if allowance is None:
             if len(self._sources) >= self._limits.sources_metered_max:
@@ -206,7 +207,7 @@ class Acceptance:
             self._store(batch, run, plan, left_out, now)
 
     def _pass_on(self, batch: Batch, run: ParcelDraft, plan: tuple[bytes, ...], now: Now) -> None:
-        """ttl 0: to those connected now and with room, at most once; nothing is stored but the id."""
+        """Pass on a message with ttl 0 at most once, to recipients connected and with room; only its id is stored."""
         if (full := self._unable(batch.link)) is not None:
             self._refuse(batch, run.first, full)
             return
@@ -241,7 +242,7 @@ class Acceptance:
             self._delivery.offer(parcel, now)
 
     def _room(self, link: Link, row: Row, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
-        """Who has room. A multicast is refused only if no recipient has any, or an uplink has none."""
+        """Return the recipients with room, or the reason to refuse: no recipient has room, or an uplink has none."""
         size = row.end - row.frame_at
         messages, most, reason = self._queues.node_room(None if link.standing is Standing.LOCAL else link.charged, size)
         if (unable := self._unable(link)) is not None:
@@ -276,7 +277,7 @@ class Acceptance:
         return parcel
 
     def _note_accepted(self, link: Link, parcel: Parcel, now: Now, left_out: LeftOut) -> None:
-        """Remember the ids, log, and tell a publisher who asked what is owed to whom."""
+        """Remember the ids, log the acceptance and those left out, and send the outcome to a publisher that asked."""
         pending = self._pending
         link.active_s = now.mono_s
         accept = self._seen.accept
@@ -305,7 +306,7 @@ class Acceptance:
         self._outcomes.accepted(parcel, link, left_out)
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:
-        """Step 2 of the unicast algorithm, from fresh, verified messages only (R-C2)."""
+        """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
         if row.kind != UNICAST or link.standing in (Standing.LOCAL, Standing.STRANGER) or row.signer == link.key:
             return
         if self._links.to(row.signer) is not None:
@@ -343,12 +344,12 @@ class Acceptance:
 
 
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
-    """Whether the link answers for this row: not for what a good message of somebody else carries through it."""
+    """Whether the link is responsible for this row: not if another key's valid unicast carries it."""
     return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
 
 
 def _for_a_stranger(k: int, reason: Reason, text: str) -> Refusal:
-    """What a stranger hears, which tells nothing of whom there is; the log has the truth."""
+    """Return the refusal sent to a stranger, which does not reveal which keys exist; the log has the true reason."""
     if reason is Reason.EXPIRY_TOO_FAR:
         return k, reason, text  # the same for everything, whoever it is for
     return k, Reason.RATE_LIMITED if reason.later else Reason.NOT_AUTHORISED, ""

@@ -1,7 +1,7 @@
-"""What may be said to this router itself, judged before a signature is checked and before anything is decoded.
+"""Unicasts to this router itself, judged before a signature is checked and before anything is decoded.
 
-A unicast to a router is a question or an answer between two who are linked: who says it, what it says by its first two
-bytes, and how long it is decide whether anything else of it is looked at (R-C4).
+A unicast to a router is a question or an answer between two linked neighbours: its signer, its first two bytes and its
+length decide whether anything else of it is read (R-C4).
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from .directory import Standing
 from .intake import SIGNATURE_BYTES, Row
 from .links import Link
 
-HEAD_BYTES = 7  # of an answer: two, and a byte string's
+HEAD_BYTES = 7  # of an answer: array head and type, and at most 5 for the byte string's head
 
 
 def body_of(row: Row, data: bytes) -> tuple[int, int]:
-    """Where the body of that unicast begins and ends in `data`."""
+    """Return where the body of a unicast begins and ends in `data`."""
     return body_at(data, row.start, row.end), row.end - SIGNATURE_BYTES
 
 
 def out_of_place(
     link: Link, row: Row, data: bytes, *, is_awaited: bool, ask_bytes_max: int
 ) -> tuple[Reason, str] | None:
-    """Why a unicast to this router is refused as it stands.
+    """Return why a unicast to this router is refused undecoded, or None.
 
-    `is_awaited`: this neighbour was asked something; `ask_bytes_max`: its questions are no longer than that.
+    `is_awaited`: its neighbour owes an answer; `ask_bytes_max`: the most bytes of a question.
     """
     start, end = body_of(row, data)
     kind, size = data[start : min(start + 2, end)], end - start
     is_stranger = link.standing is Standing.STRANGER
-    if kind == CARRIED:  # judged by itself, with its carrier
+    if kind == CARRIED:  # the carried message is judged separately, together with its carrier
         return (Reason.NOT_AUTHORISED, "strangers have nothing carried") if is_stranger else None
     if row.signer != link.key:
         return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"

@@ -1,7 +1,7 @@
-"""What a link may take of this node besides its rights: a place, messages a second, a number of false signatures.
+"""Limits of a link besides its rights: a place, messages a second, a number of false signatures.
 
-Strangers have few of each, and all of them together not many more. A link that brings too many false signatures ends,
-and its key stays shut out for a while; of a stranger the whole address prefix does, for strangers.
+Strangers have few of each, and all of them together not many more. A link that brings too many false signatures is
+closed, and its key is barred for a while; for a stranger's link, strangers from its whole address prefix are.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FORGED = "too many messages with a false signature"
 
 
 def no_place(strangers_max: int) -> tuple[Reason, str]:
-    """What a stranger hears for whom there is no place: it may come again, unless there never is one."""
+    """Return the refusal of a stranger without a place: it may come again, unless strangers have no places at all."""
     return (Reason.RATE_LIMITED, TAKEN) if strangers_max else (Reason.NOT_AUTHORISED, "")
 
 
 class _Both:
-    """A stranger's own allowance and that of all strangers."""
+    """A stranger's own allowance combined with that of all strangers."""
 
     __slots__ = ("_all", "_own")
 
@@ -43,7 +43,7 @@ class _Both:
 
 
 class Admission:
-    """Owns the list of those that are shut out. `down(link, now, because=…)`: a link is taken down from this side."""
+    """Admits and closes links; owns the list of barred keys. `down(link, now, because=…)` takes a link down."""
 
     def __init__(
         self, links: Links, groups: Groups, pending: Pending, limits: AdmissionLimits, down: Callable[..., None]
@@ -54,7 +54,7 @@ class Admission:
         self._limits = limits
         self._down = down
         self._strangers_rate = _at_pace(limits.messages_per_s_strangers)
-        self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in the order of that
+        self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in this order
 
     def __repr__(self) -> str:
         most, barred = self._limits.strangers_connections_max, len(self._barred)
@@ -72,7 +72,7 @@ class Admission:
         link.forgeries = Allowance(max(forgeries, 1) / MINUTE_S, forgeries)
 
     def lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now) -> bool:
-        """Whether a key may come in now. Strangers have few places: for one more the longest silent gives way."""
+        """Whether a key may connect now; if all places of strangers are taken, the one longest silent gives way."""
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
             return False
@@ -89,7 +89,7 @@ class Admission:
         return True
 
     def end(self, forgers: Iterable[Link], now: Now) -> None:
-        """These links have brought too many false signatures: they end, and their keys stay out for a while."""
+        """Close links that have brought too many false signatures, and bar their keys for a while."""
         for link in forgers:
             if not link.up:
                 continue
@@ -99,7 +99,7 @@ class Admission:
             self.close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
 
     def end_silent(self, now: Now) -> None:
-        """Strangers of which nothing was accepted for too long, and that took nothing. Members of groups may wait."""
+        """Close strangers' links without a message accepted or taken for too long, except those of group members."""
         since_s = now.mono_s - self._limits.strangers_idle_s
         for link in self._strangers():
             if link.active_s < since_s and not self._groups.joined_by(link.key):
@@ -109,7 +109,7 @@ class Admission:
         return [link for link in self._links if link.standing is Standing.STRANGER]
 
     def close(self, link: Link, reason: Reason, text: str, because: str, now: Now) -> None:
-        """End a link from this side: what comes over it from now on is not heard."""
+        """Close a link from this side; everything that still arrives over it is ignored."""
         self._pending.effects.append(Close(link.id, reason, text))
         self._down(link.id, now, because=because)
 
@@ -133,5 +133,5 @@ def _a_second(rate: float) -> Allowance:
 
 
 def _at_pace(rate: float) -> Allowance:
-    """Strangers are read at this pace: with as much again saved up, only what is not read so is refused."""
+    """Return an allowance with two seconds' worth saved up: strangers are read at this rate, and then never refused."""
     return Allowance(rate, max(1.0, 2 * rate))

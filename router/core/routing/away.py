@@ -1,4 +1,4 @@
-"""Since when the subscribers and apps that keep a queue here have been away, and who has been for too long."""
+"""How long the subscribers and apps that keep a queue here have been away, and which of them lapse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from .effects import Now, Pending
 
 
 class Away:
-    """What changes goes with the transaction; `since` is what an earlier run left, by key."""
+    """The keys that are away, with the Unix second since which; changes commit with the transaction.
+
+    `since`: what an earlier run left, by key."""
 
     def __init__(self, pending: Pending, since: Mapping[bytes, int], away_s_max: int) -> None:
         self._pending = pending
@@ -26,17 +28,17 @@ class Away:
         self._pending.changes.away.append((key, now.judged_s))
 
     def came(self, key: bytes) -> None:
-        """Or it is no longer waited for."""
+        """Stop counting a key as away: it came back, or lapsed."""
         if self._since.pop(key, None) is not None:
             self._pending.changes.away.append((key, 0))
 
     def count_anew(self, now: Now) -> None:
-        """The clock is another: what was counted by the one before means nothing."""
+        """Count every absence from now on: times by the clock before a correction mean nothing."""
         for key in self._since:
             self.went(key, now)
 
     def too_long(self, now: Now) -> list[bytes]:
-        """Who lapses now; they are no longer waited for."""
+        """Remove and return the keys that have been away for longer than the limit."""
         lapsed = [key for key, since_s in self._since.items() if now.judged_s - since_s > self._s_max]
         for key in lapsed:
             self.came(key)

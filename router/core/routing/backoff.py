@@ -1,7 +1,7 @@
-"""Streams of a queue that wait because the next router, or an app, refused something of them for now.
+"""Back-off of single streams of a queue, after the next router or an app refused one of their messages for now.
 
-A refusal holds back no more than it concerns: what has the same signer, and as unicast the same destination, for only
-within that does order matter. What is wrong with the whole node there concerns its whole queue instead.
+A refusal holds back only the messages of the same signer and, for unicasts, the same destination, within which alone
+order matters. A reason that concerns the whole node there (`OF_THE_NODE`) holds back its whole queue instead.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from router.core.wire.reasons import Reason
 OF_THE_NODE = frozenset((Reason.QUEUE_FULL_NODE, Reason.DISK_FULL, Reason.SHUTDOWN))
 
 Stream = tuple[bytes, bytes | None]
-"""A signer, and of unicasts the destination."""
+"""A signer, and for unicasts the destination."""
 
 
 @dataclass(slots=True)
 class Hold:
-    """From arrival `first` on, not before `retry_at` (monotonic seconds); 0: it is being tried again."""
+    """A stream held back from arrival `first` on until `retry_at` (monotonic seconds; 0: it is being tried again)."""
 
     first: int
     retry_at: float
@@ -27,7 +27,7 @@ class Hold:
 
 
 class StreamBackoff:
-    """At most `streams_max`; one stream more, and the caller must hold back the whole queue. Empty is falsy."""
+    """The streams held back, at most `streams_max`; for a further one the caller must hold back the whole queue."""
 
     __slots__ = ("_holds",)
 
@@ -45,12 +45,12 @@ class StreamBackoff:
         return hold is not None and hold.retry_at > 0
 
     def retry_at(self, stream: Stream) -> float:
-        """The monotonic second from which the stream is tried again; 0: it is not held back."""
+        """Return the monotonic second from which the stream is tried again; 0 if it is not held back."""
         hold = self._holds.get(stream)
         return hold.retry_at if hold is not None else 0.0
 
     def passes_over(self, stream: Stream, arrival: int) -> bool:
-        """The same for a message that comes from the queue: if it stays there, it is not forgotten."""
+        """Whether a message read from the queue is held back; if so, remember its arrival number for the next try."""
         if not self.holds_back(stream):
             return False
         hold = self._holds[stream]
@@ -60,8 +60,9 @@ class StreamBackoff:
     def refuse(
         self, stream: Stream, arrival: int, now_s: float, pause_s: tuple[float, float], streams_max: int
     ) -> bool:
-        """Hold the stream back from `arrival` on, twice as long as the last time within `pause_s`; one pause for all
-        that is refused before it is over. Whether there was room for it."""
+        """Hold the stream back from `arrival` on; return whether there was room for it.
+
+        Each pause is twice the last one, within `pause_s` (least, most); refusals during a pause do not extend it."""
         hold = self._holds.get(stream)
         if hold is None and len(self._holds) >= streams_max:
             return False
@@ -73,8 +74,9 @@ class StreamBackoff:
         return True
 
     def due(self, now_s: float, flying: Container[Stream] = ()) -> int | None:
-        """Try again the streams whose pause is over and of which nothing is in flight, for that may be refused yet;
-        the arrival to begin from, None if there is none."""
+        """Release the streams whose pause is over; return the arrival number to begin from, None without any.
+
+        Streams with messages in flight (`flying`) are not released, as these may still be refused."""
         streams = self._holds.items()
         over = [hold for stream, hold in streams if 0 < hold.retry_at <= now_s and stream not in flying]
         for hold in over:
@@ -82,7 +84,7 @@ class StreamBackoff:
         return min((hold.first for hold in over), default=None)
 
     def took(self, stream: Stream) -> None:
-        """Something of the stream was taken: the next pause is a short one again."""
+        """Note that a message of the stream was accepted: the next pause is the shortest again."""
         hold = self._holds.get(stream)
         if hold is not None:
             hold.pause_s = 0.0
@@ -90,7 +92,7 @@ class StreamBackoff:
                 del self._holds[stream]
 
     def forget(self, stream: Stream) -> None:
-        """Nothing of the stream is owed any more."""
+        """Forget a stream of which nothing is owed any more."""
         self._holds.pop(stream, None)
 
     def clear(self) -> None:
@@ -98,5 +100,5 @@ class StreamBackoff:
 
 
 def longer(pause_s: float, least_s: float, most_s: float) -> float:
-    """The pause after this one."""
+    """Return the pause after one of `pause_s`: twice as long, within the limits."""
     return min(max(pause_s * 2, least_s), most_s)

@@ -1,7 +1,7 @@
 """Handing over and settling: the outward half of deciding (link layer, "Custody" and "Backpressure").
 
-A recipient whose queue has been handed over to the last message gets new parcels straight from memory. What does not
-fit its window stays on disk, and it is `behind`: as the window opens, its queue is fetched from where it stands.
+A recipient whose queue has been handed over completely gets new parcels straight from memory. Messages that do not
+fit its window stay on disk, and its queue is `behind`: as the window opens, it is fetched from its position on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .queues import Queue, Queues
 
 
 class Delivery:
-    """Owns the queues' positions and the flights; shares the links with the other half."""
+    """Owns the queues' positions and the flights; shares the links with the inward half."""
 
     def __init__(
         self, links: Links, queues: Queues, pending: Pending, door: DoorLog, limits: DeliveryLimits, purges: Purges,
@@ -48,7 +48,7 @@ class Delivery:
     # -- handing over ---------------------------------------------------------------------------------------
 
     def offer(self, parcel: Parcel, now: Now) -> None:
-        """A parcel was just accepted: hand it to the recipients that are keeping up."""
+        """Hand a parcel that was just accepted to the recipients that keep up."""
         for recipient in parcel.recipients:
             link = self._links.to(recipient)
             queue = self._queues.of(recipient)
@@ -58,7 +58,7 @@ class Delivery:
                     self._pending.effects.append(Dial(recipient))
                 continue
             if not link.takes(parcel):
-                queue.behind = True  # what is too long for it is sorted out as it is fetched
+                queue.behind = True  # messages too long for it are ended as they are fetched
                 self._want(recipient)
                 continue
             if queue.held and queue.held.holds_back(parcel.stream):
@@ -71,7 +71,7 @@ class Delivery:
                 queue.behind = True
 
     def offer_now_or_never(self, parcel: Parcel, now: Now) -> None:
-        """A parcel with ttl 0: its recipients were chosen because they have room."""
+        """Hand over a parcel with ttl 0, whose recipients were chosen because they have room."""
         for recipient in parcel.recipients:
             link = self._links.to(recipient)
             assert link is not None
@@ -94,10 +94,10 @@ class Delivery:
         self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
 
     def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
-        """What the store read for a `Fetch`: hand over what fits; not `more`: that was all.
+        """Hand over what fits of the messages that the store read for a `Fetch`; `more`: these were not all.
 
-        What is past its deadline or is being cleared is passed over: `expire` and `drop` will end it. So is what is
-        held back, and what is in flight: the queue may have gone back for what was held.
+        Messages past their deadline or being purged are passed over: `expire` and `drop` will end them. So are those
+        held back, and those in flight: the position may have been set back for a stream that was held.
         """
         link = self._links.to(recipient)
         queue = self._queues.of(recipient)
@@ -140,7 +140,7 @@ class Delivery:
     def _short_enough(
         self, link: Link, parcel: Parcel, runs: Iterable[tuple[int, int]], now: Now
     ) -> Sequence[tuple[int, int]]:
-        """End what is longer than the neighbour takes, `too-large`: it would close the link on it, again and again."""
+        """End messages longer than the neighbour accepts as `too-large`, since it would close the link on each try."""
         indexes = [index for run in runs for index in range(*run)]
         short = {index for index in indexes if parcel.item_size(index) <= link.frame_bytes_max}
         for start, stop in unbroken(index for index in indexes if index not in short):
@@ -166,7 +166,7 @@ class Delivery:
     # -- links come and go ----------------------------------------------------------------------------------
 
     def recovered(self) -> None:
-        """After a restart: whoever is owed something is dialled, if it is known where."""
+        """Dial, after a restart, every recipient that is owed something."""
         for recipient in self._queues.by_recipient:
             self.dial_if_owed(recipient)
 
@@ -176,7 +176,9 @@ class Delivery:
             self._pending.effects.append(Dial(recipient))
 
     def link_up(self, link: Link) -> None:
-        """An app hears first of all how many may come again, and by that, that it is known here."""
+        """Begin to hand over to a new link; send an app first how many messages may be repeated, even if none.
+
+        This also tells the app that it is admitted."""
         queue = self._queues.by_recipient.get(link.key)
         if link.app:
             most = min(queue.again, queue.total.messages, link.outgoing.window_messages) if queue is not None else 0
@@ -201,7 +203,7 @@ class Delivery:
     # -- settling -------------------------------------------------------------------------------------------
 
     def settled(self, link: Link, n: int, now: Now) -> None:
-        """The neighbour settled its first `n`: what no refusal names is in its custody, or delivered."""
+        """Note that the neighbour settled our first `n`: those it did not refuse are in its custody, or delivered."""
         link.outgoing.settle(n)
         flights = link.flights
         while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
@@ -236,7 +238,7 @@ class Delivery:
                 self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
 
     def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
-        """The message stays queued, and only what the refusal concerns waits with it."""
+        """Keep a message queued that was refused for now, and hold back only what the refusal concerns."""
         queue = self._queues.of(link.key)
         pause_s = self._limits.retry_s_min, self._limits.retry_s_max
         arrival = parcel.first + index
@@ -251,8 +253,9 @@ class Delivery:
         queue.behind = True
 
     def retry(self, now: Now) -> None:
-        """Queues whose back-off has passed start again from their oldest message, once nothing is in flight; streams
-        from where they were held, past what is."""
+        """Start queues again whose back-off has passed: from their oldest message, once nothing is in flight.
+
+        Streams start again from where they were held; messages in flight are passed over."""
         for queue in self._queues.by_recipient.values():
             link = self._links.to(queue.recipient)
             if queue.retry_at and queue.retry_at <= now.mono_s and link is not None and not link.flights:
@@ -265,8 +268,7 @@ class Delivery:
                 self._want(queue.recipient)
 
     def clock_judged(self) -> None:
-        """Begin every queue again from its oldest message: what was passed over as past its deadline may be alive by
-        the time that holds now."""
+        """Start every queue again from its oldest message: those passed over may not be expired by the present time."""
         for queue in self._queues.by_recipient.values():
             if queue.total.messages:
                 queue.position, queue.behind = 0, True
@@ -276,7 +278,7 @@ class Delivery:
         self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
         link: int = 0, duration_ns: int = 0,
     ) -> None:  # fmt: skip
-        """These messages have come to their end for this recipient."""
+        """End messages start..stop-1 of a parcel for one recipient: free their room, log it, pass on the outcome."""
         if not parcel.stored:
             return
         count, size = stop - start, parcel.size(start, stop)
@@ -296,7 +298,7 @@ class Delivery:
                 self._gave_up(parcel, index, state, reason, now)
 
     def _let_go(self, queue: Queue, parcel: Parcel, state: str) -> None:
-        """Something has come to its end in a queue of which streams are held back."""
+        """Update the streams held back after messages of a queue have ended."""
         if state in ("delivered", "acked"):
             queue.held.took(parcel.stream)
         if not queue.owes(parcel.signer):
@@ -305,7 +307,7 @@ class Delivery:
     # -- deadlines, and queues that end ----------------------------------------------------------------------
 
     def expire(self, due: Iterable[Due], now: Now) -> None:
-        """End what is past its deadline and not in flight; look again later at what is."""
+        """End messages past their deadline that are not in flight; check those in flight again later."""
         for parcel, first, owed in due:
             if parcel is None or not owed:
                 self._pending.changes.defer.append((first, 0))
@@ -329,23 +331,24 @@ class Delivery:
         return {index for flight in mine for index in range(flight.start, flight.stop)}
 
     def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
-        """End what is owed to one who left or was removed; each message ends `dropped`, reason `left`."""
+        """End messages owed to a recipient that left or was removed; each ends `dropped`, reason `left`."""
         self._ground(recipient, {one.parcel.first for one in owed})
         for parcel, start, stop in owed:
             self.finish(recipient, parcel, start, stop, "dropped", Reason.LEFT, now)
         self._queues.forget_if_empty(recipient)
 
     def _ground(self, recipient: bytes, gone: Container[int]) -> None:
-        """When the neighbour settles what is in flight of these parcels, that is no longer our affair."""
+        """Detach flights from their parcels, so that settling them later has no effect."""
         link = self._links.to(recipient)
         for flight in link.flights if link is not None else ():
             if flight.parcel is not None and flight.parcel.first in gone:
                 flight.parcel = None
 
     def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
-        """End what the disk has spoilt; each message ends `dropped`, reason `store-damaged`.
+        """End messages that were damaged on disk; each ends `dropped`, reason `store-damaged`.
 
-        Those in flight left in good order, from memory; but of a parcel without a row nobody could tell which they are.
+        Messages in flight were sent intact, from memory, and are spared, unless the parcel's row is unreadable: then
+        they cannot be identified.
         """
         for recipient, first, runs, size, signer, neighbour, parcel in damaged:
             if parcel is not None:
@@ -373,7 +376,7 @@ class Delivery:
 
 
 def _flying(link: Link) -> dict[int, set[int]]:
-    """What is in flight on a link: indexes by the first arrival of their parcel."""
+    """Return the indexes of messages in flight on a link, by the first arrival of their parcel."""
     flying: dict[int, set[int]] = {}
     for one in link.flights:
         if one.parcel is not None:
@@ -382,7 +385,7 @@ def _flying(link: Link) -> dict[int, set[int]]:
 
 
 def _expired_runs(parcel: Parcel, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
-    """Ascending indexes as (start, stop, reason) of unbroken runs that end for the same reason."""
+    """Yield ascending indexes as (start, stop, reason) of unbroken runs that expire for the same reason."""
     for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED):
         for start, stop in unbroken(index for index in indexes if parcel.why_expired(index) is reason):
             yield start, stop, reason

@@ -1,4 +1,4 @@
-"""Who a neighbour is to this node and what it may do (link layer, "Who may do what"; R-B4, R-C10, R-C11)."""
+"""Standing and rights of each key at this node (link layer, "Who may do what"; R-B4, R-C10, R-C11)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import Enum
 
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
-"""Who has one of these is a client; to ask `why` makes nobody one."""
+"""The rights that make a neighbour a client; `why` alone does not."""
 CONFIG = "config"
-STRANGERS = bytes(32)  # no key: what strangers bring is charged to all of them together
+STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
 
 class Standing(Enum):
-    """Fixed when the link comes up."""
+    """The relation of a neighbour to this node, set when its link comes up and when its configuration changes."""
 
     LOCAL = "local"  # a service or app of this node
     CLIENT = "client"  # an edge node we serve, with rights of its own
@@ -24,7 +24,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What the configuration, or a service of this node, says of a key."""
+    """What the configuration and services of this node say about one key."""
 
     key: bytes
     name: str = ""
@@ -46,7 +46,7 @@ class ServiceFacts:
 
 @dataclass(slots=True)
 class Directory:
-    """All keys this node knows by configuration or by its services, and the local ones it has recorded.
+    """All keys that this node knows by configuration or by its services, and the local ones it has recorded.
 
     `configured` are the neighbours of the configuration alone, `neighbours` all of them.
     """
@@ -72,7 +72,7 @@ class Directory:
         self.revision += 1
 
     def record_local(self, key: bytes) -> bool:
-        """A key proven on the owner-only socket that asked to be kept. Whether it is new."""
+        """Record a key, proven on the owner-only socket, that asked to be kept; return whether it is new."""
         if key in self.locals:
             return False
         self.locals.add(key)
@@ -80,7 +80,7 @@ class Directory:
         return True
 
     def forget_local(self, key: bytes) -> bool:
-        """A recorded key lapses; one that the configuration names stays. Whether it went."""
+        """Forget a recorded key unless the configuration names it; return whether it was forgotten."""
         if key not in self.locals or key in self.configured_locals:
             return False
         self.locals.discard(key)
@@ -88,7 +88,7 @@ class Directory:
         return True
 
     def standing(self, key: bytes, owner: bool) -> Standing | None:
-        """The standing of a key that has been proven; `owner`: on the owner-only socket. None: not let in."""
+        """Return the standing of a proven key, None if it is rejected; `owner`: it came by the owner-only socket."""
         known = self.neighbours.get(key)
         if self.is_blocked(key):
             return None
@@ -99,7 +99,7 @@ class Directory:
         return Standing.STRANGER if self.accept_strangers else None
 
     def rank(self, key: bytes) -> int:
-        """How much the routes count that a neighbour teaches: a client's more than a peer's, and of others none."""
+        """Return the rank of routes learned from a neighbour: 2 for a client, 1 for a peer, 0 for any other."""
         standing = self.standing(key, owner=False)
         return 2 if standing is Standing.CLIENT else 1 if standing is Standing.PEER else 0
 
@@ -108,54 +108,56 @@ class Directory:
         return known is not None and known.blocked
 
     def grants(self, key: bytes) -> frozenset[str]:
-        """The rights of a client; of one that is blocked, none."""
+        """Return the rights of a key; none if it is unknown or blocked."""
         known = self.neighbours.get(key)
         return known.grants if known is not None and not known.blocked else frozenset()
 
-    # -- what a right is good for: here, and nowhere else, it is asked ---------------------------------------
+    # -- what a right permits: decided here and nowhere else -------------------------------------------------
 
     def is_known(self, key: bytes) -> bool:
-        """Whether this node keeps anything of it beyond its link: it is configured or recorded, and not blocked."""
+        """Whether this node keeps anything for a key beyond its link: it is configured or recorded, and not blocked."""
         return (key in self.locals or key in self.neighbours) and not self.is_blocked(key)
 
     def is_shut_out(self, key: bytes, standing: Standing) -> bool:
-        """Whether what it brought is heard no more: it was blocked or removed after its link took that `standing`."""
+        """Whether a key's messages are refused: it was blocked or removed after its link took this `standing`."""
         was_known = standing is Standing.CLIENT or standing is Standing.PEER
         return self.is_blocked(key) or (was_known and not self.is_known(key))
 
     def may_join(self, key: bytes, standing: Standing | None) -> bool:
-        """Whether it may be in groups here; `standing`: of its open link, None while it is away."""
+        """Whether a key may join groups here; `standing`: of its open link, None while it is away."""
         if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):
             return not self.is_blocked(key)
         return self.join_open and (standing is not None or self.is_known(key)) and not self.is_blocked(key)
 
     def may_publish(self, key: bytes, standing: Standing) -> bool:
-        """Whether what it brings for a group goes on to our uplinks."""
+        """Whether a key's multicasts are passed on to our uplinks."""
         return standing is Standing.LOCAL or JOIN in self.grants(key)
 
     def may_relay(self, key: bytes) -> bool:
-        """Whether it may send to third parties through us, and be reached by them, and whoever is behind it."""
+        """Whether a key, and those behind it, may send to third parties through us and be reached by them."""
         return RELAY in self.grants(key)
 
     def may_store(self, key: bytes) -> bool:
-        """Whether messages wait for it while it is away, from whomever they are."""
+        """Whether messages from anyone are kept for a key while it is away."""
         return (key in self.locals and not self.is_blocked(key)) or STORE in self.grants(key)
 
     def keeps_queue(self, key: bytes) -> bool:
-        """Whether it has a queue while it is away: by its right, or as a router that we hand messages to, which is an
-        uplink, or a neighbour without any right of a client."""
+        """Whether a key has a queue while it is away.
+
+        It has by the right `store`, or as a router that we send to: an uplink, or a neighbour without a client's
+        rights."""
         known = self.neighbours.get(key)
         if self.may_store(key) or known is None or known.blocked:
             return self.may_store(key)
         return known.uplink or not known.grants & OF_CLIENTS
 
     def may_be_next(self, key: bytes, standing: Standing | None) -> bool:
-        """Whether it may be the next hop: connected, or a neighbour that has a queue; and not blocked."""
+        """Whether a key may be the next hop: connected, or a neighbour that has a queue; and not blocked."""
         waits = key in self.neighbours and self.keeps_queue(key)
         return (standing is not None or waits) and not self.is_blocked(key)
 
     def hears_outcomes(self, key: bytes, standing: Standing) -> bool:
-        """Whether it is told what becomes of what it publishes: local apps are, others with the right to ask why."""
+        """Whether a key is sent outcomes of its messages: local apps are, others only with the right `why`."""
         return standing is Standing.LOCAL or WHY in self.grants(key)
 
     @property

@@ -1,13 +1,13 @@
-"""The log of the door: what was turned away and which links came and went, summed so that it cannot fill the log.
+"""The door log: messages turned away and links that came and went, summed so that they cannot fill the event log.
 
 Messages that a neighbour brought and that were not accepted become one event for each neighbour, reason and second,
 with their count and bytes; some of them are named by their ids. Each class of neighbours (apps of the owner, neighbours
 that the operator knows, all strangers together) has a budget of log bytes. While half of it is left, sums are written
 every second; below that, once a minute and without ids if these are too many; and links that carried nothing are
-counted instead of named. No count is given up: what is not written yet is added to.
+counted instead of named. No count is lost: a sum grows until it is written.
 
-The budget bounds what all this can take of the log in any `keep_s`: `bytes_max` of the class, and an eighth of it more
-for each start of the node in that time. What was accepted, and what became of it, has no such bound and loses nothing.
+The budget bounds all of these events in any `keep_s` of the log: `bytes_max` of the class, and an eighth of it more for
+each start of the node in that time. Accepted messages and their outcomes are not bounded, and are always logged.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from .limits import DoorLimits
 from .links import Link
 
 LINE_BYTES = 480
-"""A line of the log without ids is shorter."""
+"""An upper bound of the length of a line without ids."""
 ID_DIGITS = 64
 BURST_PART = 8
 STRANGERS_PART = 8
 PATIENCE_S = 60.0
 APART_MAX = 256
 STRANGERS_APART_MAX = 8
-"""So many neighbours of one standing have sums of their own at a time; further ones share one."""
+"""The most neighbours of one standing with separate sums at a time; further ones share one."""
 
 
 class Purse:
-    """Bytes of log that may be written now; it fills evenly, and holds no more than an eighth of `bytes_max`."""
+    """A budget of log bytes that fills evenly and holds at most an eighth of `bytes_max`."""
 
     def __init__(self, bytes_max: int, keep_s: float) -> None:
         self.burst = bytes_max / BURST_PART
@@ -56,11 +56,11 @@ class Purse:
         return self._left
 
     def is_ample(self, now: Now) -> bool:
-        """Whether more than half of it is left."""
+        """Whether more than half of the burst is left."""
         return self.left(now) > self.burst / 2
 
     def affords(self, cost: int, now: Now) -> bool:
-        """A full purse affords anything once, and owes it then."""
+        """Whether `cost` may be spent now; a full purse affords any cost once, and goes into debt."""
         return self.left(now) >= min(cost, self.burst)
 
     def spend(self, cost: int) -> None:
@@ -68,7 +68,7 @@ class Purse:
 
 
 class Which(NamedTuple):
-    """What is summed together. `neighbour`: None for those that are too many to be told apart."""
+    """The key of a sum; `neighbour` is None for the neighbours beyond those with separate sums."""
 
     standing: Standing
     neighbour: bytes | None
@@ -77,13 +77,13 @@ class Which(NamedTuple):
 
     @property
     def names(self) -> tuple[Standing, bytes | None]:
-        """Whose budget of ids it uses: strangers share one."""
+        """Return whose limit of named ids the sum uses: strangers share one."""
         return self.standing, None if self.standing is Standing.STRANGER else self.neighbour
 
 
 @dataclass(slots=True)
 class Sum:
-    """`link`: the number of the link that brought all of it; 0: several did."""
+    """One sum of messages turned away; `link`: the number of the link that brought them all, 0 if several did."""
 
     since: Now
     link: int
@@ -93,12 +93,12 @@ class Sum:
 
     @property
     def cost(self) -> int:
-        """Bytes of log, at most."""
+        """Return the most bytes that the sum's line takes."""
         return LINE_BYTES + len(self.ids) // ev.ID_BYTES * ID_DIGITS
 
 
 class DoorLog:
-    """Owns the sums that are not yet written: at most `APART_MAX` neighbours of each standing, by event and reason."""
+    """Owns the sums not yet written: of at most `APART_MAX` neighbours of each standing, by event and reason."""
 
     def __init__(self, pending: Pending, limits: DoorLimits) -> None:
         self._pending = pending
@@ -123,7 +123,7 @@ class DoorLog:
     def turn(
         self, link: Link, event: str, reason: Reason, rows: Sequence[Row], now: Now, unread: int = 0, size: int = 0
     ) -> None:
-        """These messages of the link were turned away, and `unread` more, which together have `size` bytes."""
+        """Add messages of the link that were turned away, and `unread` more with a total of `size` bytes, to a sum."""
         which = Which(link.standing, self._neighbour(link), event, reason)
         one = self._sums.get(which)
         if one is None:
@@ -146,19 +146,19 @@ class DoorLog:
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Named at once while the budget is ample, else as soon as something is handed to it: see `name`."""
+        """Log a link by name at once while the budget is ample, else when a message is handed to it: see `name`."""
         if link.standing is Standing.LOCAL or self._purses[link.standing].is_ample(now):
             self.name(link, now)
         else:
             self._count(link.standing, "link_up", "", now)
 
     def name(self, link: Link, now: Now) -> None:
-        """What is handed to a link is in flight until it goes down: the log must know both."""
+        """Log a link by name, so that the log shows from when until when messages handed to it were in flight."""
         link.is_named = True
         self._state(link, "link_up", now)
 
     def link_down(self, link: Link, now: Now, because: str) -> None:
-        """`because`: why this node ended it, "" if it did not."""
+        """Log the end of a link; `because`: why this node ended it, "" if it did not."""
         if link.is_named:
             self._state(link, "link_down", now, because)
         else:
@@ -172,14 +172,14 @@ class DoorLog:
             self._purses[link.standing].spend(LINE_BYTES)
 
     def counts(self, standing: Standing, event: str, now: Now) -> bool:
-        """Whether this event is counted instead of written, for the budget of that standing is not ample."""
+        """Count an event instead of logging it if its standing's budget is not ample; return whether it was counted."""
         if self.spares(standing, now):
             return False
         self._count(standing, event, "", now)
         return True
 
     def spares(self, standing: Standing, now: Now) -> bool:
-        """Whether there is a line to spare for those of that standing; if so, it is paid."""
+        """Whether the budget of a standing is ample for one more line; if so, pay for it."""
         purse = self._purses[standing]
         if is_ample := purse.is_ample(now):
             purse.spend(LINE_BYTES)
@@ -193,7 +193,7 @@ class DoorLog:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def tick(self, now: Now) -> None:
-        """About once a second: write what is due and can be afforded."""
+        """Write, about once a second, the sums that are due and can be afforded."""
         for which, one in list(self._sums.items()):
             purse = self._purses[which.standing]
             if not _is_due(purse, one.since, now):
@@ -209,7 +209,7 @@ class DoorLog:
         self._tell_apart_anew()
 
     def write_all(self, now: Now) -> None:
-        """Before the node stops, or when its owner asks; what this costs beyond the budget is owed to it."""
+        """Write all sums, before the node stops or when its owner asks, with a debt if the budget is exceeded."""
         for which, one in list(self._sums.items()):
             self._write(which, one, now)
         for whose, (_, times) in list(self._links.items()):
@@ -217,8 +217,9 @@ class DoorLog:
         self._tell_apart_anew()
 
     def write_naming(self, is_wanted: Callable[[bytes], bool], asker: bytes | None, now: Now) -> bool:
-        """Write the sums that name such an id; whether there was one. For an `asker` other than the owner only its own,
-        and only while the budget is ample."""
+        """Write the sums that name an id for which `is_wanted` is true; return whether there were any.
+
+        For an `asker` (None: the owner), only its own sums are written, and only while the budget is ample."""
         found = [
             which
             for which, one in self._sums.items()
@@ -231,7 +232,7 @@ class DoorLog:
         return bool(found)
 
     def waiting(self, now: Now) -> list[ev.Turned]:
-        """What is summed and not yet written."""
+        """Return the events of the sums that are not yet written."""
         return [_turned(which, one, now) for which, one in self._sums.items()]
 
     def _tell_apart_anew(self) -> None:

@@ -1,9 +1,9 @@
-"""How full the duplicate index is and who filled it, and so how far ahead a message may expire (R-A12, R-C5).
+"""How full the duplicate index is, by holder, and so how far ahead a message may expire (R-A12, R-C5).
 
-The ids lie on disk. Each counts for a holder: the neighbour that brought its message, all strangers together, or this
-node's own apps together. From half of what a holder may have, it gets ever shorter lives; so a holder's ids take time
-from nobody else. What is refused because a share fills may come again later; only the configured lifetime refuses for
-good.
+The ids are on disk. Each counts for a holder: the neighbour that brought its message, all strangers together, or this
+node's own apps together. Once a holder has used half of its room, its messages may live ever shorter, so that its ids
+cost no other holder any lifetime. A message refused because a share fills may come again later; only the configured
+lifetime refuses for good.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .directory import STRANGERS
 from .limits import IndexLimits
 
 HOLDER_BYTES = 8
-APPS = b""  # the holder of what this node's own apps bring
+APPS = b""  # the holder for this node's own apps
 STRANGERS_HOLDER = STRANGERS[:HOLDER_BYTES]
 
 
 @dataclass(slots=True)
 class Index:
-    """`entries` ids in all, of which `shares` says how many count for each holder but the apps: theirs is the rest.
+    """Counts of the ids on disk: `entries` in all, `shares` by holder except the apps, which have the rest.
 
     A live id is never forgotten.
     """
@@ -40,7 +40,7 @@ class Index:
         return f"<index: {self.entries} of at most {self.limits.entries_max} ids, {len(self.shares)} holders but apps>"
 
     def add(self, holder: bytes, entries: int) -> None:
-        """So many more of a holder; of a negative number, fewer."""
+        """Add `entries` ids to a holder's count; a negative number removes them."""
         self.entries += entries
         if holder != APPS:
             left = self.shares.pop(holder, 0) + entries
@@ -52,7 +52,7 @@ class Index:
         return self.shares.get(holder, 0) if holder != APPS else self.entries - self._shared
 
     def room(self, holder: bytes) -> int:
-        """How many more ids of the holder are taken now."""
+        """Return how many more ids of the holder are accepted now."""
         limits = self.limits
         of_strangers = limits.entries_max * limits.strangers_percent // 100
         if holder == STRANGERS_HOLDER:
@@ -65,21 +65,21 @@ class Index:
         return fair_room(free, self.held(holder), limits.neighbour_percent)
 
     def lifetime_s(self, holder: bytes) -> int:
-        """How many seconds ahead a message of this holder may ever expire."""
+        """Return how many seconds ahead a message of this holder may expire at most."""
         limits = self.limits
         if holder == STRANGERS_HOLDER:
             return min(limits.lifetime_s_max, limits.strangers_lifetime_s_max)
         return limits.lifetime_s_max
 
     def horizon_s(self, holder: bytes) -> int:
-        """The same for now: shorter from half of the holder's room on."""
+        """Return how many seconds ahead a message may expire now: less than `lifetime_s` once half the room is used."""
         room = self.room(holder)
         if room <= 0:
             return 0
         return int(self.lifetime_s(holder) * min(1.0, 2 * room / (room + self.held(holder))))
 
     def out_of_time(self, holder: bytes, expiry_min: int, wall_s: int) -> tuple[Reason, str] | None:
-        """Why a message of that expiry is refused; up to the whole minute after the horizon it is not."""
+        """Return why a message is refused for its expiry, or None; the horizon is rounded up to the whole minute."""
         if expiry_s(expiry_min) <= wall_s:
             return Reason.EXPIRY_PASSED, ""
         ahead_s, horizon_s = expiry_s(expiry_min) - 60 - wall_s, self.horizon_s(holder)
@@ -92,7 +92,8 @@ class Index:
 
 
 def fair_room(free: int, held: int, percent: int) -> int:
-    """How much more one may take of what is `free`: `percent` of all if it is the only one, of n that take what they
-    can 1 / (n + 1) each at 50 %, and always less than all, so that a newcomer finds room (the dynamic thresholds of
-    Choudhury and Hahne, 1998)."""
+    """Return how much more a holder of `held` may take of what is `free`, always leaving room for a newcomer.
+
+    A single holder gets `percent` of all; at 50 %, n holders that take all they can get 1 / (n + 1) each (the dynamic
+    thresholds of Choudhury and Hahne, 1998)."""
     return (percent * free - (100 - percent) * held) // 100

@@ -1,4 +1,4 @@
-"""What the deciding core asks its caller to do: changes to commit first, then effects to carry out."""
+"""The results of the deciding core: changes for its caller to commit first, then effects to carry out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .routes import Route
 class Now(NamedTuple):
     """One reading of both clocks, in nanoseconds.
 
-    While the wall clock is not believed there are two times: what it shows, and what verdicts go by. `ahead_ns` is by
-    how much the first is ahead of the second, and `wall_ns` the later of both: nothing accepted ends the sooner for it.
+    While the wall clock is doubted there are two times: the one it shows, and the one used for verdicts. `ahead_ns` is
+    the first minus the second, and `wall_ns` the later of both, so that doubt shortens no accepted message's life.
     """
 
     wall_ns: int
@@ -35,17 +35,17 @@ class Now(NamedTuple):
 
     @property
     def judged_s(self) -> int:
-        """The Unix second that verdicts go by."""
+        """Return the Unix second used for verdicts."""
         return (self.wall_ns - max(0, self.ahead_ns)) // 1_000_000_000
 
     @property
     def shown_ns(self) -> int:
-        """What the wall clock shows."""
+        """Return what the wall clock shows."""
         return self.wall_ns + min(0, self.ahead_ns)
 
     @property
     def earliest_ns(self) -> int:
-        """The earlier of both times: what has had its time by this one, has had it by either."""
+        """Return the earlier of both times: a deadline past by this one is past by either."""
         return self.wall_ns - abs(self.ahead_ns)
 
     @property
@@ -54,7 +54,7 @@ class Now(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Messages start..stop-1, of so many bytes, of the parcel at arrival `first` are no longer owed to `recipient`."""
+    """Messages start..stop-1 (`size` bytes) of the parcel at arrival `first` are no longer owed to `recipient`."""
 
     recipient: bytes
     first: int
@@ -65,7 +65,7 @@ class Finished(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """One transaction. What the store commits is exactly what the decisions of one batch changed."""
+    """One transaction: exactly the changes that the decisions of one batch made."""
 
     parcels: list[Parcel] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Changes:
 
 
 class Settle(NamedTuple):
-    """Tell the neighbour that its first `n` are settled, some of them refused; `size` bytes are no longer in flight."""
+    """Settle the neighbour's first `n` messages, some of them refused; `size` bytes are no longer in flight."""
 
     link: int
     n: int
@@ -98,7 +98,7 @@ class Settle(NamedTuple):
 
 
 class SendParcel(NamedTuple):
-    """Write messages start..stop-1 of the parcel to the link; `local`: naming the router they came through."""
+    """Write messages start..stop-1 of the parcel to the link; `local`: with VIA, the router they came through."""
 
     link: int
     parcel: Parcel
@@ -108,7 +108,7 @@ class SendParcel(NamedTuple):
 
 
 class SendOwn(NamedTuple):
-    """Write this message of our own to the link. It is counted like any other, and never queued."""
+    """Write a message of our own to the link; it is numbered like any other, and never queued."""
 
     link: int
     wire: bytes
@@ -122,7 +122,7 @@ class SendItem(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Read what is owed to `recipient` from arrival `position` on, at most so much, and hand it to `fetched`."""
+    """Read messages owed to `recipient` from arrival `position` on, up to these limits, and pass them to `fetched`."""
 
     recipient: bytes
     position: int
@@ -131,7 +131,7 @@ class Fetch(NamedTuple):
 
 
 class Dial(NamedTuple):
-    """Something waits for this key and no link is open."""
+    """Connect to a key without an open link, for which messages wait."""
 
     key: bytes
 
@@ -151,7 +151,7 @@ class ServiceAnswered(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """A neighbour asks for a message of a group by its id; if it is still here, give it to `Router.pulled`."""
+    """Look up a message of a group that a neighbour asks for; if it is still stored, pass it to `Router.pulled`."""
 
     link: int
     group: bytes
@@ -159,8 +159,10 @@ class Pulled(NamedTuple):
 
 
 class Inquire(NamedTuple):
-    """An operator's command asks, or the router that is a `neighbour`, or a local `service` that did not come by the
-    owner's socket; the answer goes back through `Router.answer`."""
+    """Answer an inquiry through `Router.answer`.
+
+    It is from an operator's command, a neighbour's router (`neighbour`), or a local service that is not on the owner's
+    socket (`service`)."""
 
     link: int
     inquiry: Inquiry
@@ -169,14 +171,14 @@ class Inquire(NamedTuple):
 
 
 class NeighbourAnswered(NamedTuple):
-    """A neighbour's router answers what it was asked through `Router.ask`."""
+    """Pass on a neighbour's answer to an inquiry that was sent by `Router.ask`."""
 
     neighbour: bytes
     text: bytes
 
 
 class Close(NamedTuple):
-    """Say goodbye and close."""
+    """Send a goodbye and close the link."""
 
     link: int
     reason: Reason
@@ -191,14 +193,14 @@ Effect = (
 
 @dataclass(slots=True)
 class Decision:
-    """What one cycle decided: commit `changes`, then carry out `effects` in their order."""
+    """The decisions of one cycle: commit `changes`, then carry out `effects` in order."""
 
     changes: Changes = field(default_factory=Changes)
     effects: list[Effect] = field(default_factory=list)
 
 
 class Pending:
-    """Where the deciding parts lay down what is to be done. `take` hands it over and starts afresh."""
+    """Collects the changes and effects of the deciding parts until `take` hands them over."""
 
     def __init__(self) -> None:
         self.changes = Changes()
@@ -208,7 +210,7 @@ class Pending:
         return bool(self.effects) or bool(self.changes)
 
     def take_effects(self) -> list[Effect]:
-        """Only what is to be carried out: for effects of what has been committed before."""
+        """Return and clear the effects alone, for those of changes that are already committed."""
         effects, self.effects = self.effects, []
         return effects
 

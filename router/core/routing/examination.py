@@ -1,7 +1,7 @@
-"""Judging what has arrived as far as that needs no cryptography (R-C1).
+"""Judge arrived messages as far as this needs no cryptography (R-C1).
 
 The order is that of R-C1: size and shape (in `intake`), expiry, destination or group known, duplicate, the neighbour's
-rate; then come the signature, outside, and `acceptance`.
+rate. The signature is checked elsewhere after this, and then comes `acceptance`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ OVERTAKEN = (
 
 
 class Examination:
-    """Begins the ids of what goes to the verifiers in `seen`: from then on copies wait for the first.
+    """Judges reads before verification; ids sent to the verifiers begin in `seen`, so that copies wait for the first.
 
-    `judge` says why a unicast for this router itself is refused as it stands.
+    `judge` returns why a unicast for this router itself is refused undecoded, or None.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Examination:
         self._judge = judge
 
     def examine(self, link: Link, arrived: Arrived, now: Now) -> Job:
-        """Refuse what needs no cryptography to refuse, and set known messages apart."""
+        """Refuse messages that fail without cryptography, and set known ones apart; the job holds all of them."""
         job = Job(link, arrived, [], array(U32), refusals=list(arrived.refusals))
         wall_s, holder = now.judged_s, link.holder
         earliest, latest = expiry_min(wall_s + 1), expiry_min(wall_s + self._index.horizon_s(holder))
@@ -86,9 +86,10 @@ class Examination:
         return job
 
     def _out_of_time(self, link: Link, row: Row, now: Now) -> tuple[Reason, str] | None:
-        """Why a message of that expiry is refused. For good only if the clocks that are concerned agree: both times of
-        ours while our clock is not believed, and the clock of the router that brought it. What stays on this machine
-        goes by this machine's clock."""
+        """Return why a message is refused for its expiry, or None.
+
+        It is refused for good only if the clocks concerned agree: both our times while our clock is doubted, and the
+        clock of the router that brought it. For messages that stay on this machine, its own clock counts alone."""
         expiry = row.expiry_min
         verdict = self._index.out_of_time(link.holder, expiry, now.judged_s)
         if verdict is None or verdict[0].later:
@@ -112,8 +113,9 @@ class Examination:
         return verdict is not None and verdict[0] is reason
 
     def _turn_away(self, job: Job, row: Row, refusal: Refusal) -> None:
-        """Refused; but a duplicate is settled, though its time has passed since or its readers have gone. What is not
-        in memory is looked up on disk."""
+        """Refuse the message, but settle it as a duplicate if it was accepted before and would only now be refused.
+
+        If its id is not in memory, it is looked up on disk first."""
         if not may_be_overtaken(job.link, row, refusal):
             job.refusals.append(refusal)
         elif row.id in self._seen:
@@ -122,10 +124,10 @@ class Examination:
             job.overtaken.append((row, refusal))
 
     def _unwrap(self, job: Job, outer: Row, now: Now) -> None:
-        """A multicast that another router's pub/sub service carries to us counts as brought by that router (R-C7).
+        """Add to the job the multicast carried by a unicast to us; it counts as brought by the carrying router (R-C7).
 
-        It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused with what it
-        carries, and its own reason comes first.
+        It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused together with the
+        carried message, and its own reason takes precedence.
         """
         try:
             row = carried(job.arrived, outer)
@@ -151,13 +153,13 @@ class Examination:
 
 
 def may_be_overtaken(link: Link, row: Row, refusal: Refusal) -> bool:
-    """Whether a message that would be refused so may have been accepted before, and is settled then as a duplicate."""
+    """Whether a message with this refusal may have been accepted before, and then is settled as a duplicate."""
     return refusal[1] in OVERTAKEN and link.standing is not Standing.STRANGER and not is_source_routed(link, row)
 
 
 def is_source_routed(link: Link, row: Row) -> bool:
-    """A multicast that a local service sends on through a router it names (step 2 of the multicast algorithm, R-C6).
+    """Whether a local service sends this multicast on through a router it names (multicast algorithm, step 2; R-C6).
 
-    It stops there, before the duplicate check: the same message goes to one router after the other.
+    The algorithm ends there, before the duplicate check: the same message goes to one router after the other.
     """
     return row.via is not None and row.kind == MULTICAST and link.standing is Standing.LOCAL

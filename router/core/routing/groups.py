@@ -1,4 +1,4 @@
-"""Who has joined which group (specification, "Multicast routing"; R-C12..C14, R-C16)."""
+"""Subscriptions of keys to groups (specification, "Multicast routing"; R-C12..C14, R-C16)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One key's membership of one group. `local`: the group stays on this node. `durable`: outlives the connection."""
+    """One key's membership of one group; `local`: it asks for no join upstream; `durable`: outlives the connection."""
 
     group: bytes
     subscriber: bytes
@@ -43,7 +43,7 @@ class Groups:
         return frozenset(self._joined.get(subscriber, ()))
 
     def add(self, subscription: Subscription) -> bool:
-        """Join; the last JOIN of a subscriber wins. Whether anything changed."""
+        """Join, replacing an earlier JOIN of the subscriber, and return whether anything changed."""
         members = self._members.setdefault(subscription.group, {})
         if members.get(subscription.subscriber) == subscription:
             return False
@@ -53,7 +53,7 @@ class Groups:
         return True
 
     def remove(self, group: bytes, subscriber: bytes) -> bool:
-        """Leave; leaving a group one is not in changes nothing (R-C15). Whether anything changed."""
+        """Leave, and return whether anything changed: leaving without having joined changes nothing (R-C15)."""
         members = self._members.get(group, {})
         if members.pop(subscriber, None) is None:
             return False
@@ -66,13 +66,14 @@ class Groups:
         return True
 
     def wanted(self) -> list[bytes]:
-        """Groups with at least one subscription that is not local: those to join upstream (R-C14, R-C23)."""
+        """Return the groups with a subscription that is not local: those to join upstream (R-C14, R-C23)."""
         return [group for group in self._members if self.is_wanted(group)]
 
     def is_wanted(self, group: bytes) -> bool:
         return any(not one.local for one in self._members.get(group, {}).values())
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
-        """Whether what is published stays on this node: every subscription is local, and one at least is of somebody
-        who may say so (R-C14)."""
+        """Whether the group's messages stay on this node (R-C14).
+
+        Every subscription must be local, and at least one must be of a subscriber for which `may_say` is true."""
         return not self.is_wanted(group) and any(map(may_say, self._members.get(group, ())))

@@ -1,4 +1,4 @@
-"""From received frames to rows: header, id and shape of each message, before any rule of this node is applied."""
+"""Read received frames into rows: header, id and shape of each message, before any rule of this node applies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from router.core.wire.crypto import digest
 from router.core.wire.message import MULTICAST, body_at, read_header
 from router.core.wire.reasons import Reason
 
-SIGNATURE_BYTES = 66  # with the head
+SIGNATURE_BYTES = 66  # with its CBOR head
 
 
 class Row(NamedTuple):
@@ -39,9 +39,9 @@ Refusal = tuple[int, Reason, str]
 
 @dataclass(slots=True)
 class Arrived:
-    """What one read of one link brought: `last_k` is its last message, `size` its bytes.
+    """The messages of one read of one link: `last_k` is the number of the last, `size` the bytes of all.
 
-    `stripped`: frames made anew because what was carried named a VIA; `join` puts them behind the data.
+    `stripped`: new frames for carried messages whose VIA was removed; `join` appends them to the data.
     """
 
     link: int
@@ -59,7 +59,7 @@ class Arrived:
 
 
 def read_messages(link: int, messages: Messages) -> Arrived:
-    """Rows for all messages that are well formed, refusals for the others. VIA is cut out of the data (R-C6)."""
+    """Return rows for all well-formed messages and refusals for the others; VIA is removed from the data (R-C6)."""
     first_k, data, spans = messages
     rows: list[Row] = []
     refusals: list[Refusal] = []
@@ -85,11 +85,11 @@ def read_messages(link: int, messages: Messages) -> Arrived:
 
 
 def carried(arrived: Arrived, row: Row) -> Row | None:
-    """The multicast inside a unicast to this router, as a row of its own in the same data (R-A11, R-C7).
+    """Return the multicast inside a unicast to this router as another row of the same data (R-A11, R-C7), or None.
 
     The body `[0, bstr .cbor message]` holds the message as a frame, so nothing is copied, unless it names a VIA: that
-    is cut out (R-C6), for the carrier counts as the neighbour that brought it. None: it carries none. `Malformed`: it
-    should, and does not.
+    is removed (R-C6), for the carrier counts as the neighbour that brought it. Raises `Malformed` if the body begins
+    so but holds no multicast.
     """
     data = arrived.data
     at = body_at(data, row.start, row.end)
@@ -112,7 +112,7 @@ def carried(arrived: Arrived, row: Row) -> Row | None:
 
 
 def _without_via(data: bytes, rows: Sequence[Row], at: int = 0) -> tuple[bytes, list[Row]]:
-    """The frames of these messages anew, and their rows where the frames lie from position `at` on."""
+    """Return new frames of these messages without VIA, and their rows for frames placed from position `at` on."""
     frames = [frame(b"\x84" + data[row.start + 1 : row.end]) for row in rows]
     bare = []
     for row, one, stop in zip(rows, frames, accumulate(map(len, frames)), strict=True):

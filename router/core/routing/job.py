@@ -1,4 +1,4 @@
-"""Reads on their way through verification to a decision: one at a time, and all of one link together."""
+"""Reads on their way through verification (`Job`) to a decision, there grouped by link (`Batch`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Job:
     """One read on its way through verification.
 
     `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
-    `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken` would be refused,
-    unless the index on disk knows that they were accepted; `carried`: the same of messages that others carry.
+    `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken` are refused unless
+    the index on disk has them as accepted; `carried` likewise, for messages carried by others.
     """
 
     link: Link
@@ -31,12 +31,12 @@ class Job:
     valid: bytes = b""
 
     def to_look_up(self) -> list[tuple[int, bytes]]:
-        """(expiry minute, id) of all that the index on disk is asked for."""
+        """Return (expiry minute, id) of all rows to look up in the index on disk."""
         rows = [*self.fresh, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
         return [(row.expiry_min, row.id) for row in rows]
 
     def look_up(self, on_disk: Collection[bytes]) -> None:
-        """Whom its time or its readers have overtaken is a duplicate if it is known, else refused."""
+        """Sort out `overtaken`: a message accepted before is a duplicate, any other is refused."""
         for row, refusal in self.overtaken:
             if row.id in on_disk:
                 self.known.append(row)
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(slots=True)
 class Batch:
-    """All that one link brought in this cycle, and what becomes of it; `forged` counts false signatures."""
+    """All jobs of one link in this cycle, with their verdicts; `forged` counts false signatures."""
 
     link: Link
     jobs: list[Job]

@@ -1,7 +1,7 @@
-"""Whose turn it is where many bring work for few hands: deficit round robin over lanes, the order of each lane kept.
+"""Fair scheduling of tasks from many sources: deficit round robin over lanes, with the order of each lane kept.
 
-A lane gets its share of the work in each round, whatever the others bring, and saves up for what is larger than that. A
-narrow lane gets a part of a share, and only one piece of its work is under way at a time.
+A lane gets its share of the work in each round, whatever the others bring, and saves up for tasks larger than that. A
+narrow lane gets a part of a share, and only one of its tasks is under way at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NARROW_PART = 4  # of a share
 
 
 class Task(Protocol):
-    """A piece of work: what it costs, and whether it is done."""
+    """A piece of work with its cost, and whether it is done."""
 
     @property
     def cost(self) -> int: ...
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Task)
 
 
 class Lane(Generic[T]):
-    """What one bringer has brought. `order`: all that is not released; `waiting`: of that, what nobody has taken."""
+    """The tasks of one source. `order`: all that are not released; `waiting`: those of them that are not taken."""
 
     __slots__ = ("credit", "is_narrow", "order", "under_way", "waiting")
 
@@ -45,7 +45,7 @@ class Lane(Generic[T]):
 
 
 class Lanes(Generic[T]):
-    """`share`: the cost that a lane may have in one round. Lanes are made and forgotten with their work."""
+    """All lanes, made and forgotten with their tasks; `share`: the cost that a lane may have in one round."""
 
     def __init__(self, share: int) -> None:
         self._share = share
@@ -57,11 +57,11 @@ class Lanes(Generic[T]):
         return f"<{len(self._lanes)} lanes, {self._count} tasks>"
 
     def __len__(self) -> int:
-        """How many tasks are not released."""
+        """Return how many tasks are not released."""
         return self._count
 
     def add(self, bringer: Hashable, task: T, *, is_narrow: bool = False) -> Lane[T]:
-        """Behind what that bringer has brought before. A task that is done only keeps its place."""
+        """Append a task to the lane of its source, and return the lane; a task that is done only keeps its place."""
         lane = self._lanes.get(bringer)
         if lane is None:
             lane = self._lanes[bringer] = Lane(is_narrow)
@@ -75,7 +75,7 @@ class Lanes(Generic[T]):
         return lane
 
     def take(self) -> tuple[Lane[T], T] | None:
-        """The next task to be worked on."""
+        """Take the next task to be worked on, with its lane; None if no lane may go on."""
         passed = 0
         while passed < len(self._turns):
             lane = self._turns[0]
@@ -101,13 +101,14 @@ class Lanes(Generic[T]):
         return self._share // NARROW_PART if lane.is_narrow else self._share
 
     def finish(self, lane: Lane[T]) -> bool:
-        """A task that was taken from the lane is done. Whether another of it may have its turn because of that."""
+        """Note that a task taken from the lane is done; return whether another of the lane may now be taken."""
         lane.under_way -= 1
         return lane.is_narrow and bool(lane.waiting)
 
     def release(self, bringer: Hashable, at_least: int = 1) -> list[T]:
-        """What is done with nothing undone before it in its lane, in order; it is forgotten. Fewer than `at_least` are
-        released only if they are all there is."""
+        """Remove and return the done tasks at the head of a lane, in order.
+
+        Fewer than `at_least` are released only if they are the whole lane."""
         lane = self._lanes[bringer]
         ready = sum(1 for _ in takewhile(attrgetter("done"), lane.order))
         if ready < min(at_least, len(lane.order)):

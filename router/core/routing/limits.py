@@ -1,4 +1,4 @@
-"""Every limit of the deciding core: each part takes its own from here, the configuration takes its defaults."""
+"""Every limit of the deciding core: each part reads its own here, and the configuration reads its defaults here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 DAY_S = 86_400
 MIB, GIB = 1 << 20, 1 << 30
 
-LOG_KEEP_S = 7 * DAY_S  # of an edge node; the budgets of the door's log are shares of this log
+LOG_KEEP_S = 7 * DAY_S  # on an edge node; the door log's budgets are shares of this log
 LOG_KEEP_BYTES = 64 * MIB
 REFUSED_PERCENT = 25
 REFUSED_STRANGERS_PERCENT = 5
@@ -15,7 +15,7 @@ REFUSED_STRANGERS_PERCENT = 5
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceLimits:
-    """The longest ttl that counts, in seconds; a source's rate in messages a second, 0 for none."""
+    """Limits of acceptance: the greatest ttl in seconds, and a source's rate in messages a second (0: no limit)."""
 
     ttl_s_max: int = 7 * DAY_S
     source_messages_per_s: int = 0
@@ -24,9 +24,10 @@ class AcceptanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """Messages a second of one neighbour, one stranger, all strangers (0: no limit); false signatures a minute on one
-    link, and how long its key is shut out then; strangers' links, how long one may be silent, and how long it must have
-    been before another takes its place."""
+    """Limits of a link: messages a second of a neighbour, a stranger, all strangers (0: none), and false signatures.
+
+    `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
+    link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -42,8 +43,9 @@ class AdmissionLimits:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryLimits:
-    """Back-off after a refusal that says *later*, and how many streams of one queue may each have their own, beyond
-    which the whole queue backs off."""
+    """Limits of the back-off after a refusal that says *later*.
+
+    At most `streams_held_max` streams of one queue back off separately; beyond that the whole queue backs off."""
 
     retry_s_min: float = 1.0
     retry_s_max: float = 300.0
@@ -53,9 +55,10 @@ class DeliveryLimits:
 
 @dataclass(frozen=True, slots=True)
 class DoorLimits:
-    """Bytes of log in any `keep_s` seconds for what is turned away from apps, from known neighbours and from strangers,
-    for the links of the latter two, and for what any of them joins and leaves. `ids_max`: ids that one sum names; of
-    all strangers together an eighth."""
+    """Budgets of the door log, in bytes of log in any `keep_s` seconds, for apps, known neighbours and strangers.
+
+    Each pays for messages turned away and for joins and leaves, and the latter two for their links. `ids_max`: ids
+    named by the sums of one neighbour; by those of all strangers together an eighth of it."""
 
     ids_max: int = 256
     apps_bytes_max: int = LOG_KEEP_BYTES * REFUSED_PERCENT // 200
@@ -65,17 +68,17 @@ class DoorLimits:
 
     @classmethod
     def shares(cls, ids_max: int, keep_bytes: int, keep_s: float, percent: int, strangers_percent: int) -> DoorLimits:
-        """`percent` of a log of `keep_bytes` for apps and known neighbours, half for each."""
+        """Return the budgets for a log of `keep_bytes`: apps and known neighbours get half of `percent` each."""
         half = keep_bytes * percent // 200
         return cls(ids_max, half, half, keep_bytes * strangers_percent // 100, keep_s)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexLimits:
-    """Ids, and the longest life of a message in seconds; shares of the ids in percent.
+    """Limits of the duplicate index: ids, the longest life of a message in seconds, and shares of the ids in percent.
 
-    `neighbour_percent` is the most that one client or peer gets of what strangers and apps leave to all of them, and it
-    gets that while no other has anything there; see `fair_room`.
+    `neighbour_percent` is the share of one client or peer in what strangers and apps leave, while no other client or
+    peer has any; see `fair_room`.
     """
 
     entries_max: int = 10_000_000
@@ -88,7 +91,7 @@ class IndexLimits:
 
 @dataclass(frozen=True, slots=True)
 class MembershipLimits:
-    """Groups of one subscriber, and of all together; a JOIN of a further one fails."""
+    """The most groups of one subscriber, and of all together; a JOIN of a further one fails."""
 
     groups_per_client_max: int = 1000
     groups_max: int = 100_000
@@ -96,8 +99,10 @@ class MembershipLimits:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeLimits:
-    """How many parcels are followed to their end for their publishers, and whether local ones hear names or numbers;
-    how many recipients, with how many groups and reasons each, are remembered as having missed something."""
+    """Limits of outcomes: parcels followed for their publishers, and recipients remembered as having missed something.
+
+    `named`: local publishers get the recipients' keys, else only counts. `missed_kinds_max`: pairs of group and reason
+    remembered for each recipient."""
 
     watched_max: int = 10_000
     named: bool = True
@@ -107,10 +112,12 @@ class OutcomeLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """In messages and bytes; `share_percent` of a recipient's queue is the most that one group, source or
-    neighbour holds, but for a message that alone is more: it fits an empty share. `strangers_percent` of what the node
-    holds is the most for all strangers together. `neighbour_node_percent` is the most that one client or peer gets of
-    it, and it gets that while nobody else has anything there (`core/routing/duplicate_index.py`, `fair_room`)."""
+    """Limits of queues, in messages and bytes.
+
+    One group, source or neighbour holds at most `share_percent` of a recipient's queue, except that a larger single
+    message fits an empty share. All strangers together hold at most `strangers_percent` of the node's store.
+    `neighbour_node_percent` is the share of one client or peer in it while nobody else has anything there
+    (`core/routing/duplicate_index.py`, `fair_room`)."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = GIB
@@ -125,7 +132,7 @@ class QueueLimits:
     neighbour_node_percent: int = 50
 
     def told(self) -> tuple[tuple[str, int], ...]:
-        """As the log tells them: a recipient's queue, of which one group, source or neighbour may fill a share."""
+        """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it, of the node."""
         return (
             ("queue_messages_max", self.recipient_messages_max), ("queue_bytes_max", self.recipient_bytes_max),
             ("group_percent", self.share_percent), ("node_messages_max", self.node_messages_max),
@@ -135,9 +142,10 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class RouteLimits:
-    """Learned routes in all and of one neighbour; `neighbour_percent` is the most that one neighbour gets, and it gets
-    that while no other has any (`duplicate_index.fair_room`). A neighbour that has been down for `hold_s` seconds
-    yields."""
+    """Limits of learned routes, in all and through one neighbour.
+
+    `neighbour_percent` is the share of one neighbour while no other has any (`duplicate_index.fair_room`). A route
+    through a neighbour that has been down for `hold_s` seconds may be replaced."""
 
     routes_max: int = 100_000
     per_neighbour_max: int = 10_000
@@ -147,7 +155,7 @@ class RouteLimits:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """By the parts that keep them, and those of the router itself."""
+    """All limits, grouped by the part that enforces them, and those of the router itself."""
 
     acceptance: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)

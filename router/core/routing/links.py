@@ -1,4 +1,4 @@
-"""The open links as deciding sees them: who is there, what is in flight to it."""
+"""The open links for deciding: each neighbour's standing and limits, and the messages in flight to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .parcel import Parcel
 
 @dataclass(slots=True)
 class Flight:
-    """Messages start..stop-1 of a parcel, handed to the link, the last as its n-th. No parcel: a message of our own."""
+    """Messages start..stop-1 of a parcel in flight on a link, the last with number `n`; parcel None: one of our own."""
 
     n: int
     parcel: Parcel | None
@@ -29,20 +29,20 @@ class Flight:
 
 
 class Meter(Protocol):
-    """Whether `count` more are allowed at `now` (monotonic seconds); if so, they are taken."""
+    """A rate limit: `take` counts `count` more at `now` (monotonic seconds) and returns True, or False if too many."""
 
     def take(self, count: int, now: float) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """One open link. `durable`: the peer keeps its key and wants its queue while away. `owner`: it came by the
-    owner-only socket. `app` and `asks_outcomes` are what the peer says of itself, and give it no right.
+    """One open link.
 
-    `place`: the prefix of its address, if it has one. `active_s`: when a message of it was last accepted, or one was
-    taken by it. `frame_bytes_max`: it takes no longer frames. `allowance` meters its messages, `forgeries` those with a
-    false signature. `lane`: among whose messages its own wait for verification; it stays, whatever the standing
-    becomes, for their order must.
+    `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
+    `asks_outcomes` are the peer's own claims, and give it no right. `place`: the prefix of its address, if any.
+    `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
+    accepts. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: the lane in which its
+    messages wait for verification; it is fixed, even if the standing changes, to keep their order.
     """
 
     id: int
@@ -60,7 +60,7 @@ class Link:
     place: str = ""
     since_s: float = 0.0
     active_s: float = 0.0
-    offset_ns: int | None = None  # the clock at the other end minus what ours shows; None: not compared
+    offset_ns: int | None = None  # the other end's clock minus what ours shows; None: not compared
     up: bool = True
     is_named: bool = False  # in the log: see core/routing/door_log.py
     flights: deque[Flight] = field(default_factory=deque)
@@ -79,16 +79,16 @@ class Link:
 
     @property
     def charged(self) -> bytes:
-        """The neighbour whose share of queues its messages take: strangers have one for all of them."""
+        """Return the neighbour whose share of queues its messages use: all strangers have one share."""
         return STRANGERS if self.standing is Standing.STRANGER else self.key
 
     @property
     def holder(self) -> bytes:
-        """For whom the ids of its messages count in the duplicate index."""
+        """Return the holder for which the ids of its messages count in the duplicate index."""
         return APPS if self.standing is Standing.LOCAL else self.charged[:HOLDER_BYTES]
 
     def admit(self, standing: Standing, directory: Directory) -> None:
-        """What the configuration makes of the link: when it comes up, and again when the neighbours are new."""
+        """Set what the configuration decides about the link, when it comes up and when the neighbours change."""
         self.standing = standing
         self.uplink = self.key in directory.uplinks
         self.outcomes = self.asks_outcomes and directory.hears_outcomes(self.key, standing)
@@ -100,7 +100,7 @@ class Link:
 
 
 class Links:
-    """By number and by key: one link per key."""
+    """The open links by number and by key: one link per key."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, Link] = {}

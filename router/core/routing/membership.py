@@ -1,4 +1,4 @@
-"""JOIN and LEAVE, from below and towards the uplinks.
+"""Control messages to and from this router: JOIN and LEAVE of neighbours and at uplinks, PULL, inquiries.
 
 Specification, "JOIN & LEAVE messages"; R-C10, R-C14, R-C15, R-C23.
 """
@@ -50,9 +50,10 @@ JOIN_AGAIN_S = 5
 
 
 class Membership:
-    """Owns the subscriptions, and what has been asked of each uplink.
+    """Owns the subscriptions, and the JOINs sent to each uplink.
 
-    `left(subscriber, group)` is called when somebody's queue for a group ends; `service_says` hears what services say.
+    `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
+    `service_says` handles inquiries of services.
     """
 
     def __init__(
@@ -69,23 +70,24 @@ class Membership:
         self._limits = limits
         self._left = left
         self._service_says = service_says
-        self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group): to join or not acknowledged; asked when
+        self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
-        self._awaited: dict[bytes, int] = {}  # neighbours' routers: how many answers they owe on the present link
+        self._awaited: dict[bytes, int] = {}  # by neighbour's router: number of answers due on the present link
 
-    # -- what a neighbour asks of us -------------------------------------------------------------------------
+    # -- requests of neighbours ------------------------------------------------------------------------------
 
     def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
-        """Why a unicast for this router is refused before it is verified, if it is."""
+        """Return why a unicast for this router is refused before it is verified, or None."""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
         return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
 
     def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
-        """A unicast for this router that `judge` let pass; why it is refused, if it is. What is asked for and not
-        granted is a failure to those we know and silence to strangers (R-C15)."""
+        """Handle a unicast for this router that passed `judge`; return why it is refused, or None.
+
+        A request that is not granted is answered by a failure to known keys, and not at all to strangers (R-C15)."""
         start, end = body_of(row, data)
         if data[start : start + 2] == CARRIED:
-            return None  # judged by itself, with its carrier
+            return None  # the carried message is judged separately, together with its carrier
         body = data[start:end]
         try:
             said = decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)
@@ -118,8 +120,10 @@ class Membership:
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
-        """On the owner's socket anything is asked. Elsewhere one thing is, `why`: by local services of what they
-        handed over, and by neighbours that we know, who answer it as well."""
+        """Pass on an inquiry or a neighbour's answer; return why it is refused, or None.
+
+        On the owner's socket any inquiry is allowed. Elsewhere only `why` is, from local services about their own
+        messages and from known neighbours' routers."""
         if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
             self._pending.effects.append(Inquire(link.id, inquiry))
         elif link.standing is Standing.STRANGER:
@@ -154,10 +158,10 @@ class Membership:
             self.say(link, control, now)
 
     def say(self, link: Link, control: Control | Answer | Inquiry, now: Now, to: PublicKey | None = None) -> None:
-        """A control message of this router to a neighbour, or through it: never queued, so its ttl is 0.
+        """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        A neighbour who settles nothing is told nothing more: what the window's slack does not take is dropped. JOIN is
-        repeated by whoever misses the answer.
+        If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped; a JOIN is
+        repeated by its sender if the answer is missing.
         """
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
@@ -190,7 +194,10 @@ class Membership:
     def _leave(
         self, subscriber: bytes, group: bytes, now: Now, cause: Reason | None = None, *, of_all: bool = False
     ) -> None:
-        """`cause`: why it leaves, if that is not its own wish; `of_all`: its whole queue ends, not the group's part."""
+        """Remove a subscription, log it, and leave upstream if it was the last.
+
+        `cause`: why, if not by the subscriber's own wish; `of_all`: the caller ends its whole queue, not this group's
+        part."""
         wanted, subscription = self._groups.is_wanted(group), self._groups.get(group, subscriber)
         if self._groups.remove(group, subscriber):
             self._pending.changes.members[group, subscriber] = None
@@ -202,14 +209,16 @@ class Membership:
         self._tell_uplinks(group, wanted, now)
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
-        """A throwaway key has gone, or a subscriber was removed: all it joined and all it is owed ends."""
+        """End all subscriptions and the queue of a throwaway key that has gone, or of a subscriber that was removed."""
         cause = Reason.BLOCKED if self._directory.is_blocked(subscriber) else Reason.LEFT
         for group in sorted(self._groups.joined_by(subscriber)):
             self._leave(subscriber, group, now, cause, of_all=True)
         self._left(subscriber, None)
 
     def revoke(self, subscriber: bytes, now: Now) -> bool:
-        """It may be in groups no more: it leaves them all, and hears so if it is there. Whether it was in any."""
+        """Remove a subscriber without the right to join from all groups; return whether it was in any.
+
+        If it is connected, it is sent a JOIN_ACK with failure for each."""
         groups = sorted(self._groups.joined_by(subscriber))
         link = self._links.to(subscriber)
         for group in groups:
@@ -222,8 +231,9 @@ class Membership:
         self, event: str, subscriber: bytes, group: bytes, now: Now, subscription: Subscription | None = None,
         **more: bytes | str,
     ) -> None:  # fmt: skip
-        """What is joined and left is counted instead, where there is much of it; but not what ends by this node's own
-        decision, unless it is a stranger's."""
+        """Log a join or leave, or only count it in the door log while its budget is not ample.
+
+        A leave by this node's own decision is always logged, unless it is a stranger's."""
         standing = None if subscription is None else self._standing_of(subscription)
         may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
         if standing is not None and may_be_counted and self._door.counts(standing, event, now):
@@ -232,15 +242,17 @@ class Membership:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
     def _standing_of(self, one: Subscription) -> Standing:
-        """Whose it is: an app's (that of one without a name ends with it), a known neighbour's, or a stranger's."""
+        """Return the standing of a subscription's holder: known neighbour, stranger or app.
+
+        Subscriptions of unrecorded apps are not durable, those of strangers are."""
         if one.subscriber in self._directory.neighbours:
             return Standing.CLIENT
         return Standing.STRANGER if one.durable and one.subscriber not in self._directory.locals else Standing.LOCAL
 
-    # -- what we ask of our uplinks --------------------------------------------------------------------------
+    # -- requests to uplinks ---------------------------------------------------------------------------------
 
     def link_up(self, link: Link, now: Now) -> None:
-        """An edge joins again at every link-up whatever it wants, until each JOIN is acknowledged."""
+        """Send a JOIN for every wanted group to an uplink that came up; each is repeated until acknowledged."""
         if link.uplink:
             self._forget(link.key)
             for group in self._groups.wanted():
@@ -248,14 +260,14 @@ class Membership:
             self.ask_again(now)
 
     def uplink_ends(self, link: Link, now: Now) -> None:
-        """A neighbour is our uplink no more: we leave what we joined there."""
+        """Leave all groups at a neighbour that is no longer our uplink."""
         asked = dict.fromkeys(group for uplink, group in (*self._asked, *self._member) if uplink == link.key)
         self._forget(link.key)
         for group in asked:
             self.say(link, Leave(PublicKey(group)), now)
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
-        """How many groups that uplink has let us join, of how many we want."""
+        """Return how many groups an uplink has let us join, and how many we want."""
         wanted = self._groups.wanted()
         return sum((uplink, group) in self._member for group in wanted), len(wanted)
 
@@ -269,14 +281,14 @@ class Membership:
         self._member = {key for key in self._member if key[0] != uplink}
 
     def ask_again(self, now: Now) -> None:
-        """Repeat each JOIN that was not acknowledged, as far as the uplink's window goes; the rest next time."""
+        """Repeat each JOIN that was not acknowledged, as far as the uplink's window allows; the rest next time."""
         for (uplink, group), asked_s in list(self._asked.items()):
             link = self._links.to(uplink)
             if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
                 self._ask(link, group, now)
 
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
-        """An uplink brought a message of a group that nobody here has joined: answered by a LEAVE."""
+        """Answer an uplink's message of a group that nobody here has joined by a LEAVE."""
         if link.uplink and not self._groups.is_wanted(group):
             self.say(link, Leave(PublicKey(group)), now)
 

@@ -1,5 +1,4 @@
-"""Telling what became of messages: to publishers that asked and may know it, and to recipients that will never get
-them."""
+"""Outcomes of messages, sent to publishers that asked for and may know them, and to recipients that missed them."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ from .parcel import Parcel
 
 
 class Outcomes:
-    """What recipients have missed outlives a restart (`missed`, of each recipient); whom publishers follow does not: of
-    what was sent before it the log alone knows more. Beyond `watched_max` parcels the oldest are followed no further.
+    """The parcels that publishers follow, and what each recipient has missed.
+
+    The latter survives a restart (`missed`), the former does not: outcomes of earlier messages are then only in the
+    log. Beyond `watched_max` parcels the oldest are no longer followed.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Outcomes:
         self._missed: dict[bytes, dict[tuple[bytes | None, int], Missed]] = {}
         for recipient, one in missed:
             self._missed.setdefault(recipient, {})[one.group, one.reason] = one
-        self._to_tell: dict[bytes, None] = {}  # those of them to look at in this cycle: they may be here
+        self._to_tell: dict[bytes, None] = {}  # recipients to check in this cycle: they may be connected
 
     def __repr__(self) -> str:
         return f"<outcomes: {len(self._watched)} parcels followed, {len(self._missed)} recipients missed something>"
@@ -40,7 +41,7 @@ class Outcomes:
     # -- to publishers --------------------------------------------------------------------------------------
 
     def accepted(self, parcel: Parcel, origin: Link, left_out: tuple[tuple[bytes, Reason], ...]) -> None:
-        """Tell an app that asked to whom each message is owed, and who was left out; what is stored is followed."""
+        """Send an app that asked each message's recipients and those left out; follow the parcel if it is stored."""
         if not origin.outcomes:
             return
         what = self._of(origin, parcel.recipients, "queued" if parcel.stored else "unconfirmed")
@@ -55,7 +56,7 @@ class Outcomes:
     def follow(
         self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
     ) -> None:
-        """Messages start..stop-1 have come to their end for this recipient."""
+        """Send the publisher the outcome of messages start..stop-1 for one recipient, if it follows them."""
         origin = self._watched.get(parcel.first)
         if origin is not None and origin.up and origin.outcomes:
             self._tell(origin, parcel, start, stop, self._of(origin, (recipient,), state, reason))
@@ -63,7 +64,7 @@ class Outcomes:
     def _of(
         self, origin: Link, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
     ) -> tuple[RecipientOutcome, ...]:
-        """Names are for local apps alone, and where the configuration allows them."""
+        """Return the outcome by recipient key for a local app, if the configuration allows it, else as a count."""
         if self._limits.named and origin.standing is Standing.LOCAL:
             return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
         return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
@@ -75,8 +76,9 @@ class Outcomes:
     # -- to recipients --------------------------------------------------------------------------------------
 
     def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
-        """Some of what was for this recipient it will never get; it is told when it is there. Beyond `missed_max`
-        recipients only the log knows."""
+        """Note that a recipient will never get messages start..stop-1, to tell it when it is connected.
+
+        Beyond `missed_max` recipients, this is only in the log."""
         if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
             return
         self._to_tell[recipient] = None
@@ -95,11 +97,11 @@ class Outcomes:
         return sum(one.count for (_, why), one in self._missed.get(recipient, {}).items() if why == reason)
 
     def link_up(self, recipient: bytes) -> None:
-        """It is here, and hears at the end of the cycle what it has missed."""
+        """Note that a recipient is connected; the end of the cycle sends it what it has missed."""
         self._to_tell[recipient] = None
 
     def tell_missed(self) -> None:
-        """The end of a cycle: those who are here hear what they have missed."""
+        """Send the connected recipients what they have missed, at the end of a cycle."""
         for recipient in self._to_tell:
             link = self._links.to(recipient)
             if link is not None:
@@ -107,7 +109,7 @@ class Outcomes:
         self._to_tell.clear()
 
     def forget(self, recipient: bytes) -> Iterable[Missed]:
-        """It has been told, or will never be here again; what it had missed."""
+        """Remove and return what a recipient has missed: it is being sent, or the key is gone for good."""
         gone = self._missed.pop(recipient, {})
         self._pending.changes.missed |= {(recipient, *kind): None for kind in gone}
         return gone.values()

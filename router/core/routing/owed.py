@@ -1,4 +1,4 @@
-"""What the store reads of the queues for the deciding core: to hand over, to look at, to give up."""
+"""Queue contents that the store reads for the deciding core: to hand over, to expire, to give up."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Owed(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A parcel of which something has come to its deadline, with what each recipient is still owed of it.
+    """A parcel with a message past its deadline, and for each recipient the runs of messages still owed.
 
-    No parcel: it is no longer there, and only its row among the deadlines is left.
+    `parcel` is None if it is no longer stored, and only its row among the deadlines is left.
     """
 
     parcel: Parcel | None
@@ -27,9 +27,9 @@ class Due(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """Runs of messages, together `size` bytes, owed to `recipient` whose bytes are not what was once written.
+    """Runs of messages owed to `recipient`, of `size` bytes in all, whose bytes on disk are not those once written.
 
-    No parcel: not even its row can be read, and all that is known stands here.
+    `parcel` is None if not even its row can be read; then these fields are all that is known.
     """
 
     recipient: bytes

@@ -1,7 +1,7 @@
-"""Parcels: consecutive messages that share their fate. The unit of storing, queueing and handing over.
+"""Parcels: consecutive messages that share their fate, the unit of storing, queueing and handing over.
 
-Messages that came over one link, name the same signer and destination, and are owed to the same recipients form one
-parcel when they are accepted. Its bytes are the received frames, unchanged; arrival numbers inside are contiguous.
+Messages from one link with the same signer and destination that are owed to the same recipients form one parcel
+when they are accepted. Its bytes are the received frames, unchanged; its arrival numbers are contiguous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .duplicate_index import APPS, HOLDER_BYTES
 U32 = "I"
 _IS_LITTLE_ENDIAN = array(U32, (1,)).tobytes()[0] == 1
 _BARE = b"\x84"
-_HEADS = (24, 1), (257, 2), (65_538, 3), (1 << 32, 5)  # frames up to so many bytes have so long a head
+_HEADS = (24, 1), (257, 2), (65_538, 3), (1 << 32, 5)  # (bytes of a frame at most, bytes of its head)
 _SIGNED_TAIL = b"\x58\x20"
 
 
@@ -30,8 +30,8 @@ class Parcel:
     """`count` messages from arrival number `first` on.
 
     `blob` holds their frames without VIA, message i ending at byte `ends[i]`; `ids` is count * 32 bytes; `deadlines`
-    are Unix seconds. `via` is the neighbour to name to local services, None for what a local service sent. Not
-    `stored`: nothing but the ids is kept (ttl 0); not `indexed`: not even they.
+    are Unix seconds. `via` is the neighbour to name to local services, None if a local service sent the messages.
+    Unless `stored`, only the ids are kept (ttl 0); unless `indexed`, not even the ids.
     """
 
     first: int
@@ -58,48 +58,48 @@ class Parcel:
 
     @property
     def stream(self) -> tuple[bytes, bytes | None]:
-        """Within which order matters: the signer, and of unicasts the destination."""
+        """Return the stream, within which order matters: the signer, and for unicasts the destination."""
         return self.signer, self.destination
 
     @property
     def holder(self) -> bytes:
-        """For whom its ids count in the duplicate index."""
+        """Return the holder for which the parcel's ids count in the duplicate index."""
         return APPS if self.via is None else self.neighbour[:HOLDER_BYTES]
 
     def id(self, index: int) -> bytes:
         return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]
 
     def size(self, start: int, stop: int) -> int:
-        """Bytes of the frames of messages start..stop-1."""
+        """Return the bytes of the frames of messages start..stop-1."""
         return self.ends[stop - 1] - (self.ends[start - 1] if start else 0)
 
     def item_size(self, index: int) -> int:
-        """Bytes of message `index` as the item of its frame, without the frame's head."""
+        """Return the bytes of message `index` without its frame's head."""
         size = self.size(index, index + 1)
         return size - next(head_size for most, head_size in _HEADS if size <= most)
 
     def longest(self) -> int:
-        """The bytes of the longest item."""
+        """Return the bytes of the longest message, without its frame's head."""
         return max(map(self.item_size, range(self.count)))
 
     def why_expired(self, index: int) -> Reason:
-        """Whether the ttl or the expiry ends message `index` first."""
+        """Return whether the ttl or the expiry ends message `index` first, as a reason."""
         return Reason.EXPIRY_PASSED if self.deadlines[index] >= expiry_s(self.expiries[index]) else Reason.TTL_EXPIRED
 
     def frames(self, start: int, stop: int, *, local: bool = False) -> memoryview:
-        """The frames of messages start..stop-1, to be written as they are; with VIA for local services."""
+        """Return the frames of messages start..stop-1, ready to be written; with VIA if `local`."""
         blob, ends = (self.blob, self.ends) if not local or self.via is None else self._with_via(self.via)
         return memoryview(blob)[ends[start - 1] if start else 0 : ends[stop - 1]]
 
     def wire(self, index: int) -> bytes:
-        """One message, without its frame's head and without VIA."""
+        """Return one message without its frame's head and without VIA."""
         raw = bytes(self.frames(index, index + 1))
         return raw[head_bytes(raw) :]
 
     def damaged(self) -> list[tuple[int, int]]:
-        """The runs (start, stop) of messages whose frames are not those that were received.
+        """Return the runs (start, stop) of messages whose frames are not those that were received.
 
-        An id is the digest of all of its message (R-A6), so it vouches for the bytes as well.
+        An id is the digest of its whole message (R-A6), so it serves as a checksum of the bytes.
         """
         blob, ids, start = self.blob, self.ids, 0
         wrong, size, lead = [], 0, b""
@@ -127,7 +127,7 @@ class Parcel:
 
 
 def unbroken(indexes: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending indexes as the runs (start, stop) that they make."""
+    """Return ascending indexes as unbroken runs (start, stop)."""
     runs: list[tuple[int, int]] = []
     for index in indexes:
         if runs and runs[-1][1] == index:
@@ -138,7 +138,7 @@ def unbroken(indexes: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def words(column: array[int], *, native: bool = _IS_LITTLE_ENDIAN) -> bytes:
-    """A column as it is written: little-endian, whatever the machine. `native`: the machine's own order is that."""
+    """Return a column as written to disk, little-endian; `native`: that is the machine's own byte order."""
     if not native:
         column = array(U32, column)
         column.byteswap()
@@ -146,7 +146,7 @@ def words(column: array[int], *, native: bool = _IS_LITTLE_ENDIAN) -> bytes:
 
 
 def column_of(raw: bytes, *, native: bool = _IS_LITTLE_ENDIAN) -> array[int]:
-    """The column that was written as `words`."""
+    """Return the column that `words` wrote."""
     column = array(U32, raw)
     if not native:
         column.byteswap()
@@ -154,11 +154,11 @@ def column_of(raw: bytes, *, native: bool = _IS_LITTLE_ENDIAN) -> array[int]:
 
 
 def _lead(size: int) -> bytes:
-    """How a frame of that many bytes begins, up to what its id is the digest of."""
+    """Return the beginning of a frame of `size` bytes, up to the first byte that its id covers."""
     lead = next(lead for most, lead in _HEADS if size <= most)
     return head(size - lead) + _BARE
 
 
 def head_bytes(raw: bytes) -> int:
-    """The length of the byte string head that `raw` begins with."""
+    """Return the length of the byte string head at the beginning of `raw`."""
     return {0x58: 2, 0x59: 3, 0x5A: 5}.get(raw[0], 1)

@@ -1,4 +1,4 @@
-"""Runs: messages of one link that will share a parcel, where they lie in the reads that brought them."""
+"""Drafts of parcels: messages of one link that will share a parcel, with their positions in the reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .parcel import U32, Parcel
 
 
 class ParcelDraft:
-    """Messages in the order of one link that share kind, signer, destination, VIA and whether ttl is 0.
+    """Messages of one link, in order, that share kind, signer, destination, VIA and whether ttl is 0.
 
     `pieces` are (data of a read, rows that lie in it without a gap).
     """
@@ -39,7 +39,7 @@ class ParcelDraft:
         return [row for _, rows in self.pieces for row in rows]
 
     def no_smaller_than_first(self) -> list[Row]:
-        """The first row and those after it that are at least as large: where it finds no room, nor do they."""
+        """Return the first row and those following it that are at least as large: if it finds no room, nor do they."""
         size = self.first.end - self.first.frame_at
         return list(takewhile(lambda row: row.end - row.frame_at >= size, self.rows()))
 
@@ -52,7 +52,7 @@ class ParcelDraft:
         self.size += row.end - row.frame_at
 
     def blob(self) -> bytes:
-        """The frames, joined."""
+        """Return the frames, joined."""
         parts = [data[rows[0].frame_at : rows[-1].end] for data, rows in self.pieces]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -60,7 +60,7 @@ class ParcelDraft:
         self, arrival: int, neighbour: bytes, via: bytes | None, recipients: tuple[bytes, ...], wall_s: int,
         ttl_s_max: int, *, stored: bool, indexed: bool,
     ) -> Parcel:  # fmt: skip
-        """All of it, accepted at Unix second `wall_s`; the messages are numbered from `arrival` on."""
+        """Return the parcel of all messages, accepted at Unix second `wall_s` and numbered from `arrival` on."""
         rows, first = self.rows(), self.first
         ttls = array(U32, [row.ttl_s for row in rows])
         expiries = array(U32, [row.expiry_min for row in rows])
@@ -77,7 +77,7 @@ class ParcelDraft:
         )  # fmt: skip
 
     def cut(self, messages: int, size: int) -> tuple[ParcelDraft, ParcelDraft]:
-        """The first so many messages and bytes, at least one, and the rest."""
+        """Split off the first rows within `messages` and `size` bytes, at least one; return them and the rest."""
         if self.count <= messages and self.size <= size:
             return self, ParcelDraft()
         head, tail = ParcelDraft(self.which), ParcelDraft(self.which)

@@ -1,6 +1,6 @@
 """The two algorithms of the specification: to whom a message is owed (sections "Unicast routing", "Multicast routing").
 
-Signatures, duplicates and expiry are judged before and around this; here is only the question "where to".
+Signatures, duplicates and expiry are judged elsewhere; plans decide recipients only.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .routes import Routes
 
 
 class ForUs:
-    """The unicast is addressed to this router itself."""
+    """The plan of a unicast that is addressed to this router itself."""
 
 
 FOR_US: Final = ForUs()
 Plan = tuple[bytes, ...] | Reason | ForUs
 PlanKey = tuple[int, bytes, bytes | None, bytes | None, int]
-"""Kind, signer, destination, VIA, and the number of the link that brought it: all that a plan depends on."""
+"""Kind, signer, destination, VIA, and the number of the link that brought the message: all that a plan depends on."""
 PLANS_MAX = 10_000
 
 
 class Routing:
-    """Answers with recipients, with a reason for dropping, or with `FOR_US`. Holds no state of its own.
+    """Decides the recipients of a message, a reason for refusing it, or `FOR_US`; stateless.
 
-    `connected(key)` tells the standing of a key's open link, or None.
+    `connected(key)` returns the standing of a key's open link, or None.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Routing:
         self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
         neighbour: bytes, standing: Standing, now_s: int,
     ) -> Plan:  # fmt: skip
-        """The plan for a message that `neighbour` brought."""
+        """Return the plan for a message that `neighbour` brought."""
         if self._directory.is_shut_out(neighbour, standing):
             return Reason.NOT_AUTHORISED
         if kind == MULTICAST:
@@ -87,8 +87,9 @@ class Routing:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL
 
     def _served(self, destination: bytes, now_s: int) -> bytes | None:
-        """The client that `destination` is, or that it was learned from, if that client has the right to relay; and
-        while it is away, the right to a queue."""
+        """Return the client that `destination` is, or that it was learned from, or None.
+
+        The client needs the right to relay and, while it is away, the right to a queue."""
         directory, neighbour = self._directory, destination
         if not directory.may_relay(neighbour):
             neighbour = self._routes.neighbour_of(destination, now_s) or b""
@@ -96,7 +97,7 @@ class Routing:
         return neighbour if directory.may_relay(neighbour) and has_queue else None
 
     def _through(self, via: bytes) -> Plan:
-        """The router that a local service names."""
+        """Return the plan for a router that a local service names as VIA."""
         if self._directory.is_blocked(via):
             return Reason.BLOCKED
         return (via,) if self._is_neighbour(via) else Reason.NO_ROUTE
@@ -105,7 +106,7 @@ class Routing:
         return self._directory.may_be_next(key, self._connected(key))
 
     def _leads_on(self, key: bytes) -> bool:
-        """Whether a route through it may be taken: not if it is a stranger by now."""
+        """Whether a route through `key` may be used: not if it has become a stranger."""
         return self._directory.rank(key) > 0 and self._is_neighbour(key)
 
     def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
@@ -146,18 +147,18 @@ class Routing:
         )  # fmt: skip
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
-        """Local subscriptions of this node's own apps keep a group here; a neighbour's keeps what itself publishes."""
+        """Whether the message stays on this node, by local subscriptions of its apps or of the publisher itself."""
         return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
 
     def _waits_for(self, subscriber: bytes) -> bool:
-        """Whether something is owed to a subscriber now: it may be in the group, and is connected or may be away."""
+        """Whether a message is owed to a subscriber: it may join groups, and is connected or has the right `store`."""
         standing = self._connected(subscriber)
         may_wait = standing is not None or self._directory.may_store(subscriber)
         return may_wait and self._directory.may_join(subscriber, standing)
 
 
 class Plans:
-    """The plans made since something changed that they depend on; beyond `PLANS_MAX` all are made anew."""
+    """A cache of plans, cleared when anything they depend on changes, or when it holds `PLANS_MAX`."""
 
     def __init__(self, routing: Routing, revision: Callable[[], object]) -> None:
         self._routing = routing
@@ -167,13 +168,13 @@ class Plans:
         self._not_kept: dict[tuple[bytes, bytes], tuple[bytes, ...]] = {}
 
     def current(self) -> Mapping[PlanKey, Plan]:
-        """Those that still hold. To be asked before each read and each decision."""
+        """Return the plans that still hold; must be called before each read and each decision."""
         if (revision := self._revision()) != self._made_at:
             self._plans, self._not_kept, self._made_at = {}, {}, revision
         return self._plans
 
     def stays_here(self, plan: Plan) -> bool:
-        """Whether no other router has a part in it."""
+        """Whether the plan involves no other router."""
         return isinstance(plan, ForUs) or (isinstance(plan, tuple) and all(map(self._routing.is_local, plan)))
 
     def of(self, which: PlanKey, link: Link, wall_s: int) -> Plan:

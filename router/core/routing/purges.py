@@ -1,4 +1,4 @@
-"""Queues that have ended: what they held is dropped bit by bit, and after a crash from where it stopped."""
+"""Queues that have ended: their messages are dropped in steps, and after a crash from where it stopped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .parcel import Parcel
 
 
 class Purge(NamedTuple):
-    """A queue, or one group's part of it, has ended: what it held is to be read and given to `Router.drop`.
+    """An ended queue, or one group's part of it, whose messages are to be read and passed to `Router.drop`.
 
-    What has the arrival number `before` or a later one came after that, and stays.
+    Messages with the arrival number `before` or a later one came after the end, and stay.
     """
 
     recipient: bytes
@@ -23,9 +23,9 @@ class Purge(NamedTuple):
 
 
 class Purges:
-    """One for each queue that ended and is not yet empty; a later one of the same queue takes the place of the earlier.
+    """One purge for each queue that ended and is not yet empty; a later purge of a queue replaces the earlier.
 
-    Each is committed with the change that ended the queue, and taken back with the last message that it drops.
+    Each is committed with the change that ended the queue, and removed with the last message that it drops.
     """
 
     def __init__(self, pending: Pending, recovered: Iterable[Purge]) -> None:
@@ -43,18 +43,18 @@ class Purges:
         self._before[key] = self._pending.changes.purges[key] = clear.before
 
     def next(self) -> Purge | None:
-        """The oldest."""
+        """Return the oldest purge, or None."""
         return next((Purge(*key, before) for key, before in self._before.items()), None)
 
     def done(self, clear: Purge) -> None:
-        """All that it was about has been dropped."""
+        """Remove a purge whose messages have all been dropped."""
         key = clear.recipient, clear.group
         if self._before.get(key) == clear.before:
             del self._before[key]
             self._pending.changes.purges[key] = None
 
     def covers(self, recipient: bytes, parcel: Parcel) -> bool:
-        """Whether the parcel is among what will be dropped, and must not be handed over any more."""
+        """Whether the parcel will be dropped by a purge, and must not be handed over any more."""
         group = parcel.signer if parcel.kind == MULTICAST else None
         before = max(self._before.get((recipient, None), 0), self._before.get((recipient, group), 0))
         return parcel.first < before

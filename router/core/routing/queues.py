@@ -1,7 +1,7 @@
-"""What is owed to whom, in numbers: room, shares and counters of every recipient's queue.
+"""Room, shares and counters of every recipient's queue.
 
-The queues themselves lie on disk; here is what deciding needs. Room is taken when a message is accepted and given back
-when it has come to its end, so what was accepted is never refused later for lack of room.
+The queues themselves are on disk; here is what deciding needs. Room is reserved when a message is accepted and freed
+when its delivery ends, so an accepted message is never refused later for lack of room.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TAG_BYTES = 8
 
 @dataclass(slots=True)
 class Tally:
-    """Messages and bytes held now, and the most that may be."""
+    """Messages and bytes held now, and their limits."""
 
     messages_max: int
     bytes_max: int
@@ -40,9 +40,9 @@ class Queue:
     """One recipient's queue.
 
     `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
-    handed to it; `again`: so many were handed to an earlier link and may come twice; `retry_at`: not before this
-    monotonic second, because the next router takes nothing for now; `held`: the streams of which it does not;
-    `handed`: nothing from that arrival on has been handed to the present link.
+    handed to it; `again`: number of messages that were handed to an earlier link and may arrive twice; `retry_at`: the
+    monotonic second until which the whole queue backs off; `held`: the streams that back off; `handed`: no message
+    from this arrival number on has been handed to the present link.
     """
 
     recipient: bytes
@@ -60,15 +60,15 @@ class Queue:
         return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"
 
     def owes(self, signer: bytes) -> bool:
-        """Whether something of this signer is owed."""
+        """Whether any message of this signer is owed."""
         return b"s" + signer[:TAG_BYTES] in self.shares
 
 
 class Queues:
-    """All recipients' queues, and the tallies of groups, neighbours and the node. Empty ones are forgotten.
+    """All recipients' queues, and the tallies of groups, neighbours and the node; empty ones are forgotten.
 
-    `held`: of what the node holds, each message once, how many and how many bytes each neighbour brought, by the first
-    `TAG_BYTES` of its key."""
+    `held`: messages and bytes in the store, each message counted once, by the first `TAG_BYTES` of the key of the
+    neighbour that brought them."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits
@@ -89,7 +89,7 @@ class Queues:
     def _tallies(
         self, queue: Queue, signer: bytes, neighbour: bytes
     ) -> tuple[tuple[dict[bytes, Tally], bytes, tuple[int, int]], ...]:
-        """Where the shares of a signer and a neighbour are counted: in which tallies, under which name, how many."""
+        """Return the tallies that count a signer and a neighbour, each with its key there and its limits."""
         limits = self.limits
         percent = limits.share_percent
         share = max(1, queue.total.messages_max * percent // 100), queue.total.bytes_max * percent // 100
@@ -107,15 +107,17 @@ class Queues:
         )
 
     def hold(self, neighbour: bytes, messages: int, size: int) -> None:
-        """The store takes in so many messages of together `size` bytes; negative numbers: it lets go of them."""
+        """Count messages with a total of `size` bytes as stored; negative numbers release them."""
         self.node.add(messages, size)
         had = self.held.pop(neighbour[:TAG_BYTES], (0, 0))
         if had[0] + messages:
             self.held[neighbour[:TAG_BYTES]] = had[0] + messages, had[1] + size
 
     def node_room(self, neighbour: bytes | None, size: int = 0) -> tuple[int, int, Reason]:
-        """Messages and bytes that the node still takes of a neighbour, None: of an app of its own, and the word to
-        refuse the next with. That is of `size`: an empty share has room for it, however large."""
+        """Return the messages and bytes that the node still accepts of a neighbour, and the reason to refuse more.
+
+        `neighbour` is None for an app of this node. The next message has `size` bytes: an empty share has room for it,
+        however large."""
         messages, most = self.node.room()
         if neighbour is not None:
             held, percent = self.held.get(neighbour[:TAG_BYTES]), self.limits.neighbour_node_percent
@@ -125,15 +127,16 @@ class Queues:
         return messages, most, Reason.QUEUE_FULL_NODE
 
     def fits_never(self, size: int) -> bool:
-        """Whether a message of that size is more than all the room there could be."""
+        """Whether a message of this size exceeds the room even when everything is empty."""
         limits = self.limits
         most = limits.recipient_bytes_max, limits.group_bytes_max, limits.neighbour_bytes_max, limits.node_bytes_max
         return size > min(most)
 
     def room(self, recipient: bytes, signer: bytes, neighbour: bytes, size: int = 0) -> tuple[int, int, Reason]:
-        """The same for one recipient's queue, the shares in it, and what group and neighbour are owed in all.
+        """Return the messages and bytes for which a recipient's queue still has room, and the reason to refuse more.
 
-        The next message is of that `size`: an empty share has room for it, however large.
+        This is the least room of the queue, the shares in it, and the totals of the group and the neighbour. The next
+        message has `size` bytes: an empty share has room for it, however large.
         """
         queue = self.of(recipient)
         rooms = [(*queue.total.room(), Reason.QUEUE_FULL_RECIPIENT)]
@@ -147,9 +150,9 @@ class Queues:
         return messages, least, few if messages < 1 else small
 
     def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
-        """Take room for `messages` of together `size` bytes; negative numbers give it back.
+        """Reserve room for `messages` with a total of `size` bytes, and return the queue; negative numbers free it.
 
-        `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, which is what the disk keeps.
+        `signer` and `neighbour` may be whole keys or their first `TAG_BYTES`, which are what the disk keeps.
         """
         queue = self.of(recipient)
         queue.total.add(messages, size)

@@ -1,4 +1,4 @@
-"""What deciding needs from the store to go on where it stopped."""
+"""The state that the deciding core reads from the store at a start, to go on where it stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .routes import Route
 
 
 class Backlog(NamedTuple):
-    """What the store still owes somebody from earlier: totals by signer and neighbour (first bytes of their keys)."""
+    """The total that a recipient is still owed of one signer and neighbour (the first bytes of their keys)."""
 
     recipient: bytes
     signer_tag: bytes
@@ -23,7 +23,7 @@ class Backlog(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What the store holds for somebody of what that neighbour brought, each message once."""
+    """The total of messages in the store that one neighbour brought and that are still owed, each counted once."""
 
     neighbour_tag: bytes
     messages: int
@@ -31,8 +31,10 @@ class Holding(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """What was thought of the wall clock when the store was last written: the time that verdicts went by, what the
-    clock showed, both Unix nanoseconds, and a word of `router.node.wall_clock.State`."""
+    """The judgement of the wall clock when the store was last written.
+
+    `judged_ns`: the time used for verdicts; `shown_ns`: what the clock showed, both in Unix nanoseconds; `state`: a
+    word of `router.node.wall_clock.State`."""
 
     judged_ns: int
     shown_ns: int
@@ -41,7 +43,7 @@ class Belief(NamedTuple):
 
 @dataclass(slots=True)
 class Recovered:
-    """What the store holds when the node starts."""
+    """The contents of the store when the node starts."""
 
     epoch: bytes = bytes(8)
     next_arrival: int = 1

@@ -1,6 +1,6 @@
-"""Rights that were taken away: what rests on them ends at once, and the log says so (R-C10, R-C11).
+"""Revoked rights: everything that depends on them ends at once, and is logged (R-C10, R-C11).
 
-On a running node when its neighbours are configured anew; at a start for what the disk kept of rights that are gone.
+This happens on a running node when its neighbours are reconfigured, and at a start for what the disk still holds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NEW_TERMS = "its operator has changed who this node is there; sign on again"
 class Revocation:
     """Decides what a new configuration of neighbours ends.
 
-    `gone(key, now)` ends all that a key has here; `queue_ends(recipient, group)` begins to drop what waits; `limits`:
-    those in force, which each `config` event of the log repeats, for the last one of a log counts.
+    `gone(key, now)` ends all that a key has here; `queue_ends(recipient, group)` begins to drop queued messages;
+    `limits`: the present ones, repeated in each `config` event because readers of a log use the last such event.
     """
 
     def __init__(
@@ -50,8 +50,9 @@ class Revocation:
         self._limits = limits
 
     def change(self, act: Callable[[], None], now: Now) -> None:
-        """`act` changes who the neighbours are. Only what is said differently of a key than before has a consequence,
-        and whoever is owed something is dialled: it may have an address now."""
+        """Let `act` change the neighbours, and apply the consequences for the keys whose entry has changed.
+
+        Recipients of these that are owed something and not connected are dialled: they may have an address now."""
         before = self._directory.neighbours
         act()
         after = self._directory.neighbours
@@ -68,7 +69,7 @@ class Revocation:
                     self._delivery.dial_if_owed(key)
 
     def recovered(self, fleeting: Collection[bytes], now: Now) -> None:
-        """At a start: `fleeting` subscribers had a throwaway key; of others the right may have gone since."""
+        """End, at a start, all that `fleeting` (throwaway) keys had, and what others have no right to any more."""
         for key in dict.fromkeys([*(one.subscriber for one in self._groups), *self._queues.by_recipient]):
             if key in fleeting:
                 self._gone(key, now)
@@ -88,8 +89,9 @@ class Revocation:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
 
     def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
-        """An open link takes its new standing. One that would be a stranger's has to come as one; and one that may join
-        only now has to ask again, which a router does when it comes."""
+        """Give an open link its new standing, or close it if it must sign on again.
+
+        It must if it has become a stranger's, or may join only now: a router sends its JOINs when the link comes up."""
         link = self._links.to(key)
         if link is None:
             return
@@ -111,7 +113,7 @@ class Revocation:
                 self._membership.uplink_ends(link, now)
 
     def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
-        """What the key has here without the right to it. `lost`: the rights it had until now."""
+        """End everything that the key has here without the right to it. `lost`: the rights it had until now."""
         directory, link = self._directory, self._links.to(key)
         if not directory.is_known(key) and link is None:
             self._gone(key, now)
@@ -131,7 +133,7 @@ class Revocation:
 
 
 def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
-    """It leads nowhere any more: its time has passed, its neighbour may not be the way, or another needs the room."""
+    """Remove a route that has expired, lost its neighbour's right to relay, or gave way to another, and log it."""
     routes.forget(route.destination)
     pending.changes.routes[route.destination] = None
     fields = (("destination", route.destination), ("neighbour", route.neighbour))
@@ -139,5 +141,5 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
 
 
 def _terms(one: Neighbour | None) -> tuple[frozenset[str], bool, bool] | None:
-    """What the log tells of a neighbour."""
+    """Return the part of a neighbour's configuration that is logged."""
     return None if one is None else (one.grants, one.uplink, one.blocked)

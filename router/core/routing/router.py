@@ -1,6 +1,6 @@
 """The message router's decisions: events in, changes and effects out (laws 1 and 2).
 
-The caller runs cycles: feed events, `take()` what was decided, commit the changes, then carry out the effects. All
+The caller runs cycles: feed events, `take()` the decisions, commit the changes, then carry out the effects. All
 state is here or in the parts made here, and nothing else touches it.
 """
 
@@ -49,11 +49,11 @@ from .seen import Seen
 from .service_words import ServiceWords
 from .witness import Witness
 
-TOGETHER_S = 10.0  # two connections of one key within this time were dialled at once
+TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
 
 
 class Router:
-    """`directory` says who is who; `key` signs what this router says in its own name."""
+    """The deciding core; `directory`: standings and rights of keys; `key` signs the router's own messages."""
 
     def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
         self.directory = directory
@@ -120,7 +120,7 @@ class Router:
         self._delivery.recovered()
 
     def _gone(self, key: bytes, now: Now) -> None:
-        """Nothing is kept of this key any more."""
+        """End everything that is kept for a key."""
         self._membership.leave_all(key, now)
         self._outcomes.forget(key)
         self._away.came(key)
@@ -132,7 +132,7 @@ class Router:
         self.queues.forget_if_empty(recipient)
 
     def _report(self, parcel: Parcel, index: int, state: str, reason: Reason, now: Now) -> None:
-        """Tell the source of a unicast that it ended here; never about a report, which is itself not stored."""
+        """Report to the source of a unicast that it ended here; never about a report, which is itself not stored."""
         onward = self.links.to(parcel.signer) or self.links.to(parcel.neighbour)
         if onward is not None and onward.outgoing.room()[0] > 0:
             to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
@@ -142,7 +142,7 @@ class Router:
 
     @property
     def revision(self) -> tuple[int, int, int, int]:
-        """Changes when a plan could."""
+        """Return a value that changes whenever a plan could."""
         return self.directory.revision, self.links.revision, self.groups.revision, self.routes.revision
 
     # -- links -----------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Router:
         self, number: int, key: bytes, owner: bool, hello: link_items.Hello, now: Now, *, dialled: bool = False,
         place: str = "",
     ) -> Link | None:  # fmt: skip
-        """A neighbour has proven `key`. None: it is not let in, and a `Close` says so."""
+        """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
         self._services.signed_on(key, now)
         standing = self.directory.standing(key, owner)
         if standing is None or key == self.directory.me:
@@ -194,16 +194,16 @@ class Router:
         return link
 
     def _is_the_lesser(self, earlier: Link, dialled: bool, hello: link_items.Hello, now: Now) -> bool:
-        """Both ends dialled at once: the connection that the lower key began stays (R-B6)."""
+        """Whether both ends dialled at once and the earlier connection stays, as the lower key began it (R-B6)."""
         both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
         return both and (self.directory.me > earlier.key if dialled else earlier.key > self.directory.me)
 
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
-        """The configuration of neighbours is new; what rested on rights that were taken away ends."""
+        """Apply a new configuration of neighbours; everything that depends on revoked rights ends."""
         self._services.configured(neighbours, now)
 
     def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
-        """Say something to a service of this node; whether it is there."""
+        """Send an inquiry to a service of this node; return whether it is connected."""
         link = self.links.to(key)
         if link is not None:
             self._membership.say(link, inquiry, now)
@@ -233,12 +233,12 @@ class Router:
     # -- messages in -----------------------------------------------------------------------------------------
 
     def examine(self, arrived: Arrived, now: Now) -> Job | None:
-        """Everything that needs no signature. None: the link is gone, and with it what was unsettled."""
+        """Judge a read as far as this needs no signature; None if the link, and so all it left unsettled, is gone."""
         link = self.links.get(arrived.link)
         return None if link is None else self._examination.examine(link, arrived, now)
 
     def decide(self, jobs: Sequence[Job], on_disk: Collection[bytes], now: Now) -> None:
-        """Verified reads, in the order in which they came."""
+        """Decide verified reads, given in the order in which they arrived; `on_disk`: the ids known to the index."""
         self.admission.end(self._acceptance.decide(jobs, on_disk, now), now)
         for job in jobs:
             if job.link.uplink and job.refusals:
@@ -287,12 +287,13 @@ class Router:
         self._delivery.lose(damaged, now)
 
     def clear_queue(self, recipient: bytes) -> None:
-        """The operator's `queue drop`."""
+        """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
         self._queue_ends(recipient, None)
 
     def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, if there
-        is a line of the log to spare."""
+        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17).
+
+        A stranger's PULL is answered only if the door log can afford a line."""
         link = self.links.get(number)
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
@@ -306,7 +307,7 @@ class Router:
         )
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
-        """How many groups that uplink has let us join, of how many we want."""
+        """Return how many groups an uplink has let us join, and how many we want."""
         return self._membership.joined_at(uplink)
 
     def missed_by(self, key: bytes, reason: Reason) -> int:
@@ -320,24 +321,24 @@ class Router:
             self._membership.say(link, Answer(text), now)
 
     def ask(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
-        """Ask a neighbour's router; its answer comes as `Heard`. False: it is not connected."""
+        """Ask a neighbour's router, whose answer comes as `NeighbourAnswered`; False if it is not connected."""
         link = self.links.to(key)
         if link is not None and not link.app:
             self._membership.ask(link, inquiry, now)
         return link is not None and not link.app
 
     def released(self, parcels: Iterable[Holding]) -> None:
-        """The store let go of what nobody is owed any more."""
+        """Count messages that the store has released, as nobody is owed them any more."""
         for neighbour, messages, size in parcels:
             self.queues.hold(neighbour, -messages, -size)
 
     def forgot(self, entries: Mapping[bytes, int]) -> None:
-        """The store swept so many ids of each holder out of the duplicate index."""
+        """Count ids that the store has removed from the duplicate index, by holder."""
         for holder, count in entries.items():
             self.index.add(holder, -count)
 
     def tick(self, now: Now) -> None:
-        """About once a second: back-offs, joins to repeat, routes that have aged, strangers that are silent."""
+        """Retry, ask again for joins, write the door log, remove old routes, close silent strangers: once a second."""
         self.admission.end_silent(now)
         self._delivery.retry(now)
         self._membership.ask_again(now)
@@ -352,7 +353,7 @@ class Router:
 
     @property
     def has_decided(self) -> bool:
-        """Whether there is something to take."""
+        """Whether `take` would return anything."""
         return bool(self._pending)
 
     @property
@@ -365,7 +366,7 @@ class Router:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, event, fields))
 
     def begin(self, now: Now) -> None:
-        """The first events of a run: that it began, and which limits are in force."""
+        """Log the first events of a run: its start and the limits in force."""
         self.note("start", (("arrival", self.next_arrival),), now)
         self.note("config", self._told_limits(), now)
 
@@ -373,15 +374,16 @@ class Router:
         return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
-        """It stepped; or, by 0, it is doubted since the start or by its neighbours, or believed again. While it is
-        doubted nothing expires. Whoever is away has been away since now: the times before are another clock's."""
+        """Note a step of the wall clock by `by_s` seconds, or (0) that it is now doubted, or believed again.
+
+        While it is doubted nothing expires. Else absences count from now: earlier times were by another clock."""
         self.witness.clock_judged(by_s, doubted, now)
         self._delivery.clock_judged()
         if not doubted:
             self._away.count_anew(now)
 
     def lapse(self, now: Now) -> None:
-        """About once a minute: who has been away for too long loses its subscriptions, its queue, its record."""
+        """End, about once a minute, the subscriptions, queues and records of keys that were away for too long."""
         for key in self._away.too_long(now):
             self._gone(key, now)
             if self.directory.forget_local(key):
@@ -390,7 +392,7 @@ class Router:
     # -- the end of a cycle ----------------------------------------------------------------------------------
 
     def take(self, now: Now) -> Decision:
-        """What this cycle decided. A `Tell` takes its number among the link's messages here, in order."""
+        """Return the decisions of this cycle, after adding fetches for open windows and what recipients missed."""
         self._delivery.fetch_what_is_wanted()
         self._outcomes.tell_missed()
         return self._pending.take()

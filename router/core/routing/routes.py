@@ -1,4 +1,4 @@
-"""Which neighbour leads to which key (specification, "Unicast routing"; R-C2)."""
+"""Learned routes: which neighbour leads to which key (specification, "Unicast routing"; R-C2)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Route:
 
 
 class Routes:
-    """Learned routes. `rank` of a neighbour's key: for a client's route that finds no room a peer's gives way, and not
-    the other way round; among their like, a full table learns none."""
+    """The learned routes; `rank` of a neighbour's key decides which give way when the table is full.
+
+    A peer's route gives way to a client's, not the other way round; between equals, a full table learns none."""
 
     def __init__(self, limits: RouteLimits, rank: Callable[[bytes], int]) -> None:
         self._limits = limits
@@ -51,7 +52,7 @@ class Routes:
             self._down_since.setdefault(neighbour, now_s)
 
     def learn(self, route: Route, now_s: int) -> list[Route] | None:
-        """Take a route from a fresh, verified message; the routes that give way to it. None: nothing changes (R-C2).
+        """Learn a route from a fresh, verified message; return the routes displaced, None if nothing changes (R-C2).
 
         A known route is replaced by a later expiry or a neighbour of higher rank, but of a lower rank's only after its
         own expiry, or when its neighbour has been down for `hold_s` seconds.
@@ -87,8 +88,9 @@ class Routes:
         return now_s - self._down_since.get(neighbour, now_s) >= self._limits.hold_s
 
     def _has_room(self, neighbour: bytes, known: Route | None) -> bool:
-        """Whether one more route through the neighbour, in the place of a known one, fits its share: of what is free,
-        and of what would give way."""
+        """Whether a further route through the neighbour fits its share of the free places and those that would yield.
+
+        `known`: the route that it replaces, if any."""
         limits, held = self._limits, len(self._of_neighbour.get(neighbour, ()))
         if held >= limits.per_neighbour_max:
             return False
@@ -100,7 +102,7 @@ class Routes:
         return fair_room(free, held, limits.neighbour_percent) > 0 or (free > 0 and not held)
 
     def _weakest(self) -> Route:
-        """Of the neighbours of the lowest rank, the oldest route of the one that has the most."""
+        """Return the oldest route of the neighbour that has the most among those of the lowest rank."""
         theirs = self._of_neighbour
         neighbour = min(theirs, key=lambda one: (self._rank(one), -len(theirs[one])))
         return self._routes[next(iter(theirs[neighbour]))]
@@ -118,9 +120,9 @@ class Routes:
         return True
 
     def through(self, neighbour: bytes) -> list[Route]:
-        """The routes learned from that neighbour."""
+        """Return the routes learned from a neighbour."""
         return [self._routes[one] for one in self._of_neighbour.get(neighbour, ())]
 
     def aged(self, now_s: int) -> list[Route]:
-        """The routes whose time has passed."""
+        """Return the routes that have expired."""
         return [route for route in self._routes.values() if route.until_s <= now_s]

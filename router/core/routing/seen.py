@@ -1,8 +1,8 @@
-"""Which messages this router has accepted: the recent part of the duplicate index (R-A12, R-C5).
+"""The recent part of the duplicate index: ids of accepted messages, in memory (R-A12, R-C5).
 
-The whole index lies on disk under (expiry, id) until expiry + 10 minutes. Here are the most recent ids, so that a
-flood of duplicates costs no signature, and the ids being verified now, so that a copy of a message still in flight
-shares the first copy's outcome.
+The whole index is on disk under (expiry, id) until expiry + 10 minutes. Here are the most recent ids, so that a
+flood of duplicates costs no signature check, and the ids being verified now, so that a copy of a message still in
+flight shares the first copy's outcome.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ KEEP_AFTER_EXPIRY_S = 600
 
 
 class Seen:
-    """At most `recent_max` ids in two generations; the older is dropped whole when the younger is full."""
+    """At most `recent_max` ids in two generations; when the younger is full, the older is dropped as a whole."""
 
     def __init__(self, recent_max: int) -> None:
         self._half = max(1, recent_max // 2)
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._in_flight: dict[bytes, int] = {}  # how many later copies wait for the first
-        self._verdicts: dict[bytes, tuple[Reason, str]] = {}  # of refused first copies that somebody waits for
+        self._verdicts: dict[bytes, tuple[Reason, str]] = {}  # of refused first copies with waiting copies
 
     def __repr__(self) -> str:
         return f"<{len(self._young) + len(self._old)} recent ids, {len(self._in_flight)} in flight>"
@@ -29,7 +29,7 @@ class Seen:
         return message in self._young or message in self._old
 
     def begin(self, message: bytes) -> bool:
-        """Whether this copy is the first in flight; if not, it must `resolve` later."""
+        """Whether this copy is the first in flight; if not, the caller must `resolve` it later."""
         waiting = self._in_flight.get(message)
         if waiting is None:
             self._in_flight[message] = 0
@@ -44,18 +44,18 @@ class Seen:
             self._old, self._young = self._young, set()
 
     def refuse(self, message: bytes, reason: Reason, text: str) -> None:
-        """A refused message is not remembered, but its waiting copies share the verdict."""
+        """Forget a refused message, but keep the verdict for its waiting copies."""
         waiting = self._in_flight.pop(message, 0)
         if waiting:
             self._in_flight[message] = waiting
             self._verdicts[message] = reason, text
 
     def is_open(self, message: bytes) -> bool:
-        """Whether the first copy has still to be decided."""
+        """Whether the first copy is not decided yet."""
         return message in self._in_flight and message not in self._verdicts
 
     def resolve(self, message: bytes) -> tuple[Reason, str] | None:
-        """The verdict for a copy that waited until it was open no more: None if the first was accepted."""
+        """Return the verdict for a copy that waited until the first was decided; None if the first was accepted."""
         verdict = self._verdicts.get(message)
         if verdict is None:
             return None

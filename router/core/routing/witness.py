@@ -1,7 +1,7 @@
-"""Bearing witness: what a neighbour's pong said of its clock and of its event log becomes an event of our own log.
+"""Witness of neighbours: the clock and log head in a neighbour's pong become an event of our own log.
 
-A tail that a neighbour cut off its log can be known only from what others wrote down of it. Only neighbours that the
-operator knows are written down, by the key that they proved, and each at most once a minute.
+A tail that a neighbour cut off its log can be detected only from what others logged about it. Only neighbours that the
+operator knows are logged, by the key that they proved, and each at most once a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EVERY_S = 60.0
 
 
 class Witness:
-    """Remembers when each neighbour was last written down: no more than there are in the configuration."""
+    """Logs pongs; keeps the last log time per neighbour, bounded by the configured neighbours."""
 
     def __init__(self, directory: Directory, links: Links, pending: Pending) -> None:
         self._directory = directory
@@ -27,8 +27,10 @@ class Witness:
         self._written_s: dict[bytes, float] = {}
 
     def heard(self, number: int, rtt_ns: int, offset_ns: int, head: LogHead | None, now: Now) -> None:
-        """A pong came. The offset is the neighbour's clock minus ours, known to half a round trip; without a `head`
-        nothing of the neighbour's log is sealed yet."""
+        """Note a pong, and log it if it is due.
+
+        `offset_ns`: the neighbour's clock minus ours, accurate to half a round trip; `head` is None if nothing of the
+        neighbour's log is sealed yet."""
         link = self._links.get(number)
         if link is not None:
             link.offset_ns = offset_ns
@@ -47,8 +49,7 @@ class Witness:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "link", fields))
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
-        """Our own clock stepped by so much, or what is thought of it has changed. After a step nothing is known of how
-        far the others are from it."""
+        """Log that our own clock stepped by `by_s`, or that the judgement of it changed; a step voids all offsets."""
         fields: tuple[tuple[str, ev.Plain], ...] = (("by_s", by_s), ("doubted", doubted))
         if now.ahead_ns:
             fields += (("ahead_s", round(now.ahead_ns / SECOND_NS)),)
