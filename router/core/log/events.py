@@ -52,7 +52,7 @@ STATE_EVENTS = frozenset((
 
 
 KNOWN_EVENTS = frozenset(("accepted", "segment", "seal")) | OUTWARD_EVENTS | TURNED_EVENTS | STATE_EVENTS
-"""No service may call an event of its own so."""
+"""Names that no service may give to its own events."""
 
 
 # Structs, not dataclasses: one is made per recipient and batch, and a frozen dataclass costs ten times as
@@ -134,9 +134,9 @@ class State(Struct, frozen=True, gc=False, array_like=True, tag=3):
 
 
 class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
-    """An event of a service of this node: its own word, which its `events.py` declares, its key, and its fields.
+    """An event of a service of this node: a word that its `events.py` declares, its key, and its fields.
 
-    `ids` names the message that it is about, if there is one.
+    `ids` holds the id of the message that it is about, or is empty.
     """
 
     at_ns: Natural

@@ -1,7 +1,7 @@
-"""What services of this node have taught it: neighbours they learned and rights they granted, each with an end.
+"""Entries by services of this node: neighbours they learned and rights they granted, each with an end.
 
-It stands beside the configuration, which a reload replaces and which beats it. Each entry is a row of the store, so it
-survives a restart; it is gone at once when it is taken back, when its time is over, or when its uses are used up.
+The book is kept besides the configuration, which takes precedence and which a reload replaces. Each entry is a row of
+the store, so it survives a restart; it ends at once when it is withdrawn, its time is over, or its uses are used up.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .directory import CONFIG, Neighbour
 
 LEARNED, GRANTED, NOTED = b"l", b"g", b"n"
 ENTRIES_MAX = 4096
-"""Entries of one service; a further one is refused."""
+"""The most entries of one service; a further one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, until that Unix second."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`."""
 
     by: bytes
     key: bytes
@@ -31,7 +31,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Rights that the service `by` has granted. `left`: the key may sign on so often still; None: without a limit."""
+    """Rights that the service `by` has granted to a key. `left`: how often it may still sign on; None: no limit."""
 
     by: bytes
     key: bytes
@@ -41,11 +41,11 @@ class Granted:
 
 
 Row = tuple[bytes, bytes | None]
-"""Key and value as the store keeps them; None: the row is gone."""
+"""Key and value of a row in the store; value None: the row is deleted."""
 
 
 class Book:
-    """Entries by service and key. What changes is returned as rows for the store."""
+    """The entries by service and key; its methods return changes as rows for the store."""
 
     def __init__(self) -> None:
         self.learned: dict[tuple[bytes, bytes], Learned] = {}
@@ -57,7 +57,7 @@ class Book:
         return f"<book: {len(self.learned)} neighbours learned, {len(self.granted)} grants>"
 
     def load(self, rows: Iterable[tuple[bytes, bytes]], services: Mapping[bytes, str]) -> list[Row]:
-        """Take in what the store kept; rows of services that are configured no more go."""
+        """Load the rows of the store; return the deletions of those whose service is no longer configured."""
         self._names = services
         gone: list[Row] = []
         for key, value in rows:
@@ -78,7 +78,7 @@ class Book:
     # -- changes -------------------------------------------------------------------------------------------
 
     def learn(self, one: Learned, now_s: int) -> Row:
-        """Write it in, or strike it out if its time has passed."""
+        """Enter a learned neighbour, or delete it if its time has passed."""
         place = one.by, one.key
         if one.until_s <= now_s:
             self.learned.pop(place, None)
@@ -87,7 +87,7 @@ class Book:
         return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s])
 
     def grant(self, one: Granted, now_s: int) -> Row:
-        """Write it in, or strike it out if it gives nothing any more."""
+        """Enter a grant, or delete it if it gives nothing any more."""
         place = one.by, one.key
         if one.until_s <= now_s or not one.rights or (one.left is not None and one.left < 0):
             self.granted.pop(place, None)
@@ -96,38 +96,38 @@ class Book:
         return GRANTED + one.by + one.key, cbor2.dumps([sorted(one.rights), one.until_s, one.left])
 
     def note(self, by: bytes, epoch: bytes, last: int) -> Row:
-        """The log holds the events of that service up to this one."""
+        """Note that the log holds the events of a service up to number `last` of its state `epoch`."""
         self.noted[by] = epoch, last
         return NOTED + by, cbor2.dumps([epoch, last])
 
     def last_noted(self, by: bytes, epoch: bytes) -> int:
-        """The number of the last event of that state of the service that the log holds; 0: none."""
+        """Return the number of the last event of a service's state `epoch` that the log holds; 0: none."""
         known, last = self.noted.get(by, (epoch, 0))
         return last if known == epoch else 0
 
     def is_full(self, by: bytes) -> bool:
-        """Whether that service may write in nothing more."""
+        """Whether a service has `ENTRIES_MAX` entries."""
         return sum(place[0] == by for place in (*self.learned, *self.granted)) >= ENTRIES_MAX
 
     def signed_on(self, key: bytes, now_s: int) -> list[Row]:
-        """A key has signed on: of each of its grants one use is taken."""
+        """Take one use of each of a key's limited grants, as it has signed on."""
         return [
             self.grant(replace(one, left=one.left - 1), now_s)
             for one in self._grants_of(key) if one.left is not None
         ]  # fmt: skip
 
     def signed_off(self, key: bytes, now_s: int) -> list[Row]:
-        """A key is gone: its grants without a use left end."""
+        """End a key's grants without a use left, as it has signed off."""
         return [self.grant(replace(one, left=-1), now_s) for one in self._grants_of(key) if one.left == 0]
 
     def over(self, now_s: int) -> list[Row]:
-        """Strike out what has reached its end."""
+        """Delete the entries whose time is over."""
         learned = [one for one in self.learned.values() if one.until_s <= now_s]
         granted = [one for one in self.granted.values() if one.until_s <= now_s]
         return [*(self.learn(one, now_s) for one in learned), *(self.grant(one, now_s) for one in granted)]
 
     def used_up(self) -> list[Row]:
-        """At a start: nobody is signed on, so grants without a use left end."""
+        """End, at a start, the grants without a use left: no key is signed on."""
         return [self.grant(replace(one, left=-1), 0) for one in [*self.granted.values()] if one.left == 0]
 
     def _grants_of(self, key: bytes) -> list[Granted]:
@@ -136,7 +136,7 @@ class Book:
     # -- reading -------------------------------------------------------------------------------------------
 
     def neighbours(self, configured: Mapping[bytes, Neighbour]) -> dict[bytes, Neighbour]:
-        """All neighbours: those of the configuration, with the rights that were granted to them, and the learned."""
+        """Return all neighbours: the configured, with rights granted in addition, and those added by services."""
         found = dict(configured)
         for key, more in self._entries():
             known = found.get(key)

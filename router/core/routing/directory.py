@@ -33,7 +33,7 @@ class Neighbour:
     blocked: bool = False
     urls: tuple[str, ...] = ()
     learned: str = CONFIG
-    """Who made it known: the configuration, or the service of that name."""
+    """The source of the entry: the configuration, or the name of a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Directory:
         self.merge(dict(self.configured))
 
     def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
-        """These are all the neighbours there are, whoever made them known."""
+        """Replace all neighbours, those of the configuration and those of services alike."""
         self.neighbours = neighbours
         self.revision += 1
 
@@ -165,7 +165,7 @@ class Directory:
         return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)
 
     def learned_by(self, key: bytes) -> str | None:
-        """Who made the key known, the configuration or a service; None if it is no neighbour."""
+        """Return the source of a neighbour's entry, the configuration or a service; None if the key is no neighbour."""
         known = self.neighbours.get(key)
         return None if known is None else known.learned
 

@@ -137,13 +137,13 @@ class Dial(NamedTuple):
 
 
 class Reconcile(NamedTuple):
-    """The neighbours are these now: dial them where they say, and no others."""
+    """Dial these neighbours, which are all there are now, at their addresses, and no others."""
 
     neighbours: tuple[Neighbour, ...]
 
 
 class ServiceAnswered(NamedTuple):
-    """A service answers the question of that number, which `Router.tell_service` gave it."""
+    """Pass on a service's answer to the question with this number, which was sent by `Router.tell_service`."""
 
     service: bytes
     number: int

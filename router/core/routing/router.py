@@ -291,9 +291,8 @@ class Router:
         self._queue_ends(recipient, None)
 
     def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17).
-
-        A stranger's PULL is answered only if the door log can afford a line."""
+        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, only if
+        the door log can afford a line."""
         link = self.links.get(number)
         valid = parcel.kind == MULTICAST and parcel.signer == group
         if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
@@ -374,9 +373,8 @@ class Router:
         return (*self._limits.queues.told(), ("ttl_s_max", self._limits.acceptance.ttl_s_max))
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
-        """Note a step of the wall clock by `by_s` seconds, or (0) that it is now doubted, or believed again.
-
-        While it is doubted nothing expires. Else absences count from now: earlier times were by another clock."""
+        """Note that the wall clock stepped by `by_s` s, or (0) that it is now doubted, or believed again. While it is
+        doubted nothing expires. Else absences count from now: earlier times were by another clock."""
         self.witness.clock_judged(by_s, doubted, now)
         self._delivery.clock_judged()
         if not doubted:

@@ -1,7 +1,7 @@
-"""What services of this node say to its router: learn, grant, note, answer. Each is one JSON object, and a transaction.
+"""Requests of services of this node to its router: learn, grant, note, answer; each is one JSON object, a transaction.
 
-They are honoured only from the keys of services that the configuration names, over whatever link: a service in the
-node's process, in one that the node started and in one of its own are equal.
+They are accepted only from the keys of services that the configuration names, over any link: it makes no difference
+whether a service runs in the node's process, in one that the node started, or in one started otherwise.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class _Answer(Struct, forbid_unknown_fields=True):
 
 
 class ServiceWords:
-    """`change(act, now)` changes the directory and lets what rested on rights that are gone end; `say` answers."""
+    """Carries out the requests of services.
+
+    `change(act, now)` changes the directory and ends what depended on rights that are gone; `say` sends the answer."""
 
     def __init__(
         self, directory: Directory, book: Book, pending: Pending, change: Callable[[Callable[[], None], Now], None],
@@ -83,7 +85,7 @@ class ServiceWords:
         self._allowed: dict[bytes, Allowance] = {}
 
     def hear(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
-        """Do what a service asks, and answer it once that is committed; why it is refused, if it is."""
+        """Carry out a service's request and answer it once that is committed; return why it is refused, or None."""
         if link.key not in self._directory.services:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
@@ -100,7 +102,7 @@ class ServiceWords:
         self._pending.changes.book.update(rows)
 
     def _rewrite(self, rows: Callable[[], Sequence[Row]], now: Now) -> None:
-        """Change the book, and with it who is known here."""
+        """Change the book, and with it the directory's neighbours."""
 
         def act() -> None:
             self._write(rows())
@@ -134,7 +136,7 @@ class ServiceWords:
         return {"granted": (by, key) in self._book.granted}
 
     def _note(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        """Log the events that the log does not hold yet, as many as this service may write now."""
+        """Log the events that the log does not hold yet, as many as the service's rate allows now."""
         said = msgspec.json.decode(argument, type=_Note)
         epoch, declared = bytes.fromhex(said.epoch), self._directory.services[by].events
         last = self._book.last_noted(by, epoch)
@@ -161,7 +163,7 @@ class ServiceWords:
         return {}
 
     def configured(self, neighbours: Iterable[Neighbour], now: Now) -> None:
-        """The configuration of neighbours is new; what services wrote in stays beside it."""
+        """Apply a new configuration of neighbours; the entries of services stay in addition."""
 
         def act() -> None:
             self._directory.replace_neighbours(neighbours)
@@ -172,14 +174,14 @@ class ServiceWords:
     # -- what happens by itself ------------------------------------------------------------------------------
 
     def began(self, rows: Sequence[tuple[bytes, bytes]], now: Now) -> None:
-        """Take in what the store kept of the book."""
+        """Load the book from the store, without entries that have ended, and merge it into the directory."""
         names = {key: one.name for key, one in self._directory.services.items()}
         gone = [*self._book.load(rows, names), *self._book.over(now.judged_s), *self._book.used_up()]
         self._write(gone)
         self._directory.merge(self._book.neighbours(self._directory.configured))
 
     def signed_on(self, key: bytes, now: Now) -> None:
-        """A key signs on: a use of its grants is taken, and one that has none left ends."""
+        """Take a use of each grant of a key that signs on; a grant without a use left ends."""
         of_it = [one.left for one in self._book.granted.values() if one.key == key]
         if 0 in of_it:
             self._rewrite(lambda: self._book.signed_on(key, now.judged_s), now)
@@ -187,12 +189,12 @@ class ServiceWords:
             self._write(self._book.signed_on(key, now.judged_s))
 
     def signed_off(self, key: bytes, now: Now) -> None:
-        """A key's link is down: grants that have no use left end."""
+        """End the grants without a use left of a key whose link is down."""
         if any(one.left == 0 and one.key == key for one in self._book.granted.values()):
             self._rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
 
     def tick(self, now: Now) -> None:
-        """What has reached its end is struck out."""
+        """Delete the entries whose time is over."""
         book, now_s = self._book, now.judged_s
         ends = [*(one.until_s for one in book.learned.values()), *(one.until_s for one in book.granted.values())]
         if ends and min(ends) <= now_s:

@@ -72,7 +72,7 @@ def turned_json(trace: Trace) -> list[dict[str, Any]]:
 
 
 def noted_json(trace: Trace) -> list[dict[str, Any]]:
-    """What services of this node noted about the message; the newest."""
+    """Return the events that services of this node noted about the message; the newest `HOPS_MAX`."""
     return [
         {
             "event": line.event, "reason": line.reason, "by": line.signer, "time": time_text(line.t), "t": line.t,

@@ -1,7 +1,7 @@
 """Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
 
-Numbers 0-63 are the router's; every service has a later range of its own (`RANGES`), and declares its reasons in its
-`reasons.py`. One that is not declared here is shown by its number.
+Numbers 0-63 are the router's; every service has a later range (`RANGES`), and declares its reasons in its `reasons.py`.
+A reason that is not declared in this process is shown by its number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Reason(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Reason | None:
-        """A reason of some service that is not declared in this process."""
+        """Return a reason for a service's number that is not declared in this process, or None for any other value."""
         if not isinstance(value, int) or not SERVICES_MIN <= value <= REASON_MAX:
             return None
         return cls._member(value, f"reason-{value}", NOT_DECLARED, False)
@@ -54,9 +54,9 @@ class Reason(IntEnum):
 
     @classmethod
     def declare(cls, number: int, word: str, sentence: str, *, later: bool = False) -> Reason:
-        """Give a reason of a service its word and its sentence; `later`: the same may be accepted at another time.
+        """Give a service's reason its word and sentence, and return it; `later`: a retry may succeed.
 
-        `ValueError` if the number or the word is another's.
+        Raises `ValueError` if the number or the word is out of range, or taken by another reason.
         """
         known = cls._value2member_map_.get(number)
         if not SERVICES_MIN <= number <= OTHERS[1] or not WORD.fullmatch(word):
@@ -104,7 +104,7 @@ class Reason(IntEnum):
 
 
 def by_word(word: str) -> Reason | None:
-    """The reason of that word, if it is the router's or was declared."""
+    """Return the reason with this word, the router's or a declared one; None if there is none."""
     known = (one for one in Reason._value2member_map_.values() if isinstance(one, Reason))
     return next((one for one in known if one.word == word), None)
 
