@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 BURST_MESSAGES_MAX = 256
 """Messages that one actor handles before other tasks run."""
 STOP_S = 10.0
-"""How long an actor may take over what is in its inbox when it is stopped; then it is cancelled."""
+"""The time in which a stopped actor may handle its inbox; then it is cancelled."""
 
 
 class ActorFailed(Exception):

@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Run the node in the foreground.
 
-    Prints address, listeners, durability and queue when it is ready. SIGTERM and Ctrl-C drain and stop it; what is
-    in custody is safe on disk and goes on at the next start.
+    Prints address, listeners, durability and queue when it is ready. SIGTERM and Ctrl-C drain and stop it; messages in
+    custody are safe on disk and go on at the next start.
     """
     for url in listen:
         check_url(url)
@@ -112,4 +112,4 @@ def tell_service_manager(state: str) -> None:
             try:
                 sock.sendto(state.encode(), place.replace("@", "\0", 1) if place[0] == "@" else place)
             except OSError as error:
-                log.warning("the service manager at %s cannot be told: %s", place, error)
+                log.warning("the service manager at %s cannot be notified: %s", place, error)

@@ -223,7 +223,7 @@ class Housekeeping:
             if self._wall.is_doubted:
                 log.warning("%s", self._wall.problem(now))
             else:
-                log.warning("the clock is %s: what has had its time by it expires", self._told.value)
+                log.warning("the clock is %s: messages expire by it", self._told.value)
             self._router.clock_judged(round(step_s), self._wall.is_doubted, now)
         self._store.clock = self._wall.belief(now)
         return now

@@ -122,7 +122,7 @@ class Residents:
                 await _end(process)
             failures = 1 if trio.current_time() - began_s >= CALM_S else failures + 1
             pause_s = self._back_off.pause_s(failures, random.random())
-            one.problem = f"its process ended with {code}, as its own lines on standard error tell"
+            one.problem = f"its process ended with exit code {code}; its lines on standard error may say why"
             log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem, pause_s)
             await trio.sleep(pause_s)
 

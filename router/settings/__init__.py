@@ -1,1 +1,1 @@
-"""What a node is told and what it keeps of its own: configuration, home, keys."""
+"""The settings of a node: configuration, home and keys."""

@@ -41,7 +41,7 @@ Outcomes = Literal["names", "counts"]
 
 # fmt: off
 class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What this node is and whom it talks to."""
+    """The node's role and name, and the connections and services that it allows."""
 
     role: Annotated[Role, about(
         "An edge node serves the apps of its owner; a core node serves other nodes as well.")] = "edge"
@@ -66,7 +66,7 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What waits for recipients that are away or slow. Beyond it a message is refused `queue-full-…`."""
+    """Bounds of messages waiting for absent or slow recipients; beyond them a message is refused `queue-full-…`."""
 
     recipient_messages_max: Annotated[int, span(1, COUNT_MAX,
         "Messages waiting for one recipient.")] = CORE.queues.recipient_messages_max
@@ -120,7 +120,7 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The event log under `log/` in the home: what became of every message."""
+    """The event log under `log/` in the home, which records the fate of every message."""
 
     segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = LOG.segment_bytes
     segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = LOG.segment_s
@@ -170,7 +170,7 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What commands and apps use where they are told nothing else."""
+    """Values for commands and apps that name no others."""
 
     ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = TTL_S
     expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = EXPIRY_MIN

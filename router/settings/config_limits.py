@@ -17,7 +17,7 @@ CORE, LINK, HANDSHAKES = CoreLimits(), LinkLimits(), HandshakeLimits()
 
 # fmt: off
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What connections, senders and tables may take. Beyond it the newcomer is refused."""
+    """Bounds for connections, senders and tables; beyond them the newcomer is refused."""
 
     frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
         "Largest frame; a longer one is refused at its first bytes, too-large.")] = FRAME_BYTES_MAX

@@ -35,7 +35,7 @@ def about(sentence: str) -> Meta:
 
 # fmt: off
 class Local(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A local service or app with a key of its own, known before it connects."""
+    """A local service or app whose key is known before it connects."""
 
     address: Address
     name: Annotated[Name, about("What to call it here.")] = ""

@@ -142,7 +142,7 @@ _SENTENCES = (
 
 
 def _in_words(said: str) -> str:
-    """Return our sentence for one of the parser's; its own where there is none."""
+    """Return our sentence for one of the parser's, or the parser's if we have none."""
     return next((ours for beginning, ours in _SENTENCES if said.startswith(beginning)), said)
 
 

@@ -69,7 +69,7 @@ class Home:
 
     @property
     def key_path(self) -> Path:
-        """The router's own key."""
+        """The path of the router's key."""
         return self.path / "keys" / f"{keyring.NODE}.key"
 
     @property

@@ -145,7 +145,7 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
-INSIDE = "memory"  # connects only what is inside one process, so no configuration is told of it
+INSIDE = "memory"  # connects only inside one process, so errors about a configured URL do not name it
 
 
 def load(scheme: str) -> Transport:

@@ -37,7 +37,7 @@ BUSY_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"  # fatal, internal_error: may be se
 LEFT = "the peer closed the connection before its handshake had a turn"
 CROWD = (
     "TLS handshakes wait for their turn: %d wait and %d are under way, from %d address prefixes, most of them from %s "
-    "(%d); who connects waits as well. If they are meant to come, raise limits.handshakes_per_s and "
+    "(%d); new connections wait as well. If they are meant to come, raise limits.handshakes_per_s and "
     "limits.handshakes_per_s_per_prefix; if not, block their addresses in the firewall"
 )
 
