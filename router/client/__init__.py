@@ -1,4 +1,4 @@
-"""The public API for apps: `connect`, and what it gives."""
+"""The public API for apps: `connect`, and the `Node` that it returns."""
 
 from router.client.node import Node, connect
 

@@ -57,11 +57,11 @@ class BlockingReceived(Message):
     _refuse: Callable[[Reason | str, str], None] = field(repr=False, compare=False)
 
     def settle(self) -> None:
-        """Tell the node that this message is handled; with a journal, once that is on disk. Twice is harmless."""
+        """Settle this message at the node; with a journal, once it is on disk there. Calling it twice is harmless."""
         self._settle()
 
     def refuse(self, reason: Reason | str = Reason.PEER_REFUSED, text: str = "") -> None:
-        """Tell the node that this app does not take this message; see `Received.refuse`."""
+        """Refuse this message at the node; see `Received.refuse`."""
         self._refuse(reason, text)
 
 

@@ -37,7 +37,7 @@ class ExportError(Exception):
 
 
 class Writer:
-    """Writes one export. `left_out`: paths of files for which there are stand-ins."""
+    """Write one export. `left_out`: paths of files for which there are stand-ins."""
 
     def __init__(self, evidence: Evidence, facts: Iterable[FileFacts], names: Pseudonyms) -> None:
         self.routers: set[str] = set()

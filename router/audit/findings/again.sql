@@ -1,5 +1,5 @@
--- Arrival numbers that accepted lines give more than once, by router: how many, the least, the first two events that
--- give it.
+-- Arrival numbers that accepted lines give more than once, by router: their count, the least, and the first two events
+-- that give it.
 WITH given AS (
     SELECT router, seq, parcel, parcel + n AS stop
     FROM events

@@ -1,5 +1,5 @@
--- Ends as expired before the time of the message was over, by router: how many, of how many it is sure because the log
--- says how long a message may live there at most, and the first. Deadlines count from a full second.
+-- Messages that ended as expired before they were due, by router: their count, how many are certain because the log has
+-- the longest life of a message there, and the first. Deadlines count from a full second.
 WITH life AS (
     SELECT router, min(number_of_text(fields['ttl_s_max'])) AS ttl_s, min(seq) AS config_seq
     FROM events

@@ -1,4 +1,4 @@
--- What is pending though its time is over for a day or more where the log ends.
+-- Messages still pending a day or more after their due time, where the log goes on that long.
 SELECT routers.key AS router, sum(pending)::BIGINT AS count, count(DISTINCT recipient) AS recipients,
     any_value(is_doubted) AS is_doubted,
     first(keys.key ORDER BY due_ns, seq, keys.key) AS recipient,

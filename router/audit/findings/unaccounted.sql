@@ -1,4 +1,4 @@
--- The first parcels with messages that have no end, and of each the first such message.
+-- The first parcels with messages that have no end, each with its first such message.
 WITH lost AS (
     SELECT line, router, parcel, recipient, signer, owed, unaccounted
     FROM accepted

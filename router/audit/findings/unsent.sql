@@ -1,7 +1,7 @@
--- Of `unsent` those that the neighbour's log, which is whole, must tell of: before the router's acceptance of a later
--- message from there, which the neighbour heard of; after the beginning of that log, and where that is pruned, so long
--- after that the neighbour cannot have had it before, unless its clock was set or doubted. carriers: messages for the router itself that the neighbour had:
--- in each there may have been a multicast that is accepted at its goal alone.
+-- The messages of `unsent` that the neighbour's log, which is whole, must hold: accepted before a later message from
+-- there that is known to be followed; after the beginning of that log, and, where it is pruned, so long after it that
+-- the neighbour cannot have had the message earlier, unless its clock was set or doubted. carriers: messages for the
+-- router itself that the neighbour had: each may have held a multicast that is accepted at its goal alone.
 WITH pair AS (
     SELECT DISTINCT router, brought FROM unsent
 ),

@@ -1,4 +1,4 @@
--- What came no further than the door, by neighbour, signer and reason.
+-- Messages turned away before they were accepted, by neighbour, signer and reason.
 CREATE TABLE abuse_hour AS
 SELECT
     routers.key AS router,

@@ -1,5 +1,5 @@
--- Accepted lines: n messages with the arrival numbers parcel .. parcel + n - 1, unique by (router, parcel).
--- An arrival number is given once; a line that gives it again (no router of ours does) counts as an event only.
+-- Accepted lines: n messages with the arrival numbers parcel .. parcel + n - 1, unique by (router, parcel). An arrival
+-- number is given once; a line that gives it again (our routers never do) counts as an event only.
 CREATE TABLE repeated AS
 SELECT e.rowid AS line
 FROM events e
@@ -12,7 +12,7 @@ JOIN (
 ) original ON e.router = original.router AND e.parcel = original.parcel
 WHERE e.event = 'accepted' AND e.seq > original.seq;
 
--- `line` is the row of the line in `events`: in one number, which parcel it is.
+-- `line` is the row of the line in `events`: one number that identifies the parcel.
 CREATE VIEW accepted_line AS
 SELECT line.*
 FROM (
@@ -23,14 +23,14 @@ FROM (
 ) line
 ANTI JOIN repeated USING (line);
 
--- Of the holes that end behind a line, where the first one begins.
+-- The beginning of the first hole that ends after a line.
 CREATE TABLE hole AS
 SELECT line.line, ahead.first_seq
 FROM (SELECT line, router, seq FROM accepted_line SEMI JOIN holes_ahead USING (router)) line
 ASOF JOIN holes_ahead ahead ON ahead.router = line.router AND line.seq < ahead.last_seq;
 
--- hole_first: a hole of the log behind the line begins there. is_within: accepted in the time that was
--- asked for. is_over: had its messages an end, the log would hold it.
+-- hole_first: the beginning of a hole of the log after the line. is_within: accepted in the audit's time span. is_over:
+-- if its messages had ends, the log would hold them.
 CREATE TABLE accepted AS
 SELECT
     line.line, line.router, line.parcel, line.n, line.seq, line.t, minute_of(line.t) AS minute, line.mono,

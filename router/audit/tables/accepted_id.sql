@@ -1,5 +1,5 @@
--- Each accepted message and its id, as two numbers. brought: which router brought it, if that one's log is given too, and
--- unless it signed the message itself.
+-- Each accepted message and its id, as two numbers. brought: the router that brought it, if its log is given too and it
+-- did not sign the message itself.
 CREATE TABLE accepted_id AS
 SELECT line, router, t, is_within, brought, i, id_low(ids, i) AS low, id_high(ids, i) AS high
 FROM (

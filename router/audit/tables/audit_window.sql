@@ -1,4 +1,4 @@
--- Each minute of a router's accepted lines: how its units stand, and whether that is final.
+-- Each minute of a router's accepted lines: the states of its units, and whether they are final.
 CREATE TABLE audit_window AS
 SELECT
     key AS router, unit.minute,

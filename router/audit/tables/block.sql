@@ -1,5 +1,5 @@
--- What became of messages of a parcel at one recipient, and raw counts of lines. A row stands for 32 messages, one bit
--- each for each end; where every line is of the whole parcel, as most are, for all of its messages in the first bit.
+-- The ends of a parcel's messages at one recipient, and raw counts of lines. A row stands for 32 messages, one bit each
+-- for each end; where every line is about the whole parcel, as most are, the first bit stands for all of its messages.
 CREATE TABLE part AS
 SELECT DISTINCT line, recipient FROM piece WHERE start < stop AND (start > 0 OR stop < n);
 
@@ -54,7 +54,7 @@ FROM (
 )
 GROUP BY line, recipient, block, n;
 
--- Messages of outward lines that are in no state: outside of their parcel, of a parcel that is not here, or of a
+-- Messages of outward lines that have no state: outside of their parcel, of a parcel that is not here, or of a
 -- recipient that the parcel does not name.
 CREATE TABLE stray AS
 SELECT router, event, sum(count)::BIGINT AS count

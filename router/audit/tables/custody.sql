@@ -1,5 +1,5 @@
--- Messages that another router took over (acked), where that router's log is given too: is their acceptance in it?
--- What was for that router itself is at its goal, and accepted nowhere.
+-- Messages that another router took over (acked), where that router's log is given too: whether their acceptance is in
+-- it. A message for that router itself has arrived, and is accepted nowhere.
 CREATE TABLE taker AS
 SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
 
@@ -16,8 +16,8 @@ SELECT taken.line, recipient, taken.router, taker, taken.t, i, low, high
 FROM accepted_id JOIN taken USING (line)
 WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole);
 
--- Of each parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: the taker's clock minus
--- the router's, for the taker accepted after the router did, and before the router heard so.
+-- By parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: bounds of the taker's clock
+-- minus the router's, because the taker accepted after the router did, and before the router got the acknowledgement.
 CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
@@ -26,7 +26,7 @@ WITH acks AS (
     GROUP BY line, recipient
 ),
 there AS (
-    -- When a taker accepted a message first: few are accepted more than once.
+    -- The time when a taker accepted a message first: few are accepted more than once.
     SELECT router, low, high, t
     FROM accepted_id ANTI JOIN (SELECT * FROM message_id WHERE is_again) again USING (low, high)
     UNION ALL
@@ -60,7 +60,7 @@ JOIN clock USING (router, recipient)
 JOIN routers taker ON taker.router = met.taker
 LEFT JOIN log_end ON log_end.router = met.taker;
 
--- The messages of which it is known that the taker did not accept them.
+-- The messages that the taker is known not to have accepted.
 CREATE TABLE broken_handover AS
 WITH lacking AS (
     SELECT line, recipient, taker FROM handover WHERE is_known AND followed < acked

@@ -1,5 +1,5 @@
--- Each parcel and recipient: how many of its messages are in which state.
--- A message with several ends has the first of: delivered acked unconfirmed refused expired dropped evicted.
+-- Each parcel and recipient: how many of its messages are in which state. A message with several ends has the first of:
+-- delivered acked unconfirmed refused expired dropped evicted.
 CREATE VIEW each_unit AS
 WITH counts AS NOT MATERIALIZED (
     SELECT
@@ -60,7 +60,8 @@ RIGHT JOIN owed USING (line, recipient)
 JOIN accepted USING (line)
 WHERE accepted.is_within;
 
--- The same, but summed by the minute where every message has its end: `line` and `recipient` are of the others alone.
+-- `delivery` with the rows in which every message has its end summed by minute: only the other rows have `line` and
+-- `recipient`.
 CREATE TABLE unit AS
 SELECT router, minute, line, recipient, sum(COLUMNS(* EXCLUDE (router, minute, line, recipient, is_open)))::BIGINT
 FROM (

@@ -1,9 +1,9 @@
--- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times nanoseconds.
--- Of an outward line's ranges the first stands in columns of its own: there is seldom another. n: messages of an accepted
--- line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted line.
--- ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when each is, if that differs.
--- Few columns: each costs a thirtieth of the reading, even where it holds nothing. Numbers are stored as they are: to
--- compress them costs more than the disk gains.
+-- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times
+-- nanoseconds. The first range of an outward line has columns of its own, because few lines have another. n: messages
+-- of an accepted line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted
+-- line. ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when
+-- each is, if that differs. There are few columns, because each costs a thirtieth of the reading, even an empty one.
+-- Numbers are stored uncompressed, because compressing them costs more than the disk space gains.
 CREATE TABLE events (
     router INTEGER USING COMPRESSION uncompressed,
     file INTEGER USING COMPRESSION uncompressed,

@@ -1,4 +1,4 @@
--- Keys (and boots) as numbers that sort as their text does: the large tables hold these.
+-- Keys (and boots) as numbers that sort as their text does; the large tables hold these.
 CREATE TABLE keys AS
 WITH texts AS (
     SELECT recipient AS key FROM events

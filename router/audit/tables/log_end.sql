@@ -1,5 +1,5 @@
--- Where each router's events begin and end: the time as its clock had it. run_seq: its last start. Since settled_ns its
--- clock has not jumped and it was not started again; while is_doubted it lets nothing expire.
+-- The beginning and the end of each router's events, by its own clock. run_seq: its last start. settled_ns: since then
+-- its clock has not jumped and it was not started again; while is_doubted it lets nothing expire.
 CREATE TABLE log_end AS
 SELECT
     router,
@@ -14,7 +14,7 @@ SELECT
 FROM events
 GROUP BY router;
 
--- Links that are up where the log ends: what was written to one of these and has no end is in flight, and in flight
+-- Links that are up where the log ends: a message written to one of these without an end is in flight, and in flight
 -- nothing expires.
 CREATE TABLE open_link AS
 SELECT router, link

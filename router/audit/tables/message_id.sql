@@ -1,5 +1,6 @@
--- Each message by its id: how often it was accepted in the time asked for, at how many routers then, and whether any
--- router accepted it more than once at all; is_unsent: a router is said to have brought it that did not accept it. Of at most 63 routers: a bit each.
+-- Each message by its id: how often it was accepted in the audit's time span, at how many routers then, and whether any
+-- router accepted it more than once at all; is_unsent: a router is said to have brought it that did not accept it. For
+-- at most 63 routers, with a bit each.
 CREATE TABLE message_id AS
 SELECT low, high, times, bit_count(there) AS routers, ever > bit_count(there_ever) AS is_again,
     brought & (~there_ever) <> 0 AS is_unsent

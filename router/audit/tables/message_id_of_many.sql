@@ -1,4 +1,4 @@
--- The same of any number of routers; is_unsent: it is to be asked.
+-- `message_id` for any number of routers; is_unsent: it has yet to be checked.
 CREATE TABLE message_id AS
 SELECT low, high, sum(within)::BIGINT AS times, count(*) FILTER (within > 0) AS routers, bool_or(ever > 1) AS is_again,
     bool_or(is_brought) AS is_unsent

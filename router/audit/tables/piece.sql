@@ -1,5 +1,5 @@
--- One row for each range of an outward line: messages start .. stop-1 of the parcel `line`, counted from its first.
--- Of what lies outside the parcel, or belongs to none, start = stop: the rest of `count` are strays.
+-- One row for each range of an outward line: messages start .. stop-1 of the parcel `line`, counted from its first. A
+-- range outside the parcel, or without one, has start = stop: the rest of `count` are strays.
 CREATE TABLE piece AS
 WITH outward_line AS NOT MATERIALIZED (
     SELECT * FROM events WHERE recipient IS NOT NULL AND try_cast(event AS outward) IS NOT NULL
@@ -17,7 +17,7 @@ ranges AS NOT MATERIALIZED (
 placed AS NOT MATERIALIZED (
     SELECT * FROM ranges WHERE parcel IS NOT NULL
     UNION ALL BY NAME
-    -- Lines of older routers do not name the parcel: it is the last one that begins before the range.
+    -- Lines of older routers do not name the parcel, which is the last one that begins before the range.
     SELECT ranges.* REPLACE (accepted.parcel AS parcel)
     FROM (SELECT * FROM ranges WHERE parcel IS NULL) ranges
     ASOF LEFT JOIN accepted ON accepted.router = ranges.router AND accepted.parcel <= ranges.first

@@ -1,4 +1,4 @@
--- Deliveries of an id that the same recipient had from the same router under another arrival number.
+-- Deliveries of an id that the same recipient got from the same router under another arrival number.
 CREATE TABLE repeated_delivery AS
 WITH accepted_again AS (
     SELECT line, router, i, low, high

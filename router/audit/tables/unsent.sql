@@ -1,5 +1,5 @@
--- Messages that a router says a neighbour brought, of which that neighbour's log, as given, tells no acceptance. What
--- the neighbour signed itself it never accepted.
+-- Messages that a router says a neighbour brought and that the neighbour's log, as given, does not accept. A neighbour
+-- never accepts messages that it signed itself.
 CREATE TABLE unsent AS
 SELECT line, router, brought, i
 FROM (
