@@ -8,7 +8,7 @@ from router.service import contract as c
 
 PAGE = b"page/"
 COUNT = b"count"
-VISIT, MEET, PULL, PASS = b"visit", b"meet ", b"pull ", b"pass "
+VISIT, MEET = b"visit", b"meet "
 LINK = b"LINK\n"
 
 
@@ -36,8 +36,8 @@ class Guestbook:
             case c.Computed(tag, result, error):
                 value = {"favourite": result.decode("utf-8", "replace"), "error": error}
                 return [c.Answer(self.asked.pop(tag).number, value)] if tag in self.asked else []
-            case c.Pulled(wire=wire):
-                return [c.Keep(b"pulled", wire)] if wire else []
+            case c.Pulled(id=id, wire=wire):
+                return self._pass_on(id.hex(), wire)
             case c.Came("board", peer, _):
                 return [c.Write("board", peer, b"%d pages\n" % self.count)]
             case c.Came("desk", peer, data):
@@ -63,10 +63,6 @@ class Guestbook:
         if body.startswith(MEET):  # a neighbour, by key and URL
             key, _, url = body[len(MEET) :].partition(b" ")
             return [c.Learn(PublicKey(bytes.fromhex(key.decode())), (url.decode(),), until_s, "met")]
-        if body.startswith(PULL):  # what we published, by its id: it comes back to the guest who asks
-            return [c.Pull(self.key, MessageId(bytes.fromhex(body[len(PULL) :].decode())))]
-        if body.startswith(PASS):  # a multicast, to be sent on as it is through the router that is named first
-            return [c.Forward(body[len(PASS) + 32 :], PublicKey(body[len(PASS) : len(PASS) + 32]))]
         if not body.strip():
             return [c.Refuse(EMPTY), c.Note("guestbook_turned", heard.id, EMPTY)]
         if self.count >= self.settings.pages_max:
@@ -99,4 +95,15 @@ class Guestbook:
             key = PAGE + b"%08d" % int(asked.argument)
             note = c.Note("guestbook_struck", fields={"page": int(asked.argument)})
             return [c.Keep(key, None), note, c.Answer(asked.number, {"struck": int(key in pages)})]
-        return [c.Answer(asked.number, {"error": f"a guestbook knows pages, favourite and strike, not {asked.word}"})]
+        if asked.word == "pass":  # what we published, by its id, as it is to the router that is named
+            self.asked[asked.argument[:64]] = asked
+            return [c.Pull(self.key, MessageId(bytes.fromhex(asked.argument[:64])))]
+        said = f"a guestbook knows pages, favourite, strike and pass, not {asked.word}"
+        return [c.Answer(asked.number, {"error": said})]
+
+    def _pass_on(self, id: str, wire: bytes | None) -> list[c.Deed]:
+        """Send a message on as it was received, through the router that the operator named."""
+        asked = self.asked.pop(id, None)
+        if asked is None or wire is None:
+            return [c.Answer(asked.number, {"error": "the router does not have it"})] if asked else []
+        return [c.Forward(wire, PublicKey(bytes.fromhex(asked.argument[65:]))), c.Answer(asked.number, {"passed": id})]

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from rig import free_port
 from rigs.serving import serving
 
 from router.actors.process import program
+from router.client.errors import Refused
 from router.client.node import Node, connect
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.running import key_of
+from router.settings import keyring
 from router.settings.home import Home
 
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
@@ -44,7 +47,7 @@ async def guestbooks(path: Path) -> AsyncIterator[tuple[Home, dict[str, int]]]:
     home.create()
     home.config_path.write_text(configuration(ports))
     by_hand = Process("by hand", program("router.service.apart", str(home.path), "by-hand"), path / "by-hand.stderr")
-    async with serving(home.path, {}):
+    async with serving(home.path, {"link.goodbye_s": 0.5}):
         await by_hand.launch()
         try:
             await until("all guestbooks are there", lambda: are_there(home))
@@ -98,7 +101,6 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
         found["desk"] = await trio.to_thread.run_sync(dialled, home.path / f"{run}.sock", b"from the desk\n")
         found["board"] = await trio.to_thread.run_sync(counted, port)
         found["third"] = await told(node, address, b"well well")
-        await node.send(address, b"one too many")  # which comes again and again, until there is a page
         empty = await node.send(address, b" ", wait=True)
         found["empty"] = [(one.state, one.reason) for one in await empty.final(TEST_S)]
         why = json.loads(await node.ask("why", empty.id.hex()))
@@ -111,6 +113,8 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
         await node.send(address, f"meet {neighbour.hex()} tls://127.0.0.1:9".encode())
         await until("the neighbour is known", lambda: is_known(home, neighbour, run))
         await until("the log has the event", lambda: is_noted(home, empty.id))
+        full = await node.send(address, b"one too many")
+        await until("it waits for a page", lambda: waits(home, full))
     return found
 
 
@@ -123,6 +127,12 @@ async def answer(home: Home, word: str, argument: str = "") -> Any:
 async def is_known(home: Home, key: PublicKey, by: str) -> bool:
     peers = {one["address"]: one for one in await answer(home, "peers")}
     return key.hex() in peers and bool(peers[key.hex()]["learned"] == by)
+
+
+async def waits(home: Home, id: bytes) -> bool:
+    """Whether the message was refused for now, and is still queued."""
+    [one] = (await answer(home, "why", id.hex()))["recipients"]
+    return (one["state"], one["reason"]) == ("queued", "guestbook:full")
 
 
 async def is_noted(home: Home, id: bytes) -> bool:
@@ -142,5 +152,67 @@ async def test_it_is_the_same_inside_apart_and_by_hand(tmp_path: Path, monkeypat
         "empty": [("refused", 301)], "why": [("refused", "guestbook:empty")],
         "favourite": {"favourite": "well", "error": ""}, "struck": {"struck": 1},
         "pages": [(1, "well met"), (3, "well well")],
-        "unknown": {"error": "a guestbook knows pages, favourite and strike, not sing"}, "visit": b"welcome",
+        "unknown": {"error": "a guestbook knows pages, favourite, strike and pass, not sing"}, "visit": b"welcome",
     }  # fmt: skip
+
+
+async def test_a_message_is_pulled_and_sent_on_as_it_is_to_a_neighbour_that_was_learned(tmp_path: Path) -> None:
+    near, far, url = Home(tmp_path / "near"), Home(tmp_path / "far"), f"tls://127.0.0.1:{free_port()}"
+    for home in (near, far):
+        home.create()
+    there, here = (keyring.load_or_create(home, keyring.NODE).public for home in (far, near))
+    near.config_path.write_text('[node]\nservices = ["guestbook"]\n')
+    far.config_path.write_text(f'[node]\nlisten = ["{url}"]\n[[peers]]\naddress = "{here.hex()}"\n')
+    book = key_of(near, "guestbook").public
+    with trio.fail_after(TEST_S):
+        async with (
+            serving(near.path, {}), serving(far.path, {}), connect(home=near, as_name="guest") as node,
+            connect(home=far, as_name="reader") as reader,
+        ):  # fmt: skip
+            group, afar = await node.join(book), await reader.join(book)
+            await node.send(book, f"meet {there.hex()} {url}".encode())
+            await until("the neighbour is known", lambda: is_known(near, there, "guestbook"))
+            await node.send(book, b"well met")
+            page = await anext(group.messages())
+            assert await asked(node, "guestbook", f"pass {page.id.hex()} {there.hex()}") == {"passed": page.id.hex()}
+            passed = await anext(afar.messages())
+            assert (passed.id, passed.body, passed.via) == (page.id, b"page 1", here)
+            assert passed.wire == page.wire
+
+
+async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(tmp_path: Path) -> None:
+    """It is let in by the key it proves, and not as the owner, whose process carries it."""
+    home, guest = Home(tmp_path / "home"), SigningKey(b"g" * 32)
+    home.create()
+    text = '[node]\nservices = ["guestbook"]\n[services.guestbook]\ndesk = "unix:desk.sock?mode=666"\n'
+    home.config_path.write_text(f'{text}[[peers]]\naddress = "{guest.public.hex()}"\ngrant = ["join"]\n')
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), trio.open_nursery() as nursery:
+            await until("the guestbook is there", lambda: are_there(home))
+            raw = trio.socket.socket(socket.AF_UNIX)
+            await raw.bind(str(tmp_path / "led.sock"))
+            raw.listen()
+            listener = trio.SocketListener(raw)
+            nursery.start_soon(partial(lead_to_desk, home.path / "desk.sock", listener))
+            async with connect(url=f"unix://{tmp_path / 'led.sock'}", key=guest, home=tmp_path) as node:
+                await node.join(SigningKey(b"h" * 32))
+                [peer] = [one for one in await answer(home, "peers") if one["address"] == guest.public.hex()]
+                assert (peer["standing"], peer["state"]) == ("client", "connected")
+                with pytest.raises(Refused):
+                    await node.ask("status")
+            nursery.cancel_scope.cancel()
+
+
+async def lead_to_desk(desk: Path, listener: trio.SocketListener) -> None:
+    """Pass one connection on to the desk, and say first that it is to be a link."""
+    async with listener, await listener.accept() as near, await trio.open_unix_socket(str(desk)) as far:
+        await far.send_all(b"LINK\n")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(copy, near, far)
+            await copy(far, near)
+            nursery.cancel_scope.cancel()
+
+
+async def copy(here: trio.SocketStream, there: trio.SocketStream) -> None:
+    while data := await here.receive_some():
+        await there.send_all(data)

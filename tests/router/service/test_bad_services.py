@@ -1,0 +1,127 @@
+"""A service that fails, in whatever way, is a sentence in `router status`; the node and other services go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from rigs.serving import serving
+
+from router.client.node import connect
+from router.service.running import key_of
+from router.settings.home import Home
+
+TEST_S = 30
+HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Keep, Message, Send\n"
+GOOD = """
+class Good:
+    def __init__(self, setup):
+        self.kept = setup.kept
+
+    def hear(self, heard, now):
+        match heard:
+            case Message():
+                count = int(self.kept.get(b"count", b"0")) + 1
+                return [Keep(b"count", b"%d" % count), Send(heard.source, b"%d" % count)]
+            case Asked(number):
+                return [Answer(number, {"pid": __import__("os").getpid()})]
+        return []
+"""
+BAD = {
+    "never_starts": ("def __init__(self, setup):\n        raise ValueError('no cellar')", "ValueError('no cellar')"),
+    "fails_at_once": (
+        "def __init__(self, setup): ...\n    def hear(self, heard, now):\n        return 1 / 0",
+        "ZeroDivisionError",
+    ),
+    "exits": ("def __init__(self, setup):\n        raise SystemExit(3)", "asked for the end of the process"),
+    "open_door": ("def __init__(self, setup): ...\n    def doors(self):\n        return {'a': 'tcp://127.0.0.1:PORT'}",
+                  "its door \"a\" cannot be opened at tcp://127.0.0.1:"),
+    "odd_door": ("def __init__(self, setup): ...\n    def doors(self):\n        return {'a': 'pipe:x'}", "write udp://HOST"),
+}  # fmt: skip
+
+
+def write(place: Path, name: str, body: str) -> None:
+    place.mkdir(exist_ok=True)
+    more = "" if "def hear" in body else "\n    def hear(self, heard, now):\n        return []\n"
+    (place / f"{name}.py").write_text(f"{HEAD}\nclass Bad:\n    {body}\n{more}")
+
+
+async def status(home: Home) -> dict[str, dict[str, Any]]:
+    async with connect(home=home) as node:
+        return {one["name"]: one for one in json.loads(await node.ask("status"))["services"]}
+
+
+async def until(home: Home, holds: Callable[[dict[str, dict[str, Any]]], bool]) -> dict[str, dict[str, Any]]:
+    while not holds(found := await status(home)):
+        await trio.sleep(0.02)
+    return found
+
+
+async def counted(home: Home, name: str) -> bytes:
+    async with connect(home=home) as node:
+        await node.send(key_of(home, name).public, b"count this")
+        async for message in node.unicasts():
+            return message.body
+    raise AssertionError
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of services, where this process and those it starts find them."""
+    found = tmp_path / "place"
+    found.mkdir()
+    monkeypatch.syspath_prepend(found)
+    monkeypatch.setenv("PYTHONPATH", str(found))
+    return found
+
+
+def made(path: Path, *blocks: str) -> Home:
+    home = Home(path / "home")
+    home.create()
+    home.config_path.write_text(
+        "[node]\nservice_restart_s_min = 0.01\nservice_restart_s_max = 0.05\n" + "".join(blocks)
+    )
+    return home
+
+
+def block(name: str, module: str, run: str = "inside") -> str:
+    return f'[[node.services]]\nname = "{name}"\nmodule = "{module}"\nrun = "{run}"\n'
+
+
+async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, trio.fail_after(TEST_S):
+        for name, (body, _) in BAD.items():
+            write(place, name, body.replace("PORT", str(taken.getsockname()[1])))
+        (place / "good_one.py").write_text(HEAD + GOOD)
+        home = made(tmp_path, block("good", "good_one"), *(block(name, name) for name in BAD))
+        async with serving(home.path, {}):
+            found = await until(home, lambda services: all(services[name]["problem"] for name in BAD))
+            for name, (_, said) in BAD.items():
+                assert said in found[name]["problem"], (name, found[name]["problem"])
+            assert await counted(home, "good") == b"1"
+
+
+async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Path, place: Path) -> None:
+    (place / "good_one.py").write_text(HEAD + GOOD)
+    home = made(tmp_path, block("apart", "good_one", "apart"), block("inside", "good_one"))
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}):
+            await until(home, lambda services: services["apart"]["state"] == "running")
+            assert await counted(home, "apart") == b"1"
+            async with connect(home=home) as node:
+                os.kill(json.loads(await node.ask("service", "apart pid"))["pid"], signal.SIGKILL)
+            found = await until(home, lambda services: services["apart"]["starts"] == 2)
+            assert "ended with -9" in found["apart"]["problem"] or found["apart"]["state"] == "running"
+            assert await counted(home, "inside") == b"1", "the other one is not disturbed"
+            assert await counted(home, "apart") == b"2"
+            async with connect(home=home) as node:
+                pid = json.loads(await node.ask("service", "apart pid"))["pid"]
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)  # it ended with its node
