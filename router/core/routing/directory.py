@@ -24,7 +24,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What the configuration and services of this node say about one key."""
+    """The entry of one key, by the configuration or by services of this node."""
 
     key: bytes
     name: str = ""

@@ -159,7 +159,7 @@ class Pulled(NamedTuple):
 
 
 class Inquire(NamedTuple):
-    """Answer an inquiry through `Router.answer`.
+    """Work out the answer to an inquiry and pass it to `Router.answer`.
 
     It is from an operator's command, a neighbour's router (`neighbour`), or a local service that is not on the owner's
     socket (`service`)."""

@@ -288,7 +288,7 @@ class Membership:
                 self._ask(link, group, now)
 
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
-        """Answer an uplink's message of a group that nobody here has joined by a LEAVE."""
+        """Send a LEAVE to an uplink that sent a message of a group nobody here has joined."""
         if link.uplink and not self._groups.is_wanted(group):
             self.say(link, Leave(PublicKey(group)), now)
 

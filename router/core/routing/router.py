@@ -314,7 +314,7 @@ class Router:
         return self._outcomes.missed_by(key, reason)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
-        """Answer an `Inquire`."""
+        """Send the answer to an `Inquire`."""
         link = self.links.get(number)
         if link is not None:
             self._membership.say(link, Answer(text), now)
