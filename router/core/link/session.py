@@ -135,7 +135,7 @@ class Session:
         self.is_stranger = False
         self.unfinished = Unfinished(limits.frame_s)
         self._sent: int | None = None
-        self._settled = self._refused = 0  # by the peer, of our messages
+        self._settled = self._refused = 0  # counts of our messages, by the peer
         self._said_goodbye = False
         ours = link_items.Hello(
             versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable,

@@ -197,7 +197,7 @@ class Acceptance:
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
         elif row.ttl_s == 0:
-            plan += self._plans.not_kept(which, link)  # away, as others may be
+            plan += self._plans.not_kept(which, link)  # these are logged as offline, like other recipients away
             for data, rows in run.pieces:
                 for row in rows:
                     self._pass_on(batch, ParcelDraft.of(data, row), plan, now)
@@ -214,7 +214,7 @@ class Acceptance:
         parcel = self._parcel(batch.link, run, plan, now, stored=False)
         able = tuple(one for one in plan if self._delivery.can_take_now(one, parcel))
         if not able:
-            self.next_arrival = parcel.first  # nobody has seen the number
+            self.next_arrival = parcel.first  # the number has not been used anywhere
             self._refuse(batch, run.first, Reason.RECIPIENT_OFFLINE_TTL0)
             return
         parcel.recipients = able
@@ -351,5 +351,5 @@ def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
 def _for_a_stranger(k: int, reason: Reason, text: str) -> Refusal:
     """Return the refusal sent to a stranger, which does not reveal which keys exist; the log has the true reason."""
     if reason is Reason.EXPIRY_TOO_FAR:
-        return k, reason, text  # the same for everything, whoever it is for
+        return k, reason, text  # it does not depend on the destination
     return k, Reason.RATE_LIMITED if reason.later else Reason.NOT_AUTHORISED, ""

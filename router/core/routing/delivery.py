@@ -43,7 +43,7 @@ class Delivery:
         self._outcomes = outcomes
         self._gave_up = gave_up
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
-        self.is_passing_over = False  # a fetch brought nothing that could be handed over: fetch on at once
+        self.is_passing_over = False  # a fetch returned nothing that could be handed over: fetch on at once
 
     # -- handing over ---------------------------------------------------------------------------------------
 

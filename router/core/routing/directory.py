@@ -17,7 +17,7 @@ class Standing(Enum):
     """The relation of a neighbour to this node, set when its link comes up and when its configuration changes."""
 
     LOCAL = "local"  # a service or app of this node
-    CLIENT = "client"  # an edge node we serve, with rights of its own
+    CLIENT = "client"  # an edge node we serve, with rights granted to it
     PEER = "peer"  # another router, configured or invited
     STRANGER = "stranger"
 

@@ -24,7 +24,7 @@ class AcceptanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """Limits of a link: messages a second of a neighbour, a stranger, all strangers (0: none), and false signatures.
+    """Limits of links: messages a second of a neighbour, a stranger, all strangers (0: no limit), false signatures.
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`."""

@@ -116,7 +116,7 @@ class Membership:
             case Pull(group, message):
                 if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
                     self._pending.effects.append(Pulled(link.id, group, message))
-            case _:  # acks of what was not asked, and reports, end here
+            case _:  # other acks and reports need no action
                 pass
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
@@ -305,7 +305,7 @@ class Membership:
             return  # never asked, or no longer wanted
         if success:
             self._member.add(place)
-        else:  # also later, when its operator takes the right away
+        else:  # the uplink may also revoke the right later
             self._member.discard(place)
             self._log("join", self._directory.me, group, now, refused_by=link.key)
 
