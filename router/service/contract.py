@@ -36,6 +36,7 @@ __all__ = [
     "Learn",
     "Leave",
     "Message",
+    "MessageId",
     "Note",
     "Now",
     "Publish",

@@ -1,0 +1,58 @@
+"""The service that docs/services.md builds is one that runs: its files are written as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from rigs.serving import serving
+
+from router.client.node import connect
+from router.service.running import key_of
+from router.settings.home import Home
+
+PAPER = Path(__file__).parents[3] / "docs" / "services.md"
+TEST_S = 30
+
+
+def blocks() -> dict[str, str]:
+    """The programs of the paper, by the first line of each."""
+    found = re.findall(r"^```python\n# ([^\n]+)\n(.*?)^```", PAPER.read_text(), re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+def rung(port: int) -> bytes:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as button:
+        button.settimeout(TEST_S)
+        button.sendto(b"!", ("127.0.0.1", port))
+        return button.recv(100)
+
+
+async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = blocks()
+    (tmp_path / "bell").mkdir()
+    (tmp_path / "bell" / "__init__.py").touch()
+    for name, text in programs.items():
+        if name.startswith("bell/"):
+            (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    subprocess.run([sys.executable, "-c", programs["a test"]], cwd=tmp_path, check=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = Home(tmp_path / "home")
+    home.create()
+    [config] = re.findall(r"```toml\n(\[node\].*?)```", PAPER.read_text(), re.DOTALL)
+    home.config_path.write_text(config.replace("4445", str(port)))
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), connect(home=home) as node:
+            await node.send(key_of(home, "bell").public, b"hello")
+            assert (await anext(node.unicasts())).body == b"ding"
+            assert await trio.to_thread.run_sync(rung, port) == b"ding\n"
+            assert json.loads(await node.ask("service", "bell count")) == {"rung": 2}
