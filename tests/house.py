@@ -44,6 +44,8 @@ BY_NAME = re.compile(
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )
+SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
+SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
 PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/contract\.py")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
@@ -165,6 +167,22 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
             yield f"{at}, which is not pure: take what it gives as an argument"
 
 
+def schemes(tree: Tree) -> Iterator[str]:
+    """No transport is named by the node, by what checks the configuration, or by another transport."""
+    for path, module in _modules(tree):
+        own = path.rpartition("/")[2].removesuffix(".py")
+        docs = {id(one.body[0].value) for one in ast.walk(module) if _has_docstring(one)}  # type: ignore[attr-defined]
+        for node in ast.walk(module) if SCHEMELESS.fullmatch(path) else ():
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if SCHEME.match(text) and " " not in text and id(node) not in docs and text.partition(":")[0] != own:
+                yield f"{path}:{node.lineno} names the scheme of {text!r}: ask the transport that the URL names"  # type: ignore[attr-defined]
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return isinstance(node, kinds) and ast.get_docstring(node) is not None
+
+
 def circles(tree: Tree) -> Iterator[str]:
     graph = {_name(path): set[str]() for path, _ in _modules(tree)}
     for path, module, _, within in _imports(tree):
@@ -242,4 +260,17 @@ def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
     }
 
 
-RULES = (layers, floors, late_imports, purity, circles, sizes, names, words, swallowing, docstrings, limits_once)
+RULES = (
+    layers,
+    floors,
+    late_imports,
+    purity,
+    schemes,
+    circles,
+    sizes,
+    names,
+    words,
+    swallowing,
+    docstrings,
+    limits_once,
+)

@@ -21,13 +21,27 @@ from router.transport.contract import (
     OnRefused,
     Started,
     StreamBroken,
-    memory_name,
+    after,
     unheard,
 )
 from router.transport.limits import CONNECTIONS_MAX
 from router.transport.stream import CUT, DuplexStream
 
+LOCAL = True  # only this process connects
 BUFFER_BYTES_MAX = 1 << 20  # bytes sent and not yet received, per direction; then the sender waits
+
+
+def check(url: str) -> None:
+    """Raise `InvalidUrl` unless this names a listener."""
+    memory_name(url)
+
+
+def memory_name(url: str) -> str:
+    """Return the name in `memory://name`."""
+    name = after("memory://", url)
+    if not name:
+        raise InvalidUrl(f"{url!r} lacks a name; write memory://name")
+    return name
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> MemoryStream:

@@ -50,6 +50,11 @@ CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not 
 QUIET_S = 0.1  # a connection that has been silent for this long frees its buffers
 
 
+def check(url: str) -> None:
+    """Raise `InvalidUrl` unless this names a host and a port."""
+    tcp_address(url)
+
+
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> TlsStream:
     """Connect and prove both keys; the peer must show `expect` unless it is None. Raises `ConnectFailed`."""
     try:

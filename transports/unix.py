@@ -35,19 +35,38 @@ from router.transport.contract import (
     ListenFailed,
     OnRefused,
     Started,
+    after,
     unheard,
-    unix_path,
 )
 from router.transport.limits import CONNECTIONS_MAX
 from router.transport.sockets import Acceptor, Refused, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
 
+LOCAL = True  # only processes of this machine connect
 PATH_BYTES_MAX = 107  # the longest path in a socket address
 BUFFER_BYTES = 1 << 20  # requested from the kernel for each direction; it may give less
 RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
 BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full or the directory locked
 LOCK_TRIES = 100
+
+
+def check(url: str) -> None:
+    """Raise `InvalidUrl` unless `listen` can use this."""
+    unix_path(url)
+    options(url)
+
+
+def unix_path(url: str) -> Path:
+    """Return the absolute path of `unix://path`, without options; `~` is the home directory, a relative path begins at
+    the working directory."""
+    rest = after("unix://", url).partition("?")[0]
+    if not rest or rest.endswith("/") or "\0" in rest:
+        raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
+    try:
+        return Path.cwd() / Path(rest).expanduser()
+    except RuntimeError:
+        raise InvalidUrl(f"the home directory in {url!r} is not known; write the path in full") from None
 
 
 @dataclass(frozen=True, slots=True)

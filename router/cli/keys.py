@@ -9,10 +9,10 @@ import click
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, say, say_json
-from router.cli.preflight import check_url
 from router.core.wire.text import key_text
 from router.settings import config, keyring
 from router.settings.config_text import toml_value
+from router.transport import contract as transport
 
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 
@@ -36,7 +36,7 @@ def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
     What exists already stays as it is.
     """
     for url in listen:
-        check_url(url)
+        transport.check(url)
     home = invocation().chosen_home
     is_new = home.create(cast(config.Role, role or "edge"), listen)
     settings, _ = config.load(home.config_path)

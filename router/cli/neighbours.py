@@ -11,7 +11,7 @@ from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, named_address, note, problems, say, say_json
-from router.cli.preflight import check_neighbour, check_url
+from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
@@ -19,6 +19,7 @@ from router.settings import config as configuration
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.settings.home import Home
 from router.settings.names import Names
+from router.transport import contract as transport
 
 GRANTS = ("join", "store", "relay", "why")
 
@@ -54,7 +55,7 @@ def add(
     something is only taken away.
     """
     for url in urls:
-        check_url(url)
+        transport.check(url)
     home = invocation().chosen_home
     config = configuration.load(home.config_path)[0]
     key = _neighbour(home, Names(home, config), address)

@@ -21,18 +21,6 @@ def rules(home: Home) -> tuple[Rule, ...]:
     return (lambda config: _unusable_urls(home, config), _unknown_services, lambda config: _itself(home, config))
 
 
-def check_url(url: str) -> None:
-    """`InvalidUrl`, saying how it should look, unless some transport can use it."""
-    if url.startswith("unix:") and not url.startswith("unix://"):
-        return  # relative to the home
-    scheme = transport.scheme_of(url)
-    transport.load(scheme)
-    if scheme == "tls":
-        transport.tcp_address(url)
-    if scheme == "unix":
-        transport.unix_path(url)
-
-
 def check_neighbour(home: Home, address: bytes) -> str:
     """Why this address is no neighbour of the node in that home; "" if it may be one."""
     if home.holds_node and keyring.load(home, keyring.NODE).public == address:
@@ -43,7 +31,7 @@ def check_neighbour(home: Home, address: bytes) -> str:
 def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
     for url in config.node.listen:
         try:
-            check_url(url)
+            transport.check(url)
             if url != OWNER_URL:
                 home.listen_urls((url,))
         except (InvalidUrl, HomeError) as error:
@@ -51,7 +39,7 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
     for at, one in enumerate(config.peers):
         for url in one.urls:
             try:
-                check_url(url)
+                transport.check(url)
             except InvalidUrl as error:
                 yield Problem(("peers", at, "urls"), f"peers[{at}].urls: {error}")
 

@@ -37,6 +37,8 @@ def find(arguments: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 def _on_the_path() -> Iterator[tuple[str, Path]]:
     for place in sys.path:
+        if not (Path(place) / "services" / "__init__.py").is_file():
+            continue
         try:
             folders = sorted(one.name for one in os.scandir(Path(place) / "services") if one.is_dir())
         except OSError:

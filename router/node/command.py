@@ -13,12 +13,13 @@ import trio
 from router.cli.command import Command, invocation, json_option
 from router.cli.config import overrides
 from router.cli.output import facts, say_json, size_text
-from router.cli.preflight import check_url, rules
+from router.cli.preflight import rules
 from router.core.wire.text import key_text
 from router.node.node import Node, Ready
 from router.settings import config as configuration
 from router.settings.config import Config
 from router.settings.home import Home
+from router.transport import contract as transport
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     custody are safe on disk and go on at the next start.
     """
     for url in listen:
-        check_url(url)
+        transport.check(url)
     flags = overrides(settings)
     if listen:
         flags["node.listen"] = listen

@@ -56,7 +56,7 @@ from router.node.message_router import Drain, MessageRouter
 from router.node.orders import Reconfigured
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
-from router.service.running import guests_url
+from router.service.running import guests_url, inside_url
 from router.settings import keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
@@ -228,8 +228,7 @@ class Node:
         """Start the services; those in this process reach the router over memory streams, like any other neighbour."""
         if not self._residents:
             return
-        name = self._key.public.hex()[:16]
-        url = await self._listen(nursery, f"memory://{name}")
+        url = await self._listen(nursery, inside_url(self._key.public))
         guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
         self._residents.start(nursery, url, guests.partition("?")[0])
 
@@ -319,9 +318,7 @@ async def _listening(
     def refused(where: str, text: str) -> None:
         log.info("%s: %s", where, text)
 
-    more: dict[str, Any] = {}
-    if url.startswith("tls:"):
-        more = {"handshakes": handshake_limits(limits), "is_known": is_known}
+    more = transport.accepted_by(serve, {"handshakes": handshake_limits(limits), "is_known": is_known})
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
     )
@@ -329,7 +326,7 @@ async def _listening(
 
 def _that_fits(config: Config) -> Config:
     """Return the configuration with only as many connections as this process has file descriptors for."""
-    remote = [url for url in config.node.listen if not url.startswith("unix:")]
+    remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
 

@@ -11,7 +11,7 @@ import trio
 
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff, Supervisor
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NoSettings, Plugin
@@ -28,6 +28,11 @@ ATTEMPTS_MAX = DEFAULTS.service_attempts_max
 def key_of(home: Home, name: str) -> SigningKey:
     """The key under which a service of that name is kept in the home."""
     return keyring.load_or_create(home, key_name(name))
+
+
+def inside_url(router: PublicKey) -> str:
+    """Where services in the node's process reach its router."""
+    return f"memory://{router.hex()[:16]}"
 
 
 def guests_url(home: Home) -> str:

@@ -4,19 +4,21 @@
     unix:///run/me/s     unix://relative/s    unix://~/s
     memory://name
 
-The file `transports/<scheme>.py` offers `dial` and `listen` as in `Transport`; `load` finds it by name, so that a new
-transport changes no other file.
+A file `<scheme>.py` in a `transports` folder on Python's path offers `dial`, `listen` and `check` as in `Transport`;
+`load` finds it by name. So a new transport touches nothing else: it judges its own URLs, with their options behind a
+`?`, says `LOCAL = True` where only processes of this machine connect, and is given of the node's handshake limits what
+it names.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import trio
 
@@ -114,6 +116,9 @@ def unheard(where: str, text: str) -> None:
 class Transport(Protocol):
     """The functions of every `transports/<scheme>.py`."""
 
+    def check(self, url: str) -> None:
+        """Raise `InvalidUrl`, saying how it should look, unless this is a URL of the scheme, with options it knows."""
+
     async def dial(self, url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
         """Return a stream to `url`, ready for use. `expect` is the key that must answer, if the transport can prove it.
 
@@ -159,6 +164,25 @@ def load(scheme: str) -> Transport:
     return cast(Transport, importlib.import_module(f"transports.{scheme}"))
 
 
+def check(url: str) -> None:
+    """`InvalidUrl`, saying how it should look, unless some transport can use this URL. `x:rest` stands for `x://rest`
+    where the rest is relative."""
+    scheme, _, rest = url.partition(":")
+    whole = url if rest.startswith("//") else f"{scheme}://{rest}"
+    load(scheme_of(whole)).check(whole)
+
+
+def is_local(url: str) -> bool:
+    """Whether only processes of this machine connect there."""
+    return bool(getattr(load(url.partition(":")[0]), "LOCAL", False))
+
+
+def accepted_by(listen: Callable[..., Awaitable[None]], given: dict[str, Any]) -> dict[str, Any]:
+    """Of what the node offers to every transport's `listen`, that which this one names among its parameters."""
+    named = inspect.signature(listen).parameters
+    return {name: value for name, value in given.items() if name in named}
+
+
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:
     """Dial with the transport of the URL's scheme. Raises `ConnectFailed`, also for an invalid URL."""
     try:
@@ -167,7 +191,8 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
         raise ConnectFailed(Reason.CONNECT_FAILED, str(error)) from None
 
 
-def _after(prefix: str, url: str) -> str:
+def after(prefix: str, url: str) -> str:
+    """The rest of a URL that begins so; else `InvalidUrl`."""
     if not url.startswith(prefix):
         raise InvalidUrl(f"{url!r} does not begin with {prefix}")
     return url[len(prefix) :]
@@ -178,7 +203,7 @@ _HOST_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[
 
 def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
     """Return host and port of `tls://host:port` or `tls://[::1]:port`; the host is empty in `tls://:port`."""
-    rest = _after(f"{scheme}://", url)
+    rest = after(f"{scheme}://", url)
     found = _HOST_PORT.fullmatch(rest)
     if found is None:
         text = f"{url!r} lacks host or port; write {scheme}://host:4101, an IPv6 address as {scheme}://[::1]:4101"
@@ -187,23 +212,3 @@ def tcp_address(url: str, scheme: str = "tls") -> tuple[str, int]:
     if port > PORT_MAX:
         raise InvalidUrl(f"port {port} in {url!r} is too large; ports go up to {PORT_MAX}")
     return found["six"] or found["host"] or "", port
-
-
-def unix_path(url: str) -> Path:
-    """Return the absolute path of `unix://path`, without options; `~` is the home directory, a relative path begins at
-    the working directory."""
-    rest = _after("unix://", url).partition("?")[0]
-    if not rest or rest.endswith("/") or "\0" in rest:
-        raise InvalidUrl(f"{url!r} names no socket file; write unix:///absolute/path or unix://relative/path")
-    try:
-        return Path.cwd() / Path(rest).expanduser()
-    except RuntimeError:
-        raise InvalidUrl(f"the home directory in {url!r} is not known; write the path in full") from None
-
-
-def memory_name(url: str) -> str:
-    """Return the name in `memory://name`."""
-    name = _after("memory://", url)
-    if not name:
-        raise InvalidUrl(f"{url!r} lacks a name; write memory://name")
-    return name

@@ -82,6 +82,7 @@ class Ledger:
 def write(place: Path) -> None:
     """The service's one folder."""
     (place / "services" / "ledger").mkdir(parents=True)
+    (place / "services" / "__init__.py").touch()
     for name, text in FOLDER.items():
         (place / "services" / "ledger" / name).write_text(text)
 

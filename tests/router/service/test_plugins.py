@@ -53,6 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a new service, in a directory on the path; its name is its own in each test."""
     found = tmp_path / "place" / "services" / next(_names)
     found.mkdir(parents=True)
+    (found.parent / "__init__.py").touch()
     (found / "__init__.py").write_text('"""A tally."""\n')
     (found / "rules.py").write_text(RULES)
     monkeypatch.syspath_prepend(tmp_path / "place")

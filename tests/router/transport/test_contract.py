@@ -12,11 +12,11 @@ from router.transport.contract import (
     InvalidUrl,
     dial,
     load,
-    memory_name,
     scheme_of,
     tcp_address,
-    unix_path,
 )
+from transports.memory import memory_name
+from transports.unix import unix_path
 
 
 @pytest.mark.parametrize(
