@@ -40,7 +40,7 @@ class When(click.ParamType[Any]):
     name = "WHEN"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Nanoseconds since 1970; seconds before now as a negative float."""
+        """Return nanoseconds since 1970; for a span before now, negative seconds as a float."""
         if isinstance(value, int | float):
             return value
         if found := re.fullmatch(r"(\d{1,6})([smhdw])", value):
@@ -57,7 +57,7 @@ class When(click.ParamType[Any]):
 
 
 class Size(click.ParamType[Any]):
-    """Bytes: `2GB`, `512MiB`."""
+    """A number of bytes: `2GB`, `512MiB`."""
 
     name = "SIZE"
 
@@ -139,8 +139,8 @@ def _instant(given: float | None, now_ns: int, default_ns: int | None = None) ->
 def _audited(
     paths: tuple[Path, ...], span: Callable[[], Any], memory: int, out: Path | None, engine: str
 ) -> dict[str, Any]:
-    """The engine's summary, with what it is doing on the terminal. `span` is asked when a running node has told its
-    newest events, so that none is later than now."""
+    """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
+    its newest events, so that none is later than now."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""An audit for people, on one screen: the verdict, the sum that must come out, times, logs, and what was found."""
+"""An audit for people, on one screen: verdict, the sum that must come out, times, logs, and findings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROBLEMS_MAX = 8
 PLACE_MAX = 20
 UNSEALED = " (unsealed events)"
 PLAIN = ("info", "good")
-"""Levels of what nobody has to act on; these stand together."""
+"""Levels that need no action; their findings stand together."""
 TEXT_MAX = 300
-"""Characters of one of these: some name every router."""
+"""Most characters of a text; some texts name every router."""
 _VERDICTS = {
     "good": "Good: nothing was lost.",
     "attention": "Attention: nothing is known to be lost, but look at what follows.",
@@ -83,14 +83,14 @@ def _verdict(summary: Summary) -> str:
 
 
 def spelled(text: str, keys: Collection[str]) -> str:
-    """The text with these keys as the tables spell them, not in hex."""
+    """Return the text with these keys spelled as in the tables, not in hex."""
     return re.sub(
         _KEY, lambda found: short_text("addr", bytes.fromhex(found[0])) if found[0] in keys else found[0], text
     )
 
 
 def _keys(summary: Summary) -> set[str]:
-    """The keys of routers and recipients; ids of messages look the same and are left as they are."""
+    """Return the keys of routers and recipients; ids of messages look the same and stay as they are."""
     named = [row[name] for table in ("queues", "custody") for row in summary[table] for name in ("router", "recipient")]
     return {*named, *(log["router"] for log in summary["logs"])}
 
@@ -105,7 +105,7 @@ def _list(title: str, texts: Sequence[str], most: int, unsaid: int = 0) -> None:
 
 
 def arithmetic(summary: Summary) -> str:
-    """`9 delivered + 1 expired + 0 unaccounted`: every state that has any, and the one that must have none."""
+    """Return `9 delivered + 1 expired + 0 unaccounted`: each state with a count, and `unaccounted`, which must be 0."""
     shown = [state for state in STATES if summary[state] or state == "unaccounted"]
     return " + ".join(f"{summary[state]:,} {state}" for state in shown)
 
@@ -121,7 +121,7 @@ def _duration(ms: float) -> str:
 
 
 def _end_of(place: str) -> str:
-    """Return the end of a path, by which logs are told apart; that its newest events are unsealed, `--json` says."""
+    """Return the end of a path, which tells logs apart; only `--json` says that its newest events are unsealed."""
     place = place.removesuffix(UNSEALED)
     return place if len(place) <= PLACE_MAX else f"…{place[1 - PLACE_MAX :]}"
 

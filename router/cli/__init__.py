@@ -21,7 +21,7 @@ _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback wou
 
 
 class Entry(NamedTuple):
-    """Where a subcommand is defined (`module:object`) and what it does, in a line."""
+    """Where a subcommand is defined (`module:object`), and one line on what it does."""
 
     place: str
     about: str
@@ -57,7 +57,7 @@ COMMANDS: dict[str, Entry] = {
 
 
 class Root(Group):
-    """Finds subcommands in `COMMANDS` and in the folders of services, and ends with the contract's exit codes."""
+    """Find subcommands in `COMMANDS` and in the folders of services, and exit with the contract's codes."""
 
     _home_option: str | None = None
 
@@ -78,12 +78,12 @@ class Root(Group):
 
     @staticmethod
     def _entries(ctx: click.Context) -> dict[str, Entry]:
-        """The commands of the router, and those that services declare; none of these is loaded."""
+        """Return the commands of the router and those that services declare, without loading any of them."""
         found = service_commands.find(ctx.meta.get(ARGUMENTS, ()))
         return {**{name: Entry(place, about) for name, (place, about) in found.items()}, **COMMANDS}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List them without loading any."""
+        """List the commands in the help without loading any."""
         entries = self._entries(ctx)
         others = [(name, one.about) for name, one in entries.items() if name not in COMMANDS]
         with formatter.section("Commands"):
@@ -93,7 +93,7 @@ class Root(Group):
                 formatter.write_dl(others)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """`--verbose`, wherever it stands, adds the traceback to what `report` will say."""
+        """Run the subcommand; with `--verbose` anywhere on the line, print the traceback of an error, too."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -103,7 +103,7 @@ class Root(Group):
             raise
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
-        """As click's, but with our exit codes and errors; `standalone_mode=False` lets errors pass."""
+        """Run as click does, but with our exit codes and error texts; `standalone_mode=False` lets errors pass."""
         if not extra.pop("standalone_mode", True):
             return super().main(args, prog_name, standalone_mode=False, **extra)
         for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Asks the running node over its owner's socket, as a throwaway app: one question, one answer."""
+"""Ask the running node over its owner's socket, as a throwaway app: one question, one answer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from router.settings.home import Home
 
 
 def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
-    """The node's answer, decoded JSON. `Failure` if it is an error; errors of the client otherwise."""
+    """Return the node's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors."""
     return trio.run(_asked, home, word, argument, timeout_s)[0]
 
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:
-    """The node's neighbours and apps, without the one that asks."""
+    """Return the node's neighbours and apps, without the app that asks."""
     found, asker = trio.run(_asked, home, "peers", "", ANSWER_S)
     return [one for one in found if one["address"] != asker.hex()]
 

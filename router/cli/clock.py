@@ -1,4 +1,4 @@
-"""`router clock`: what the running node thinks of its machine's clock, and the operator's word that it is right."""
+"""`router clock`: what the running node thinks of its machine's clock, and the operator's confirmation of it."""
 
 from __future__ import annotations
 

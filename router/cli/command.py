@@ -1,4 +1,4 @@
-"""What every command shares: `--home` and `--verbose` before or after its name, `--json`, and keys as arguments."""
+"""What all commands share: `--home` and `--verbose` before or after a command's name, `--json`, keys as arguments."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass
 class Invocation:
-    """What stands on this command line for every command."""
+    """The options that every command takes."""
 
     home_option: str | None = None
     verbose: bool = False
 
     @property
     def home(self) -> Home:
-        """The home of a node; without one nothing is made, and `Failure` says how to make it."""
+        """Return the home of an existing node; else raise `Failure` with the command that makes one."""
         home = self.chosen_home
         if home.holds_node:
             return home
@@ -41,7 +41,7 @@ class Invocation:
 
     @property
     def home_to_write(self) -> Home:
-        """The same for commands that keep something: they make home and key on first use, and say so."""
+        """Return the home for a command that writes to it; on first use make home and key, and say so."""
         from router.cli.output import note
         from router.core.wire.text import key_text
         from router.settings import keyring
@@ -56,14 +56,14 @@ class Invocation:
 
     @property
     def chosen_home(self) -> Home:
-        """The same, whether it exists or not."""
+        """Return the chosen home, whether or not a node exists there."""
         from router.settings.home import Home
 
         return Home.chosen(self.home_option)
 
 
 def invocation() -> Invocation:
-    """That of the command being run."""
+    """Return the invocation of the command being run."""
     found: Invocation = click.get_current_context().find_root().ensure_object(Invocation)
     return found
 
@@ -74,7 +74,7 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _everywhere() -> list[click.Parameter]:
-    """Options of every command and group; the innermost one wins."""
+    """Return the options of every command and group; the innermost one wins."""
     return [
         click.Option(
             ["--home", "home_option"], metavar="DIR", expose_value=False, callback=_remember,
@@ -86,7 +86,7 @@ def _everywhere() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """One subcommand."""
+    """A subcommand, with the shared options and logging to standard error."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
@@ -101,7 +101,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A subcommand that has others."""
+    """A subcommand that has subcommands."""
 
     command_class = Command
     group_class = type
@@ -112,5 +112,5 @@ class Group(click.Group):
 
 
 def json_option(command: Function) -> Function:
-    """`--json`, passed as `as_json`."""
+    """Add `--json` to the command, passed as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="JSON instead of text for people.")(command)

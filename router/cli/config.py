@@ -1,4 +1,4 @@
-"""`router config`: what is wrong with the configuration, and what is in force."""
+"""`router config`: find what is wrong with the configuration, and show what is in force."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def show(prefix: str, as_json: bool) -> None:
 
 
 def _defaults_of_services(found: Config) -> Iterator[Setting]:
-    """What services keep as their default; what the file says of them is among the other settings."""
+    """Yield the defaults of services' settings; those that the file sets are among the other settings."""
     for one in instances(found.node.services):
         yield from plugins.load(one.module).defaults(found.services.get(one.name, {}), one.name)
 
 
 def overrides(pairs: tuple[str, ...]) -> dict[str, object]:
-    """`--set section.name=value` as settings by name; a value that is no TOML is taken as text."""
+    """Parse `--set section.name=value` into settings by name; a value that is not TOML is taken as text."""
     found: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

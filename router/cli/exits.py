@@ -13,11 +13,11 @@ from pathlib import Path
 import click
 
 _REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
-"""A command that a sentence names as the remedy, unless it is for another machine."""
+"""Matches a command that an error text names as the remedy, unless it is for another machine."""
 
 
 class Exit(IntEnum):
-    """The contract with scripts."""
+    """The exit codes that scripts may rely on."""
 
     DONE = 0
     FAILED = 1
@@ -29,7 +29,7 @@ class Exit(IntEnum):
 
 
 class Failure(Exception):
-    """The command ends with this code; the text says what happened and what to do."""
+    """Ends the command with this code; the text says what happened and what to do."""
 
     def __init__(self, code: Exit, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class Failure(Exception):
 
 
 def report(error: Exception, home_option: str | None = None) -> int:
-    """Say on standard error what went wrong, and return the exit code. `home_option`: the `--home` that was given."""
+    """Print on standard error what went wrong, and return the exit code. `home_option`: the `--home` that was given."""
     code, text = _judged(innermost(error))
     if home_option and not isinstance(error, click.ClickException):
         home = shlex.quote(home_option)
@@ -48,7 +48,7 @@ def report(error: Exception, home_option: str | None = None) -> int:
 
 
 def innermost(error: Exception) -> Exception:
-    """The first error that is no group of errors; nurseries group what their tasks raise."""
+    """Return the first error that is not a group; nurseries group the errors of their tasks."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -79,12 +79,12 @@ def _judged(error: Exception) -> tuple[Exit, str]:
 
 
 def leave_output() -> None:
-    """Whoever read our output has gone: what is still buffered goes nowhere, without a word."""
+    """Send what is still buffered for standard output nowhere: its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def unwritten(error: OSError) -> str:
-    """Why standard output could not be written."""
+    """Return why standard output could not be written."""
     if isinstance(error, BrokenPipeError):
         return "standard output was closed"
     return f"standard output cannot be written ({error.strerror})"
@@ -98,7 +98,7 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 
 
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
-    """Errors that say in a sentence what happened, and the code each ends with."""
+    """Return the errors whose text is a sentence for the user, with the exit code of each."""
     from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.journal import JournalError
     from router.core.wire.application import SealError
@@ -127,7 +127,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
 
 
 def _sentence(error: Exception) -> str:
-    """Of several lines the first; how many more there are."""
+    """Return the error's first line, and how many more lines there are."""
     first, *more = str(error).splitlines() or [type(error).__name__]
     return f"{first}\nand {len(more)} more; `router config check` lists them" if more else first
 

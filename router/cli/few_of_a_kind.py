@@ -1,4 +1,4 @@
-"""Bounds what is written to standard error: what others cause again and again is told a few times, and then counted."""
+"""A limit for standard error: lines that others cause again and again are printed a few times, then counted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ SPAN_S = 10.0
 
 
 class FewOfAKind(logging.Filter):
-    """Let through `lines_max` lines of one place in the program within `span_s` seconds.
+    """Let through at most `lines_max` lines from one place in the program within `span_s` seconds.
 
-    The first line after that time says how many were left out. It holds as many counts as there are places that log.
+    The first line after that span says how many were left out. One count is kept for each place that logs.
     """
 
     def __init__(self, lines_max: int = LINES_MAX, span_s: float = SPAN_S) -> None:

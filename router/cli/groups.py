@@ -95,7 +95,7 @@ def add(link: str, name: str | None, as_json: bool) -> None:
 
 
 def _name_for(link: GroupLink) -> str:
-    """The link's own name with what no name may hold replaced; else the beginning of the key."""
+    """Return the link's own name without characters that no name may have; else one made of the key."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", link.name or "").lstrip(".-").rstrip("-")
     return name or f"group-{link.group.hex()[:8]}"
 

@@ -1,4 +1,4 @@
-"""The bodies to send: arguments, whole files, or standard input, one message a line or all of it."""
+"""The bodies to send: arguments, whole files, or standard input, as one message or one a line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 
 READ_BYTES = 1 << 16
-BODY_BYTES_MAX = 64 << 20  # what the largest frame could hold; a longer line is no message
+BODY_BYTES_MAX = 64 << 20  # the most that the largest frame could hold; a longer line is no message
 
 
 async def bodies(
     arguments: tuple[str, ...], files: tuple[str, ...] = (), *, whole: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Each argument and each file as it is; with neither, or with the argument -, what standard input brings."""
+    """Yield each argument and each file as a body; without any, or for the argument -, read standard input."""
     for path in files:
         if path == "-":
             _stdin()
@@ -45,7 +45,7 @@ async def bodies(
 
 
 def _stdin() -> BinaryIO:
-    if sys.stdin is None:  # closed by whoever started us
+    if sys.stdin is None:  # closed by the process that started us
         raise Failure(Exit.USAGE, "standard input is closed; give messages as BODY or with --file PATH")
     return sys.stdin.buffer
 
@@ -61,7 +61,7 @@ async def _read_whole(file: IO[bytes], name: str) -> bytes:
 
 
 async def _read_lines(stdin: BinaryIO) -> AsyncGenerator[bytes, None]:
-    """Lines without their ends; the last one need not have one."""
+    """Yield lines without their line ends; the last one need not have one."""
     rest = b""
     while data := await _read(stdin):
         *lines, rest = (rest + data).split(b"\n")
@@ -73,7 +73,7 @@ async def _read_lines(stdin: BinaryIO) -> AsyncGenerator[bytes, None]:
 
 
 async def _read(file: IO[bytes]) -> bytes:
-    """What is there. Not through the buffer: its lock, held by a thread that still waits when we end, is fatal."""
+    """Read what is there, past the buffer: its lock, if a waiting thread held it at exit, would be fatal."""
     raw: IO[bytes] = getattr(file, "raw", file)
     return await trio.to_thread.run_sync(raw.read, READ_BYTES, abandon_on_cancel=True)
 

@@ -1,4 +1,4 @@
-"""`router keys` and `router leave`: the keys that apps sign on with by name, and what they have joined."""
+"""`router keys` and `router leave`: the kept keys, by which apps sign on under a name, and the groups they joined."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def leave(group: str, as_name: str, as_json: bool) -> None:
 
 
 def check_name(home: Home, name: str | None) -> None:
-    """Say that signing on with this name will make a key; at a terminal ask first if the name looks mistyped."""
+    """Announce that signing on with this name makes a new key; at a terminal, ask first if the name looks mistyped."""
     known = keyring.names(home)
     if name is None or name in known or name == keyring.NODE:
         return
@@ -89,7 +89,7 @@ async def _leave(home: Home, group: str, as_name: str) -> bytes:
 
 
 def _joined(home: Home) -> list[dict[str, Any]] | None:
-    """Who has joined what on the running node; None if none runs."""
+    """Return which groups are joined by which keys on the running node; None if none runs."""
     try:
         found: list[dict[str, Any]] = ask(home, "groups")
     except NodeUnavailable:

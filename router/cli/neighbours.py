@@ -1,4 +1,4 @@
-"""`router peer`: the neighbours in `router.toml`, changed by hand and made known to the running node."""
+"""`router peer`: edit the neighbours in `router.toml`, and have the running node read them again."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def list_peers(as_json: bool) -> None:
 
 
 def _live() -> dict[str, dict[str, Any]] | None:
-    """What the running node says of its neighbours, by key; None if none runs."""
+    """Return the running node's view of its neighbours, by key; None if none runs."""
     try:
         return {one["address"]: one for one in ask_peers(invocation().home)}
     except NodeUnavailable:
@@ -147,7 +147,7 @@ def _live() -> dict[str, dict[str, Any]] | None:
 
 
 def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """The contract's keys; `last_contact_s` is seconds ago, `learned` how it became a neighbour."""
+    """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` how it became a neighbour."""
     now = (live or {}).get(known.address.hex(), {})
     state = "unknown" if live is None else now.get("state", "away")
     return {
@@ -160,7 +160,7 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
 
 
 def _learned(now: dict[str, Any]) -> dict[str, Any]:
-    """A neighbour that a service of the node has made known, or given rights."""
+    """Return the row of a neighbour that a service of the node has added or given rights."""
     same = ("name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem")
     return {
         "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
@@ -170,7 +170,7 @@ def _learned(now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
-    """The key of somebody else."""
+    """Return the neighbour's key; raise `Failure` if it is this node's own."""
     key = names.address(text)
     if why := check_neighbour(home, key):
         raise Failure(Exit.USAGE, why)
@@ -178,7 +178,7 @@ def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
 
 
 def _peer(home: Home, key: PublicKey) -> Peer:
-    """As the file has it now."""
+    """Return the neighbour as the configuration file has it now."""
     peers = configuration.load(home.config_path)[0].peers
     return next((one for one in peers if one.address == key), Peer(address=key))
 
@@ -188,7 +188,7 @@ def _shown(peer: Peer) -> str:
 
 
 def _change(change: PeerChange) -> bool:
-    """Edit the file; then the running node reads it again. Whether there is one."""
+    """Edit the file, then have the running node read it again. Return whether a node runs."""
     home = invocation().home_to_write
     configuration.edit_peers(home.config_path, change)
     try:
@@ -202,7 +202,7 @@ def _change(change: PeerChange) -> bool:
 
 
 def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
-    """What was done; `running`: a node runs, and has been told."""
+    """Print what was done; `running`: a node runs and has read the change."""
     if as_json:
         say_json({**asdict(peer), "running": running})
     else:

@@ -1,4 +1,4 @@
-"""Printing: JSON for programs, text for people, and every line at once, so that pipes see it."""
+"""Printing: JSON for programs, text for people, and each line flushed at once for pipes."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from router.core.wire.text import Kind, clean, key_text, short
 
 
 def say(text: str = "") -> None:
-    """One line on standard output."""
+    """Print a line on standard output."""
     click.echo(text)
 
 
 def note(text: str) -> None:
-    """One line for the person at the terminal, beside what is being printed."""
+    """Print a line for people on standard error, apart from the output proper."""
     click.echo(text, err=True)
 
 
 def at_terminal() -> bool:
-    """Whether a person reads standard error."""
+    """Whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def hint(text: str) -> None:
-    """One line for a person at a terminal; scripts are not told."""
+    """Print a line on standard error if that is a terminal; scripts do not see it."""
     if at_terminal():
         note(text)
 
 
 def one_line(body: bytes) -> str:
-    """Return a body as one line for a terminal, without control characters of somebody else's."""
+    """Return a body as one line for a terminal, without its control characters."""
     text = body.decode(errors="backslashreplace").replace("\n", " ⏎ ").replace("\t", "    ")
     return clean(text, len(text.encode()))
 
 
 def say_json(value: Any) -> None:
-    """One JSON value on a line of its own; keys and ids as hex."""
+    """Print one JSON value on one line, with keys and ids as hex."""
     say(json.dumps(value, default=_plain, ensure_ascii=not is_unicode(sys.stdout)))
 
 
@@ -62,12 +62,12 @@ def group_text(hex_key: str) -> str:
 
 
 def short_text(kind: Kind, key: bytes) -> str:
-    """Return the beginning of a key's text, for tables: enough to look it up by, never to send to."""
+    """Return the beginning of a key's text, for tables: enough to look a key up, not an address to send to."""
     return short(key_text(kind, key))
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> None:
-    """A table for people; what is text stands left, numbers right. `empty` is said where there are no rows."""
+    """Print a table for people, with text aligned left and numbers right; without rows, print `empty`."""
     if not rows:
         note(empty)
         return
@@ -84,19 +84,19 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
 
 
 def named_address(name: str, hex_key: str) -> tuple[str, str]:
-    """Return two cells: a name with its short address, or no name with the whole address, by which one then goes."""
+    """Return two cells: a name and its short address, or no name and the whole address, since that is its only name."""
     return name, short_text("addr", bytes.fromhex(hex_key)) if name else address_text(hex_key)
 
 
 def problems(found: Iterable[tuple[str, str | None]]) -> None:
-    """Print what is wrong with whom below a table that it would make too wide."""
+    """Print each problem with its name below a table, which it would make too wide."""
     for name, problem in found:
         if problem:
             say(f"\n{name}: {clean(problem, 1000)}")
 
 
 def facts(rows: Sequence[tuple[str, object]]) -> None:
-    """Names and values, one pair a line."""
+    """Print names and values, one pair a line."""
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         say(f"{name.ljust(width)}  {_cell(value)}".rstrip())
@@ -111,7 +111,7 @@ def _cell(value: object) -> str:
 
 
 def span_text(seconds: float | None) -> str:
-    """`4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`."""
+    """Return a time span for people: `4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -125,7 +125,7 @@ def span_text(seconds: float | None) -> str:
 
 
 def size_text(count: int) -> str:
-    """`812 B`, `4.0 KiB`, `1.2 GiB`."""
+    """Return a size for people: `812 B`, `4.0 KiB`, `1.2 GiB`."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]

@@ -1,4 +1,4 @@
-"""What can be wrong with a well-formed configuration before the node starts; `serve` and `config check` ask it."""
+"""Checks of a well-formed configuration before the node starts, made by `serve` and `config check`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from router.transport.contract import InvalidUrl
 
 
 def rules(home: Home) -> tuple[Rule, ...]:
-    """For `settings.config.load` and `check`: URLs that some transport can use, services that can be loaded, others
-    for neighbours."""
+    """Return the rules for `settings.config.load` and `check`: every URL has a transport that can use it, every service
+    can be loaded, and no neighbour is the node itself."""
     return (lambda config: _unusable_urls(home, config), _unknown_services, lambda config: _itself(home, config))
 
 
 def check_neighbour(home: Home, address: bytes) -> str:
-    """Why this address is no neighbour of the node in that home; "" if it may be one."""
+    """Return why this address cannot be a neighbour of the node in that home; "" if it can."""
     if home.holds_node and keyring.load(home, keyring.NODE).public == address:
         return "this is the node's own address; a neighbour is another node: `router id` there prints its address"
     return ""
@@ -58,7 +58,7 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
 
 
 def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
-    """What `serve` would refuse besides: its own key or a service's that cannot be used, a store without its key."""
+    """Yield what else `serve` would refuse: an unusable key of the node or a service, or a store without its key."""
     kept = (keyring.NODE, *(key_name(one.name) for one in instances(config.node.services)))
     for fault in filter(None, (keyring.fault(home, name) for name in kept)):
         yield Problem(("node",), fault)
@@ -70,7 +70,7 @@ def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
 
 def _itself(home: Home, config: Config) -> Iterator[Problem]:
     if keyring.fault(home, keyring.NODE):
-        return  # `serve` says so, and `unusable_keys`
+        return  # `serve` and `unusable_keys` report it
     for at, one in enumerate(config.peers):
         if why := check_neighbour(home, one.address):
             yield Problem(("peers", at, "address"), f"peers[{at}].address: {why}")

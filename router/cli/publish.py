@@ -1,4 +1,4 @@
-"""`router pub` and `router send`: messages out, and their ids when they are in custody."""
+"""`router pub` and `router send`: hand in messages, and print the id of each once it is in custody."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVICE = "service-"
 
 @dataclass(frozen=True)
 class Posting:
-    """What the command line says about sending. `whole`: standard input is one message."""
+    """The options of sending. `whole`: standard input is one message."""
 
     bodies: tuple[str, ...]
     ttl_s: int
@@ -51,7 +51,7 @@ class Posting:
 
     @property
     def asks_outcomes(self) -> bool:
-        """Whether outcomes are waited for, or tell whether anybody listens behind an uplink."""
+        """Whether outcomes are needed: to wait for them, or to see whether anybody listens behind an uplink."""
         return self.wait_s is not None or bool(self.uplinks)
 
     def each(self) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
@@ -175,7 +175,7 @@ async def _send(to: PublicKey, posting: Posting) -> None:
 
 
 async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -> None:
-    """Show what a service of this node answers within `ANSWER_S` to a key that is thrown away when this ends."""
+    """Print what a service of this node answers within `ANSWER_S` to this command's temporary key."""
     with trio.move_on_after(ANSWER_S):
         async for message in node.unicasts():
             if message.source == service and count > 0:
@@ -187,7 +187,7 @@ async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -
 
 
 async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
-    """Publish many at once and print ids as custody is taken. Return the outcomes of the first message."""
+    """Publish many at once, and print ids as custody is taken. Return the outcomes of the first message."""
     first: Outcomes | None = None
     publisher = group.publisher(
         IN_FLIGHT, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min,
@@ -207,7 +207,7 @@ async def _stream(group: Group, publish: HandIn, posting: Posting, tally: Tally)
 
 
 async def _one_by_one(hand_in: HandIn, posting: Posting, tally: Tally) -> Outcomes | None:
-    """Hand in one after the other. Return the outcomes of the last one, unless they were waited for."""
+    """Hand in messages one after the other. Return the outcomes of the last, unless they were waited for."""
     last: Outcomes | None = None
     async with posting.each() as bodies:
         async for body in bodies:

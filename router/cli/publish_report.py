@@ -24,7 +24,7 @@ SHOWN_MAX = 5
 
 
 class Tally:
-    """Ids and outcomes go to standard output, refusals to standard error too."""
+    """Counts what became of the messages. Ids and outcomes go to standard output, refusals to standard error too."""
 
     def __init__(self, as_json: bool, names: Names | None = None) -> None:
         self._as_json = as_json
@@ -40,17 +40,17 @@ class Tally:
         return f"<{self._messages} messages, {self._refused} refused>"
 
     def is_unheard(self) -> bool:
-        """Whether nobody reads standard output any more; then what would be sent next is not."""
+        """Whether standard output has no reader any more; sending then stops."""
         self._rest = ", the rest was not sent" if self._unheard else ""
         return bool(self._unheard)
 
     def taken(self, id: MessageId) -> None:
-        """The router has it in custody."""
+        """Count and print a message that the router has in custody."""
         self._messages += 1
         self._say({"id": id, "custody": True}, key_text("msg", id))
 
     def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
-        """It is in custody, and this is known of its recipients."""
+        """Count and print a message in custody, with what is known of its recipients."""
         self._messages += 1
         self._unfinished += not complete
         self._turned_down += any(one.state == "refused" for one in recipients)
@@ -61,7 +61,7 @@ class Tally:
         )
 
     def failed(self, error: ClientError) -> None:
-        """It was refused, or the node went away for good before it took it."""
+        """Count and print a refused message; otherwise remember that the node went away for good before it took it."""
         if not isinstance(error, Refused):
             self._failure = self._failure or error
             return
@@ -76,7 +76,7 @@ class Tally:
         return self._messages
 
     def waiting(self, outcomes: Outcomes, wait_s: float) -> None:
-        """Say at a terminal for whom a message that was just taken is waited."""
+        """Say at a terminal which recipients of a message just taken are waited for."""
         open_ones = [one for one in outcomes.recipients if one.state not in TERMINAL]
         if open_ones:
             whom = ", ".join(map(self._whom, open_ones[:SHOWN_MAX]))
@@ -84,7 +84,7 @@ class Tally:
             hint(f"{short(key_text('msg', outcomes.id))} is in custody; waiting {wait_s:g} s at most for {whom}{more}")
 
     def heard_of_uplinks(self, id: MessageId, uplinks: Sequence[RecipientOutcome]) -> None:
-        """Remember that all uplinks refused the message; say so if it is not known yet whether anybody listens."""
+        """Remember that all uplinks refused the message; note it if it is still unknown whether anybody listens."""
         if any(one.state == "acked" for one in uplinks):
             return
         whom, text = ", ".join(map(self._whom, uplinks)), key_text("msg", id)
@@ -106,7 +106,7 @@ class Tally:
         return f"  {self._whom(one)}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
 
     def _say(self, record: dict[str, Any], *lines: str) -> None:
-        """The record, or the lines for people. Whoever read them may have gone, or their disk be full."""
+        """Print the JSON record, or the lines for people; remember if the reader has gone or the disk is full."""
         try:
             if self._as_json:
                 say_json(record)
@@ -118,7 +118,7 @@ class Tally:
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
-        """A refusal inside counts as that of one message."""
+        """Count a refusal inside as one refused message."""
         try:
             yield
         except Refused as error:
@@ -126,7 +126,7 @@ class Tally:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[None]:
-        """If the node goes away inside, how far it came is said too."""
+        """If the node goes away inside, raise `Failure` with the number of messages that are in custody."""
         try:
             yield
         except NodeUnavailable as error:
@@ -138,7 +138,7 @@ class Tally:
         return self._messages - self._refused
 
     def finish(self) -> None:
-        """Raises what the whole command ends with, if that is not success."""
+        """Raise the error that the whole command ends with, unless it succeeded."""
         if self._unheard:
             said = f"{self._unheard}: {self._taken} messages are in custody{self._rest}"
             raise Failure(Exit.FAILED, said)
@@ -159,7 +159,7 @@ class Tally:
 
 
 async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:
-    """Wait `HEARD_S` at most for what uplinks make of a message that nobody on this node is to get."""
+    """Wait at most `HEARD_S` for the uplinks' outcomes of a message that has no recipient on this node."""
     recipients = outcomes.recipients
     if recipients and all(one.recipient in uplinks for one in recipients):
         tally.heard_of_uplinks(outcomes.id, await outcomes.final(HEARD_S))

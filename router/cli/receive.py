@@ -1,4 +1,4 @@
-"""`router sub` and `router recv`: messages in, one a line, each printed before it is settled."""
+"""`router sub` and `router recv`: print messages, one a line, each before it is settled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass
 class Listening:
-    """What the command line says about receiving, and how many messages have come."""
+    """The options of receiving, and the count of messages received."""
 
     count: int | None
     timeout_s: float | None
@@ -126,7 +126,7 @@ async def _print_all(messages: Messages, listening: Listening) -> None:
 
 
 async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
-    """Ctrl-C and SIGTERM end listening in good order. They are how it ends, and no failure, unless more was to come."""
+    """Listen until Ctrl-C or SIGTERM, which end it without failure unless `--count` messages have not come."""
     listening: Listening = args[-1]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
@@ -159,7 +159,7 @@ def _print(message: Received, as_json: bool) -> None:
 
 
 def _record(message: Received) -> dict[str, Any]:
-    """The contract's keys; the body as text if it is text."""
+    """Return the contract's JSON keys; the body as text if it is UTF-8, else as base64."""
     where = {"group": message.group} if message.group else {"source": message.source}
     try:
         body = {"body": message.body.decode()}

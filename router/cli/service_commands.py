@@ -1,10 +1,10 @@
-"""Finds the commands that services declare, without loading any of their code.
+"""Find the commands that services declare, without loading any of their code.
 
 The `commands.py` of a service's folder begins with a table, which is read as text:
 
     COMMANDS = {"guestbook": "Read the guestbook, and strike what does not belong there."}
 
-Each name stands for a click command of that name in the same file. Found are the folders of every `services` package on
+Each name stands for a click command of that name in the same file. The folders are those of every `services` package on
 Python's path, and those that the `router.toml` of the home names.
 """
 
@@ -24,7 +24,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def find(arguments: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Of each command its place, `module:object`, and what it does. A folder whose table cannot be read is left out.
+    """Return each command's place (`module:object`) and what it does. Skip a folder whose table cannot be read.
 
     `arguments`: those of the command line, which may name the home.
     """
@@ -48,7 +48,7 @@ def _on_the_path() -> Iterator[tuple[str, Path]]:
 
 
 def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """The folders of the services that the home's configuration names, which need not be in order."""
+    """Yield the folders of the services named in the home's configuration, which may contain mistakes."""
     home = _home(arguments)
     text = ""
     if home is not None:

@@ -1,4 +1,4 @@
-"""What commands need of services: an answer of one that runs, and the words of their reasons."""
+"""What commands need of services: an answer of a running one, and the words of their reasons."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from router.settings.home import Home
 
 
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
-    """The service's answer, decoded JSON. `Failure` if it is an error; errors of the client otherwise."""
+    """Return the service's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors."""
     return ask(home, "service", f"{name} {word} {argument}".rstrip())
 
 
 def know_reasons(home: Home) -> None:
-    """Declare the reasons of the services that the home's configuration names, as far as these can be loaded."""
+    """Declare the reasons of the configured services, as far as these can be loaded."""
     from router.service.plugins import UnknownService, load_reasons
     from router.settings.config import load
     from router.settings.config_services import instances

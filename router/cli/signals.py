@@ -1,4 +1,4 @@
-"""Signals that end a command which has files to remove first: SIGTERM and SIGHUP end it as Ctrl-C does."""
+"""Signals that end a command which has files to remove first: SIGTERM and SIGHUP end it like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from router.cli.output import note
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN_S = 10
-"""What comes sooner after the first is no other wish: it must not break off the removing."""
+"""Signals sooner than this after the first are ignored, so that they do not interrupt the removal."""
 
 
 @contextmanager
 def removing() -> Iterator[None]:
-    """What runs within is left by `KeyboardInterrupt`, and has to remove what it began; the code is 128 + the signal's.
+    """Raise `KeyboardInterrupt` inside on SIGINT, SIGTERM or SIGHUP, so that it removes its files; exit with 128 +
+    signal.
 
-    A signal that is ignored, as under nohup, stays so.
+    A signal that is ignored already, as under nohup, stays ignored.
     """
     received: list[int] = []
     since = 0.0
@@ -37,7 +38,7 @@ def removing() -> Iterator[None]:
             signal.signal(one, receive)
     try:
         yield
-    except BaseException:  # DuckDB and Spark make errors of their own of an interrupt.
+    except BaseException:  # DuckDB and Spark turn an interrupt into their own errors.
         if not received:
             raise
         with suppress(OSError):  # The terminal may be gone.

@@ -32,7 +32,7 @@ def _names() -> Names:
 def status(as_json: bool) -> None:
     """The running node at a glance."""
     found = ask(invocation().home, "status")
-    found["peers"] -= 1  # the one that asked
+    found["peers"] -= 1  # this command's own app
     if as_json:
         say_json(found)
     else:
@@ -57,7 +57,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 def _service(one: dict[str, Any]) -> str:
-    """Its name, where it runs, and why it does not."""
+    """Return the service's name, where it runs, and why it does not run."""
     where = "" if one["run"] == "inside" else f", {one['run']}"
     if one["state"] == "running":
         return f"{one['name']}{where}"

@@ -1,4 +1,4 @@
-"""`router demo`: play the story in a temporary directory, and say whether everything arrived, once."""
+"""`router demo`: play the story in a temporary directory, and report whether each message arrived exactly once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _play(base: Path, messages: int, telling: Telling) -> Counts:
 
 
 async def _perform(base: Path, messages: int, telling: Telling) -> Counts:
-    """Ctrl-C, SIGTERM and a closed terminal end it, and everybody in it."""
+    """Play the story; Ctrl-C, SIGTERM and a closed terminal end it and all its processes."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch_signals, nursery.cancel_scope)
         counts = await perform(base, messages, telling)

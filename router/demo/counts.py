@@ -1,4 +1,4 @@
-"""What is counted at the end of the demo, and what of it would be a failure."""
+"""What the demo counts at its end, and which counts are failures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one app has in its book, against what was acknowledged.
+    """What one app has in its book, compared with what was acknowledged.
 
-    `lost`: acknowledged, not there. `strange`: there, never acknowledged. `doubled`: numbers that are there already.
-    `out_of_order`: numbers smaller than one before them. `again`: messages that were handed over a second time and
-    recognised by their id, which is no failure.
+    `lost`: acknowledged, not in the book. `strange`: in the book, never acknowledged. `doubled`: numbers that are in it
+    more than once. `out_of_order`: numbers smaller than one before them. `again`: messages handed over a second time
+    and recognised by their id, which is no failure.
     """
 
     where: str
@@ -37,14 +37,14 @@ class Heard:
 def compare(
     where: str, acknowledged: Collection[str], ids: Collection[str], numbers: Sequence[int], again: int
 ) -> Heard:
-    """`ids` and `numbers` of what the app has handled, the numbers in the order of its book."""
+    """Compare what an app handled, `ids` and `numbers` in its book's order, with what was acknowledged."""
     lost, strange = set(acknowledged) - set(ids), set(ids) - set(acknowledged)
     doubled = len(numbers) - len(set(numbers))
     return Heard(where, len(numbers), len(lost), len(strange), doubled, _falls(numbers), again)
 
 
 def _falls(numbers: Iterable[int]) -> int:
-    """How many are smaller than one before them."""
+    """Return how many numbers are smaller than one before them."""
     highest, found = 0, 0
     for number in numbers:
         found += number < highest
@@ -53,7 +53,7 @@ def _falls(numbers: Iterable[int]) -> int:
 
 
 def read_book(path: Path) -> tuple[list[str], list[int]]:
-    """The ids that a listener has handled, and the numbers in its book."""
+    """Return the ids that a listener has handled, and the numbers in its book."""
     database = sqlite3.connect(path)
     try:
         ids = [row[0].hex() for row in database.execute("SELECT id FROM handled")]
@@ -64,7 +64,7 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How often the messages' words are on a disk; and the group's key, to see that the search finds what is there."""
+    """How often the messages' words are on a disk, and the group's key, which proves that the search works."""
 
     bytes: int = 0
     words: int = 0
@@ -79,7 +79,7 @@ def search(directories: Iterable[Path], words: bytes, key: bytes) -> Disk:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A `router why` of the end, and what it printed."""
+    """One `router why` command at the end of the demo, and what it printed."""
 
     about: str
     command: str
@@ -90,11 +90,11 @@ class Asked:
 class Counts:
     """Everything that was counted.
 
-    `alone`: acknowledged by A while the core was dead. `waited`: at the core for B when it came back. `queued`: what
-    is left in the queues of each node at the end. `asked`: of a message that was delayed and one that was refused.
-    `audit`: the summary of the audit of all three logs. `core_away_s`: Unix seconds from when to when the core was
-    dead. `latency_ms`: of what was published while all nodes were up (`all_up`), and since (`kept`). `tracebacks`: who
-    printed one.
+    `alone`: acknowledged by A while the core was dead. `waited`: queued at the core for B when the core came back.
+    `queued`: what is left in each node's queues at the end. `asked`: `router why` about a delayed and a refused
+    message. `audit`: the summary of the audit of all three logs. `core_away_s`: Unix seconds of the core's death and of
+    its return. `latency_ms`: of what was published while all nodes were up (`all_up`), and since (`kept`).
+    `tracebacks`: names of the processes that printed one.
     """
 
     published: int
@@ -112,7 +112,7 @@ class Counts:
     seconds: float = 0.0
 
     def failures(self) -> list[str]:
-        """One sentence each; none if all is well."""
+        """Return one sentence for each failure; none if all is well."""
         failed = [one for heard in self.heard for one in heard.failures()]
         if self.acknowledged != self.published:
             failed.append(f"{self.published} messages were published and {self.acknowledged} acknowledged")
@@ -125,7 +125,7 @@ class Counts:
         return failed + [f"{who} printed a traceback" for who in self.tracebacks]
 
     def _unlike_audit(self) -> list[str]:
-        """What the routers' logs say otherwise than the apps' books."""
+        """Return where the audit of the routers' logs contradicts the apps' books."""
         delivered, received = self.audit.get("delivered"), sum(one.received for one in self.heard)
         failed = [] if delivered == received else [f"the audit counts {delivered} deliveries, the books {received}"]
         if self.audit.get("verdict", "bad") == "bad":

@@ -1,8 +1,8 @@
-"""The app on edge B, and the one on the core: joins the group, and writes each message's number into a book.
+"""The app on edge B, and the one on the core: join the group, and write each message's number into a book.
 
-The number and the message's id are committed in one SQLite transaction: a message that is handed over again, because
-this app died before it could say that it was done, is known by its id and not written again. On standard output, each
-a JSON line: `{"received": N, "again": M}` at the start and after every message.
+The number and the message's id are committed in one SQLite transaction, so a message handed over again, because this
+app died before it could settle it, is recognised by its id and not written again. Standard output has one JSON line
+`{"received": N, "again": M}` at the start and after every message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import router
 
 
 class Book:
-    """What this app does with messages; one SQLite file."""
+    """The app's record of the messages it handled: one SQLite file."""
 
     def __init__(self, path: str) -> None:
         self._database = sqlite3.connect(path)

@@ -1,4 +1,4 @@
-"""Tells the story: whole sentences as it happens, and on a terminal, meanwhile, how far it has come."""
+"""Print the story as it happens in whole sentences, and, on a terminal, the progress in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.status import Status
 
 
 class Telling:
-    """On standard output; where that is wanted for JSON, on standard error if that is a terminal."""
+    """Prints to standard output; if that is kept for JSON, to standard error if it is a terminal."""
 
     def __init__(self, *, for_json: bool) -> None:
         file = sys.stderr if for_json else sys.stdout
@@ -21,20 +21,20 @@ class Telling:
         self._status: Status | None = None
 
     def say(self, sentence: str) -> None:
-        """On a pipe one line each; `BrokenPipeError` if nobody reads them."""
+        """Print a sentence, on a pipe as one line. Raise `BrokenPipeError` if the pipe has no reader."""
         if self._console.is_terminal:
             self._console.print(sentence)
         elif not self._console.quiet:
             click.echo(sentence, self._console.file)
 
     def progress(self, text: str) -> None:
-        """Takes the place of what was said so before; nothing on a pipe."""
+        """Replace the progress shown before; print nothing on a pipe."""
         if self._status is not None:
             self._status.update(text)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While somebody may want to see progress."""
+        """Show progress on a terminal while the block runs."""
         if not self._console.is_terminal:
             yield
             return

@@ -1,4 +1,4 @@
-"""Who plays in the demo: nodes and apps, each a process of its own, started, heard, and killed by its pid."""
+"""The nodes and apps of the demo, each a process: started, read from, and killed by its pid."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Who = TypeVar("Who", bound="Child")
 
 
 class DemoFailed(Exception):
-    """The story cannot go on; the text says where and why."""
+    """Raised when the demo cannot go on; the text says where and why."""
 
 
 class Child:
-    """A process that says what it does in JSON lines, and may be started again after its end.
+    """A process that reports in JSON lines, and may be started again after its end.
 
-    `command`: a module and its arguments. `said`: the newest of what it has said since its start, by name. `on_news`
-    is called at every line. Ending unasked ends the demo.
+    `command`: a module and its arguments. `said`: the newest values it has reported since its start, by name. `on_news`
+    is called at every line. If it ends unasked, the demo ends.
     """
 
     def __init__(self, name: str, command: tuple[str, ...], stage: Stage) -> None:
@@ -51,8 +51,8 @@ class Child:
         return f"<{self.name}, {f'process {self._process.pid}' if self._process else 'not running'}>"
 
     async def start(self, *more: str) -> None:
-        """Returns when it has said its first line. The terminal's Ctrl-C, which is for us, does not reach it; it ends
-        with us all the same."""
+        """Start it, and wait for its first line. The terminal's Ctrl-C, meant for the demo, does not reach it, but it
+        ends with the demo all the same."""
         self.said, self._may_end = {}, False
         tie = self._stage.tie
         with self.errors_path.open("ab") as errors:
@@ -83,7 +83,7 @@ class Child:
         self.said.update(line)
 
     async def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """As long as there is any news, we wait."""
+        """Wait until the condition holds; raise `DemoFailed` after `PATIENCE_S` without any news."""
         while not condition():
             with trio.move_on_after(PATIENCE_S) as waiting:
                 await self._news.wait()
@@ -95,7 +95,7 @@ class Child:
         await self._process.stdin.send_all(f"{line}\n".encode())
 
     async def kill(self) -> None:
-        """As `kill -9` does. Harmless if it does not run."""
+        """Kill it with SIGKILL; do nothing if it does not run."""
         process, self._process, self._may_end = self._process, None, True
         if process is not None:
             process.kill()
@@ -103,7 +103,7 @@ class Child:
 
 
 class Node(Child):
-    """A node by its home."""
+    """A node in its home."""
 
     def __init__(self, name: str, home: Path, stage: Stage) -> None:
         super().__init__(name, ("router", "--home", str(home), "serve", "--json"), stage)
@@ -111,7 +111,7 @@ class Node(Child):
         self.address = ""
 
     async def router(self, *words: str, or_code: int = 0) -> str:
-        """Return what a `router` command prints that is run on this home; `or_code`: another end that is well."""
+        """Run a `router` command on this home and return its output; `or_code`: an exit code that is fine, too."""
         command = program("router", "--home", str(self.home), *words)
         done = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
@@ -122,7 +122,7 @@ class Node(Child):
         return done.stdout.decode()
 
     async def ask(self, word: str) -> Any:
-        """The node's own answer to an operator's question."""
+        """Return the node's answer to an operator's question."""
         try:
             async with router.connect(home=self.home) as node:
                 return json.loads(await node.ask(word))
@@ -130,7 +130,7 @@ class Node(Child):
             raise DemoFailed(f"{self.name} does not answer: {error}") from None
 
     async def until_answer(self, what: str, word: str, condition: Callable[[Any], bool]) -> None:
-        """Ask again and again until the answer is right."""
+        """Ask until the answer meets the condition; raise `DemoFailed` after `PATIENCE_S`."""
         answer: Any = None
         with trio.move_on_after(PATIENCE_S):
             while not condition(answer := await self.ask(word)):
@@ -139,11 +139,11 @@ class Node(Child):
         raise DemoFailed(f"{self.name}: {what} did not happen within {PATIENCE_S:.0f} s; it answers {answer}")
 
     async def waiting(self) -> int:
-        """Messages in its queues."""
+        """Return how many messages are in its queues."""
         return sum(one["messages"] for one in await self.ask("queue"))
 
     async def stop(self) -> None:
-        """By SIGTERM: it must drain and end well."""
+        """Stop it with SIGTERM; raise `DemoFailed` unless it drains and exits with code 0."""
         assert self._process is not None
         process, self._may_end = self._process, True
         process.terminate()
@@ -153,14 +153,14 @@ class Node(Child):
             raise DemoFailed(f"{self.name} did not drain and stop within {STOP_S:.0f} s, code {process.returncode}")
 
     def clear(self) -> None:
-        """Take away the socket's directory, where that lies outside the home."""
+        """Remove the socket's directory if it lies outside the home."""
         home = Home(self.home)
         if home.socket_path.parent != home.path:
             shutil.rmtree(home.socket_path.parent, ignore_errors=True)
 
 
 class App(Child):
-    """An app by its module in this package. `taken`: the ids of what it published and its node took."""
+    """An app, by its module in this package. `taken`: ids of the messages it published and its node took."""
 
     def __init__(self, name: str, module: str, node: Node, stage: Stage, *arguments: str) -> None:
         super().__init__(name, (f"router.demo.{module}", str(node.home), *arguments), stage)
@@ -180,9 +180,9 @@ class App(Child):
 
 
 class Stage:
-    """The directory of all that is written, the nursery of those who listen, and everybody who was put on.
+    """The directory of all files, the nursery of the readers, and all processes of the demo.
 
-    `tie`: what every child inherits, so that it ends with this process.
+    `tie`: the pipe's end that every child inherits, so that it ends with this process.
     """
 
     def __init__(self, base: Path, nursery: trio.Nursery) -> None:
@@ -202,12 +202,12 @@ class Stage:
         return child
 
     def tracebacks(self) -> list[str]:
-        """Who printed one."""
+        """Return the names of the processes that printed a traceback."""
         paths = ((one.name, one.errors_path) for one in self._children)
         return [name for name, path in paths if path.exists() and b"Traceback" in path.read_bytes()]
 
     async def clear(self) -> None:
-        """Kill whoever is still there, also when everything is cancelled."""
+        """Kill every process that still runs, also when the demo is cancelled."""
         with trio.CancelScope(shield=True):
             for child in self._children:
                 await child.kill()
@@ -218,7 +218,7 @@ class Stage:
 
 
 async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
-    """Whole lines, without their ends."""
+    """Yield whole lines without their line ends."""
     rest = b""
     async for data in stream:
         *whole, rest = (rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""The story: who is started, what is published, who is killed when, and what is counted in the end."""
+"""The story: what is started, what is published, what is killed when, and what is counted at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = 100
 
 
 async def perform(base: Path, messages: int, telling: Telling) -> Counts:
-    """Play it in that directory; every process is gone when this returns. `DemoFailed` if it cannot go on."""
+    """Play the story in that directory, and end every process. Raise `DemoFailed` if it cannot go on."""
     async with trio.open_nursery() as nursery:
         stage = Stage(base, nursery)
         try:
@@ -35,7 +35,7 @@ async def perform(base: Path, messages: int, telling: Telling) -> Counts:
 
 
 class Story:
-    """A hundred messages are published while all is well, then `messages` while edge B is away."""
+    """Publishes a hundred messages while all is well, then `messages` while edge B is away."""
 
     def __init__(self, stage: Stage, messages: int, telling: Telling) -> None:
         self._stage = stage
@@ -47,7 +47,7 @@ class Story:
         self._group = ""
         self._all_up_until = ""
         self._core_url = ""
-        self._delayed = ""  # the id of a message that A took while it was on its own
+        self._delayed = ""  # the id of a message that A took while it was cut off
         self.core = stage.node("the core", "core")
         self.a = stage.node("edge A", "a")
         self.b = stage.node("edge B", "b")
@@ -152,7 +152,7 @@ class Story:
         self._say(f"Edge B and its app are killed. A's app goes on with {self._messages:,} messages more.")
 
     async def _kill_core(self) -> None:
-        """While three quarters are on their way and half of all are acknowledged; then A is on its own for a while."""
+        """Kill the core with half of the messages acknowledged and three quarters ordered; A then goes on alone."""
         half, most, alone = (FIRST + self._messages * eighths // 8 for eighths in (4, 6, 7))
         await self._order(FIRST + 1, most)
         await self.speaker.until(f"publish {half} messages", lambda: len(self.speaker.taken) >= half)
@@ -202,7 +202,7 @@ class Story:
     # -- counting ------------------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
-        """Until nothing waits anywhere: what was to come twice has come by then."""
+        """Wait until the queues are empty, so that duplicates would have arrived; record what is left in them."""
         for node in (self.a, self.core, self.b):
             try:
                 await node.until_answer("the emptying of its queues", "queue", lambda queues: not queues)
@@ -212,7 +212,7 @@ class Story:
                 self._counts.queued[node.name] = 0
 
     async def _ask_why(self) -> None:
-        """Of two messages that did not go the straight way; one of them to nobody."""
+        """Ask `router why` about two messages that took a detour: a delayed one, and a refused one sent to nobody."""
         nobody = key_text("addr", SigningKey(secrets.token_bytes(32)).public)
         sent = await self.a.router("send", nobody, "is anybody there?", "--json", or_code=Exit.REFUSED)
         refused = json.loads(sent)["id"]
@@ -226,7 +226,7 @@ class Story:
         )
 
     async def _count(self) -> None:
-        """When nobody writes any more."""
+        """Stop apps and nodes, then count."""
         for app in (self.speaker, self.at_b, self.at_core):
             await app.kill()
         async with trio.open_nursery() as nursery:

@@ -1,7 +1,7 @@
-"""The app on edge A: publishes numbered messages, on order.
+"""The app on edge A: publish numbered messages, on order.
 
-A line `FIRST LAST` on standard input orders the messages with these numbers. On standard output, each a JSON line:
-`{"ready": true}`, `{"taken": ID}` for every message that A has in custody, `{"done": LAST}`.
+A line `FIRST LAST` on standard input orders the messages with these numbers. Standard output has JSON lines: `{"ready":
+true}`, `{"taken": ID}` for every message that A has in custody, `{"done": LAST}`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IN_FLIGHT = 20
 
 
 def body(number: int, marker: str) -> bytes:
-    """What is said: the number, and words by which it would be known on a disk."""
+    """Return a message's body: the number, and words to search for on a disk."""
     return f"{number} {marker}".encode()
 
 

@@ -1,8 +1,8 @@
-"""Runs a module for as long as whoever started it lives: `python -m router.demo.with_parent PIPE MODULE ARGUMENT…`.
+"""Run a module for as long as the process that started it: `python -m router.demo.with_parent PIPE MODULE ARGUMENT…`.
 
-PIPE is the number of an inherited descriptor, the reading end of a pipe whose other end only that process holds: the
-system closes it however that process ends, by `kill -9` too. Then this one gets SIGTERM, and SIGKILL if that is not
-enough.
+PIPE is the number of an inherited descriptor, the reading end of a pipe whose other end only the starting process
+holds. However that process ends, by `kill -9` too, the system closes the pipe, and this one gets SIGTERM, then SIGKILL
+if that is not enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DRAIN_S = 5.0
 
 
 def end_with(pipe: int) -> None:
-    """Nothing is ever written: reading returns when the pipe is closed."""
+    """End this process when the pipe is closed; nothing is ever written to it."""
     os.read(pipe, 1)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(DRAIN_S)

@@ -1,7 +1,7 @@
 """The services that the configuration names: their instances, and where the folders of services are found.
 
-`services = ["services.echo"]` runs a module under its own name; a `[[node.services]]` block gives an instance a name of
-its own, and says where it runs.
+`services = ["services.echo"]` runs a module under its own name; a `[[node.services]]` block gives an instance another
+name, and says where it runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Run = Literal["inside", "apart", "by-hand"]
 
 
 class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A service under a name of its own, so that a module can run more than once."""
+    """A named instance of a service, so that a module can run more than once."""
 
     name: Annotated[InstanceName, about("What it is called here: its key, its state and its settings carry that name.")]
     module: ServiceSpec
@@ -43,24 +43,24 @@ ServiceEntry = ServiceSpec | Instance
 
 
 def service_name(spec: str) -> str:
-    """What a service is called, in the configuration and among the keys: `services.echo:Echo` is echo."""
+    """Return a service's name, in the configuration and for its key: `services.echo:Echo` is echo."""
     return spec.partition(":")[0].rpartition(".")[2]
 
 
 def key_name(service: str) -> str:
-    """Under which name the key of a service is kept."""
+    """Return the name under which a service's key is kept."""
     return f"service-{service}"
 
 
 def instances(entries: Iterable[str | Instance]) -> tuple[Instance, ...]:
-    """Each entry of `node.services` as an instance; a module alone runs inside, under its own name."""
+    """Return each entry of `node.services` as an instance; a module alone runs inside, under its own name."""
     return tuple(one if isinstance(one, Instance) else Instance(name=service_name(one), module=one) for one in entries)
 
 
 def broken_rules(
     entries: tuple[str | Instance, ...], public: Iterable[str], options: Iterable[str]
 ) -> Iterator[Problem]:
-    """Each service has a name of its own; `node.services_public` and `[services.…]` name no others."""
+    """Yield names of services that occur twice, and unknown ones in `node.services_public` and `[services.…]`."""
     known = [one.name for one in instances(entries)]
     for at, name in enumerate(known):
         if name in known[:at]:
@@ -76,12 +76,12 @@ def broken_rules(
 
 
 def settings() -> Iterator[tuple[str, type[Struct]]]:
-    """Name and settings of each service that lies in a `services` folder. One that cannot be loaded is left out:
-    `config check` says why where it is used."""
+    """Yield name and settings of each service in a `services` folder. Skip one that cannot be loaded: `config check`
+    says why where it is used."""
     for module, _ in folders("settings.py"):
         try:
             found = getattr(importlib.import_module(f"{module}.settings"), "Settings", None)
-        except Exception as error:  # it is somebody else's file
+        except Exception as error:  # third-party code may raise anything
             log.warning("the settings of %s cannot be read: %r", module, error)
             continue
         if isinstance(found, type) and issubclass(found, Struct):
@@ -89,8 +89,8 @@ def settings() -> Iterator[tuple[str, type[Struct]]]:
 
 
 def folders(part: str) -> Iterator[tuple[str, Path]]:
-    """Module name and path of each folder of a `services` package that holds the file `part`; nothing of it is loaded
-    but the package. Every directory on the path may have a `services` folder."""
+    """Yield module name and path of each folder of a `services` package that holds the file `part`, loading only the
+    package. Every directory on Python's path may have a `services` folder."""
     seen = set[str]()
     for place in importlib.import_module("services").__path__:
         for file in sorted(Path(place).glob(f"*/{part}")):

@@ -1,4 +1,4 @@
-"""What `router why` is told, as JSON: one message's fate, several that it may be, or how far back the log reaches."""
+"""The answers of `router why` as JSON: one message's fate, several that it may be, or how far back the log reaches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUT = "the log tells more of it than is read: of its lines only the oldest are s
 
 
 def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
-    """Of one message; `reports` are what the routers that took custody say, by their keys in hex."""
+    """Return the answer about one message; `reports`: those of the routers that took custody, by key in hex."""
     if whole is None:
         answer: dict[str, Any] = {
             "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "recipients": [],
@@ -46,7 +46,7 @@ def _with(row: Recipient, reports: Mapping[str, Report]) -> Recipient:
 
 
 def not_one(typed: str, found: Found) -> dict[str, Any]:
-    """An error: no message, or more than one. `typed`: the beginning of an id as it was asked for."""
+    """Return an error for no message, or for more than one. `typed`: the beginning of an id as it was asked for."""
     typed = spelling(typed)
     if found.candidates:
         rows = found.candidates[:CANDIDATES_MAX]
@@ -61,7 +61,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
 
 
 def _reach(found: Found) -> str:
-    """How far back the log says anything."""
+    """Return how far back the log reaches, and what is missing from it."""
     said = f", which reaches back to {time_text(found.since_ns)}" if found.since_seq else ", which is empty"
     lacks = _lacks(found, found.missing)
     if found.missing:
@@ -70,7 +70,7 @@ def _reach(found: Found) -> str:
 
 
 def _counted(found: Found) -> list[str]:
-    """That it may be among what was turned away and not named."""
+    """Return that the message may be among those turned away and counted without an id; nothing if there are none."""
     count, first_ns, last_ns = found.unnamed
     if not count:
         return []
@@ -81,7 +81,7 @@ def _counted(found: Found) -> list[str]:
 
 
 def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
-    """Which events are not in the log; last those that are missing."""
+    """Return which events are not in the log; missing ones come last."""
     said = []
     if found.pruned_seq:
         said.append(f"older events, up to number {found.pruned_seq}, are no longer kept (log.keep_s, log.keep_bytes)")
@@ -94,7 +94,7 @@ def _lacks(found: Found, missing: Sequence[Hole]) -> list[str]:
 
 
 def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
-    """Which files' events do not count."""
+    """Return which files' events do not count, and why."""
     if not spoilt:
         return []
     is_are, whose = ("is", "its") if len(spoilt) == 1 else ("are", "their")
@@ -109,7 +109,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def _not_searched(found: Found) -> list[str]:
-    """What of the log has not been looked at, and why."""
+    """Return which parts of the log were not searched, and why."""
     said = []
     if found.unsearched:
         said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")

@@ -114,14 +114,14 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
 
 
 def _noted(one: dict[str, Any], names: Names) -> str:
-    """What a service of this node says of the message."""
+    """Return what a service of this node noted about the message."""
     reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
     fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
     return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 400)
 
 
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
-    """`here`: the router that answers. Where others are told of, each block stands under the clock of its own."""
+    """Print a recipient's fate; `here`: the answering router. Hops are grouped by router, each with its own clock."""
     reason = f" ({one['reason']})" if one["reason"] else ""
     attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
     say(click.style(f"{_who(one['recipient'], names)}", bold=True))
@@ -162,7 +162,7 @@ def _place(router: str | None, here: str, is_timed: bool, names: Names) -> str:
 
 
 def _hop(hop: dict[str, Any]) -> str:
-    """Of several recipients the time is that of the last."""
+    """Return a hop as one line; the time is that of the last of several recipients."""
     count = f", {hop['count']} recipients, the last one then" if hop.get("count", 1) != 1 else ""
     if not hop["time"]:
         count = count.removesuffix(", the last one then")
@@ -171,7 +171,7 @@ def _hop(hop: dict[str, Any]) -> str:
 
 
 def _next(one: dict[str, Any], names: Names) -> str:
-    """The node writes a recipient that it has no name for as the beginning of its hex digits."""
+    """Return what happens next, with the recipient's name or text in place of the node's short hex key."""
     key = one["recipient"]
     said = names.of_address(key) or f"{address_text(key)[:SHORT]}…"
     return clean(one["next"].replace(short_key(key), said), 1000)

@@ -1,6 +1,6 @@
-"""What became of a message on a node that does not run: its log and its store are read under the home's lock.
+"""What became of a message on a node that does not run, read from its log and store under the home's lock.
 
-Where the store is not there, or cannot be read, the closed segments of the log are judged without it.
+If the store is missing or cannot be read, the log's closed segments are judged without it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ ProspectOf = Callable[[str, int, int], Prospect]
 
 
 def why(home: Home, typed: str) -> dict[str, Any]:
-    """The same answer as a running node's, or its own if it has begun to run; with `store_problem` where the log alone
-    was judged. `HomeBusy` if somebody holds the home who cannot be asked. `typed`: the beginning of the id."""
+    """Return the answer that the running node would give, or its own if it runs by now; with `store_problem` if only
+    the log was judged. Raise `HomeBusy` if the home is held by a process that cannot be asked. `typed`: the beginning
+    of the id."""
     ttl_s_max = config.load(home.config_path)[0].limits.ttl_s_max
     return asked_or_read(home, partial(ask, home, "why", typed), partial(_read, home, typed, ttl_s_max))
 
@@ -56,7 +57,7 @@ def _read(home: Home, typed: str, ttl_s_max: int) -> dict[str, Any]:
 
 
 def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]:
-    """`StoreError` if the store cannot be asked."""
+    """Judge by store and log. Raise `StoreError` if the store cannot be read."""
     _check_store(home)
     with (
         closing(Store(home.store_path, StoreLimits(), bytes(16))) as store,
@@ -70,7 +71,7 @@ def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]
 
 
 def _check_store(home: Home) -> None:
-    """`StoreError` if there is none, or one that says nothing of this node's queues."""
+    """Raise `StoreError` if there is no store, or if it does not hold this node's queues."""
     file = home.store_path / DATA
     try:
         size = file.stat().st_size
@@ -88,7 +89,7 @@ def _check_store(home: Home) -> None:
 
 
 def _cause(home: Home, error: StoreError) -> str:
-    """Which file, and what is wrong with it; without what to do so that the node may start."""
+    """Return which file is damaged and how, without the remedy for starting the node."""
     said = str(error).partition(". To go on, ")[0]
     about = f"the store in {home.store_path} "
     return f"{home.store_path / DATA} {said.removeprefix(about)}" if said.startswith(about) else said
@@ -109,8 +110,8 @@ def _by_log(home: Home, typed: str, now: Now, ttl_s_max: int, problem: str) -> d
 
 @contextmanager
 def _segments(home: Home) -> Iterator[Segments]:
-    """The log's closed segments, as links in another folder. `Segments` throws away what a crash left half-written, for
-    it can be made again from the store; from one that is damaged, or gone, it cannot."""
+    """Open the log's closed segments through links in another folder. `Segments` deletes what a crash left
+    half-written, which the store can restore; a damaged or missing store cannot."""
     with removing(), TemporaryDirectory() as view:
         for path in home.log_path.iterdir() if home.log_path.exists() else ():
             (Path(view) / path.name).symlink_to(path)
@@ -138,8 +139,8 @@ def _nothing(home: Home, problem: str, spoilt: list[Path]) -> str:
 def _answer(
     home: Home, log: Log, typed: str, prospect_of: ProspectOf, now: Now, ttl_s_max: int, records: Records | None = None
 ) -> dict[str, Any]:
-    """The closed segments are read at their place, where an index that is missing is made. `records`: of the store, if
-    it can be asked."""
+    """Answer from the log. Closed segments are read in place, where missing indexes are made. `records`: the store's,
+    if it can be read."""
     sealed = [replace(one, path=home.log_path / one.path.name) for one in log.sealed]
     log = replace(log, sealed=sealed, spoilt=[home.log_path / one.name for one in log.spoilt])
     try:

@@ -1,10 +1,10 @@
-"""`router why` on a running node: what became of a message, here and, where they let us ask, at the next routers.
+"""`router why` on a running node: what became of a message, here and, if they permit it, at the next routers.
 
-The log is searched in a thread, one search at a time; the router's own state is looked at between its transactions, so
-what is found is heard by the cycle like everything else, and what takes time is handed to its caller as a deed.
-A neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
-numbers instead of names (`core/why/report.py`). It may have us ask further, one router fewer each time. So is a local
-service that did not come by the owner's socket, with names, and without a grant.
+The log is searched in a thread, one search at a time. The router's own state is read between its transactions, so the
+cycle hears a search's result as it hears everything else; what takes time is handed to its caller as a deed. A
+neighbour is answered only about messages that were accepted from it, only if the operator granted it `why`, and with
+numbers instead of names (`core/why/report.py`). It may have us ask further, one router fewer each time. A local service
+that did not connect by the owner's socket is answered likewise, but with names and without a grant.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ CHANGING = "changing now: it is no longer queued, and its end was written while 
 
 
 class Logs(Protocol):
-    """Where the event log is found (`router.disk.log.logbook.Logbook`)."""
+    """Where to find the event log (`router.disk.log.logbook.Logbook`)."""
 
     def log(self) -> Log: ...
 
 
 class Records(Protocol):
-    """What the store says of a message by the beginning of its id (`router.disk.store.records.Records`)."""
+    """The store's records of a message, by the beginning of its id (`router.disk.store.records.Records`)."""
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]: ...
 
@@ -79,16 +79,16 @@ class View(Protocol):
 
 
 class Fates:
-    """Answers, asks, and waits for what others answer; every step returns what is to be done outside. At most
-    `WAITING_MAX` questions are open."""
+    """Answers questions, asks other routers, and waits for their answers; every step returns the deeds to be done
+    outside. At most `WAITING_MAX` questions are open."""
 
     def __init__(self, logbook: Logs, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
         self._logbook = logbook
         self._ttl_s_max = ttl_s_max
         self._problems = problems
         self._open = 0
-        self._asking: set[bytes] = set()  # neighbours and services with a question of theirs open here
-        self._awaited: dict[tuple[str, str], set[Round]] = {}  # by the neighbour and the message, both as hex
+        self._asking: set[bytes] = set()  # neighbours and services whose question is open here
+        self._awaited: dict[tuple[str, str], set[Round]] = {}  # by neighbour and message, both as hex
 
     def __repr__(self) -> str:
         return f"<fates: {self._open} questions are open, {len(self._awaited)} asked of others>"
@@ -96,7 +96,7 @@ class Fates:
     # -- being asked -----------------------------------------------------------------------------------------
 
     def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
-        """The owner asks: the beginning of an id, and `follow`. Or a local `service` does, with a whole id."""
+        """Begin a question: the owner's, of an id's beginning and `follow`, or a local `service`'s, of a whole id."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
@@ -110,7 +110,7 @@ class Fates:
         return self._begin(view, question, now)
 
     def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
-        """A neighbour's router asks: a whole id, and how many routers further."""
+        """Begin the question of a neighbour's router: a whole id, and the number of further routers to ask."""
         text, _, depth = argument.partition(" ")
         said = Report(text[:64])
         if WHY not in view.router.directory.grants(neighbour):
@@ -126,7 +126,7 @@ class Fates:
         return self._begin(view, Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)), now)
 
     def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
-        """What nobody waits for is forgotten."""
+        """Take another router's report, and answer the questions that waited for it last; ignore an unexpected one."""
         told = decode_report(text)
         if told is not None:
             for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
@@ -137,7 +137,7 @@ class Fates:
         return []
 
     def hear(self, view: View, news: News, now: Now) -> Deeds:
-        """What a search found, that one is due, or that others have had their time."""
+        """Handle a search's result, a search that is due, or the end of the patience with other routers."""
         match news:
             case Begin(question, 0):
                 return [Find(question, self._logbook.log(), Look())]
@@ -198,7 +198,7 @@ class Fates:
             self._done(view, question, _damaged(question, DAMAGED, error), now)
             return []
         if whole is not None:
-            # They may have ended since the log was taken.
+            # These deliveries may have ended since the log was taken.
             gone = frozenset(
                 (trace.accepted[-1].seq, row.recipient) for row in whole.recipients if row.state == UNACCOUNTED
             )
@@ -237,8 +237,8 @@ class Fates:
     # -- asking further --------------------------------------------------------------------------------------
 
     def _ask_further(self, view: View, round_: Round, whole: Fate, now: Now) -> None:
-        """Those that took custody, at most `ASKED_MAX`; of others it is told what is known here. A router that has not
-        answered another question about this message is not asked again: its answer is for both."""
+        """Ask the routers that took custody, at most `ASKED_MAX`; the rest are reported as not asked. A router that
+        still owes an answer about this message is not asked again: its answer serves both questions."""
         inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
         keys = [row.recipient for row in whole.recipients if row.state == "acked"]
         for key in keys[:ASKED_MAX]:
@@ -251,7 +251,7 @@ class Fates:
         round_.reports |= dict.fromkeys(keys[ASKED_MAX:], Report(whole.message, problem=NOT_ASKED))
 
     def _give_up(self, view: View, round_: Round, now: Now) -> None:
-        """Those who have not answered by now are told of as silent."""
+        """Answer without the routers that have not reported by now."""
         if round_.is_told:
             return
         message = round_.trace.identity.hex()
@@ -277,7 +277,7 @@ class Fates:
 
 
 def changing(whole: Fate, keys: set[str]) -> Fate:
-    """Of these recipients nothing is known for sure."""
+    """Return the fate with these recipients' states as unknown, since they are changing."""
     rows = (replace(row, state="unknown", next=CHANGING) if row.recipient in keys else row for row in whole.recipients)
     return replace(whole, recipients=tuple(rows)) if keys else whole
 
@@ -289,7 +289,7 @@ def _error(question: Question, text: str) -> bytes:
 
 
 def _damaged(question: Question, what: str, error: Exception | None) -> bytes:
-    """Where on this disk is nothing to a neighbour."""
+    """Return an error answer; where the damage is on this disk is left out for a neighbour."""
     return _error(question, what if question.neighbour else f"{what}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""What one question about a message goes through: values that the router's cycle hears, and deeds that take time."""
+"""The steps of one question about a message: values that the router's cycle hears, and deeds that take time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from router.disk.log.search import Found, Log, Search
 from router.disk.store.records import Record
 
 INDEXING_S = 5.0
-MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what lines that the disk has spoilt may end in
+MISREAD = ValueError, LookupError, ArithmeticError, TypeError  # what parsing lines damaged on disk may raise
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """From a link; `neighbour`: the key of the router that asks, None for a local app. `depth`: so many routers
-    further it may be carried. `typed`: what the prefix was read from. `service`: the key of a local service that did
-    not come by the owner's socket, and asks only about what it handed over."""
+    """A question that came over a link. `neighbour`: the key of the router that asks, None for a local app. `depth`:
+    how many routers further it may be carried. `typed`: the text the prefix was parsed from. `service`: the key of a
+    local service that did not connect by the owner's socket, and may ask only about what it handed over."""
 
     link: int
     typed: str
@@ -30,15 +30,15 @@ class Question:
 
     @property
     def asker(self) -> bytes | None:
-        """Who is told only about what it handed over, and has one question open at a time; None: the owner."""
+        """Return the key that may ask only about what it handed over, one question at a time; None for the owner."""
         return self.neighbour or self.service
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The `number`-th search of one question. `gone`: who was neither queued nor ended at the one before, of the
-    acceptance with that sequence number: the log was taken after that, so that only these are conclusive. `held`: what
-    the store says of the message, of whose acceptance the log knew nothing."""
+    """The `number`-th search of one question. `gone`: the recipients, with the acceptance's sequence number, that were
+    neither queued nor ended at the search before; the log was taken after that, so only these are conclusive. `held`:
+    the store's record of a message whose acceptance the log does not have."""
 
     number: int = 1
     held: Record | None = None
@@ -47,7 +47,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A deed: search the log in a thread, `find`, and let the cycle hear what comes of it."""
+    """A deed: search the log in a thread by `find`, and let the cycle hear the result."""
 
     question: Question
     log: Log
@@ -62,7 +62,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The log has been searched; `error`: why it could not be."""
+    """The result of a search; `error`: why the log could not be searched."""
 
     question: Question
     look: Look
@@ -72,7 +72,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Search for this one, when what was decided so far is in the log: after so many commits."""
+    """Search for this question after `commits` more commits, when all that is decided by now is in the log."""
 
     question: Question
     commits: int
@@ -80,14 +80,14 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Nobody waits any longer for what other routers answer."""
+    """The wait for other routers' answers is over."""
 
     round: Round
 
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """A deed: let the cycle hear this after so many seconds."""
+    """A deed: let the cycle hear `news` after `seconds`."""
 
     news: Over
     seconds: float
@@ -98,7 +98,7 @@ Deeds = list[Find | Remind]
 
 
 class Round:
-    """What one question has brought to light, and who has not answered yet."""
+    """What is known about one question so far, and which routers have not answered yet."""
 
     def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
         self.question = question
@@ -114,7 +114,7 @@ class Round:
 
 
 def search(log: Log, prefix: IdPrefix, held: Record | None) -> Found:
-    """In a thread. Missing indexes are made for so long as somebody waits with patience."""
+    """Search the log, in a thread; missing indexes are made until `INDEXING_S` is over."""
     give_up_s = time.monotonic() + INDEXING_S
     one = Search(log, lambda: time.monotonic() < give_up_s)
     return one.find(prefix) if held is None else one.find_held(held)

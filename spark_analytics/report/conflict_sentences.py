@@ -1,4 +1,4 @@
-"""What an audit found that logs contradict, in sentences: themselves, their own footers, each other."""
+"""Sentences about contradictions an audit found in logs: with themselves, their own footers, each other."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _WHOEVER = "The router has a defect, or whoever has its key wrote the log"
 
 
 def _event(row: Row) -> str:
-    """`event 7 (logs/events-….jsonl)`."""
+    """Return `event 7 (logs/events-….jsonl)`."""
     return f"event {row['seq']}" + (f" ({row['file']})" if row["file"] else "")
 
 
 def again(summary: Row) -> Iterator[Finding]:
-    """Arrival numbers that accepted lines give more than once."""
+    """Yield a finding for each log that gives accepted messages the same arrival number more than once."""
     for row in summary["again"]:
         yield say(
             "bad",
@@ -27,7 +27,7 @@ def again(summary: Row) -> Iterator[Finding]:
 
 
 def early(summary: Row) -> Iterator[Finding]:
-    """Ends as expired before the message's time was over."""
+    """Yield a finding for each router that ended messages as expired before their time was over."""
     for row in summary["early"]:
         lower = (
             f"If `limits.ttl_s_max` of that router was lowered, which its log does not tell any more, this is why. "
@@ -43,7 +43,7 @@ def early(summary: Row) -> Iterator[Finding]:
 
 
 def unsent(summary: Row) -> Iterator[Finding]:
-    """Messages that a router says a neighbour brought, and of which that one's log knows nothing."""
+    """Yield a finding for messages that a router says a neighbour brought, but that the neighbour's log lacks."""
     for row in summary["unsent"]:
         peer = row["peer"]
         yield say(
@@ -57,7 +57,7 @@ def unsent(summary: Row) -> Iterator[Finding]:
 
 
 def overdue(summary: Row) -> Iterator[Finding]:
-    """What is pending though its time is over for a day or more where the log ends."""
+    """Yield a finding for deliveries still pending a day or more after their time was over, where the log ends."""
     for row in summary["overdue"]:
         doubted = "It says that it doubts its clock, and while it does nothing expires. Set that clock, or let the node"
         other = (
@@ -74,7 +74,7 @@ def overdue(summary: Row) -> Iterator[Finding]:
 
 
 def pruned_open(summary: Row) -> Iterator[Finding]:
-    """Of pruned segments only the counts of their footers are left."""
+    """Yield a finding for messages without an end in pruned segments, of which only the footers' counts are left."""
     for row in summary["pruned_open"]:
         later = f", and what is kept tells of {row['strays']:,} more" if row["strays"] else ""
         text = (

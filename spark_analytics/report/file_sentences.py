@@ -1,4 +1,4 @@
-"""What an audit found in the files of the logs, in sentences: damage, two histories, holes."""
+"""Sentences about what an audit found in the logs' files: damage, two histories, holes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BAD = {
     ),
     "changed": ("be believed", "Put back an unharmed copy, and find out what changed them."),
 }
-"""What bad files cannot do, and what to do about it."""
+"""What cannot be done with files of each bad status, and the remedy."""
 
 
 def _why_bad(texts: Iterable[str]) -> str:
@@ -57,7 +57,7 @@ def _why_bad(texts: Iterable[str]) -> str:
 
 
 def unlisted(summary: Row) -> Iterator[Finding]:
-    """Directories: nobody knows how many logs are in them."""
+    """Yield a finding for each directory that cannot be listed: nobody knows how many logs are in it."""
     for text in summary["problems"]:
         if f": {UNLISTED}: " in text:
             path, _, why = text.partition(f": {UNLISTED}: ")

@@ -1,4 +1,4 @@
-"""What every sentence of an audit is: a level, a text, and what to do."""
+"""A finding, which every sentence of an audit is: a level, a text, and a remedy."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 LEVELS = ("bad", "warning", "info", "good")
-"""`bad` is what must not be (a loss, a broken promise, evidence that cannot be believed), `warning` what somebody
-should look at (unknown, duplicates, drops), `info` what is worth knowing, `good` that all is well."""
+"""`bad` is what must not be (a loss, a broken promise, evidence that cannot be believed), `warning` what should be
+looked at (unknown, duplicates, drops), `info` what is worth knowing, `good` that all is well."""
 
 Row = Mapping[str, Any]
 Finding = dict[str, str]
 
 
 def say(level: str, text: str, remedy: str = "") -> Finding:
-    """A finding of that level."""
+    """Return a finding of that level."""
     return {"level": level, "text": text, "remedy": remedy}
 
 
 def many(count: int, noun: str) -> str:
-    """`1 delivery`, `2,000 deliveries`."""
+    """Return a count with its noun: `1 delivery`, `2,000 deliveries`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 
 def utc(ns: int) -> str:
-    """An instant as text: `2026-03-12T17:48:20+00:00`."""
+    """Return an instant as text: `2026-03-12T17:48:20+00:00`."""
     return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()

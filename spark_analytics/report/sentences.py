@@ -1,4 +1,4 @@
-"""What an audit found, in sentences: how bad it is, what it is, and what to do."""
+"""An audit's findings in sentences: how bad each is, what it is, and what to do."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FLAPS_MIN = 100
 
 
 def verdict_of(findings: Iterable[Row]) -> str:
-    """`bad` if anything is, else `attention` if there is a warning, else `good`."""
+    """Return `bad` if any finding is, else `attention` if there is a warning, else `good`."""
     levels = {row["level"] for row in findings}
     return "bad" if "bad" in levels else "attention" if "warning" in levels else "good"
 
 
 def sentences(summary: Row) -> list[Finding]:
-    """What the tables of a summary say, the worst first; of each kind the first ten, and how many more."""
+    """Return the findings of a summary's tables, worst first; ten of each kind, and how many more there are."""
     found: list[Finding] = []
     for rule in _RULES:
         said = list(rule(summary))
@@ -46,7 +46,7 @@ def _all_is_well(summary: Row) -> Finding:
 
 
 def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
-    """Those that have any, the most first, else in their order."""
+    """Return the rows that have a count, greatest first; equal ones keep their order."""
     return sorted((row for row in rows if row[name]), key=lambda row: -row[name])
 
 
@@ -114,7 +114,7 @@ def _ended_badly(summary: Row) -> Iterator[Finding]:
 
 
 def _reasons(summary: Row, event: str, row: Row) -> str:
-    """The log's lines count for all of it, also for what was accepted at another time than was asked for."""
+    """Return the reasons of an event; they are counted over the whole log, also outside the time asked for."""
     counts: Counter[str] = Counter()
     for one in summary["reasons"]:
         if (one["event"], one["router"], one["at_door"]) == (event, row["router"], False):
@@ -124,7 +124,7 @@ def _reasons(summary: Row, event: str, row: Row) -> str:
 
 
 def _ranked(counts: Mapping[str, int]) -> str:
-    """`ttl-expired 7,000, left 2`."""
+    """Return counts by name, greatest first: `ttl-expired 7,000, left 2`."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 
@@ -154,7 +154,7 @@ def _clocks(summary: Row) -> Iterator[Finding]:
     said: set[tuple[str, str]] = set()
     for row in summary["clocks"]:
         if (row["recipient"], row["router"]) in said:
-            continue  # It was said the other way round.
+            continue  # The finding for the other direction says it.
         low, high = row["lower_ns"], row["upper_ns"]
         ahead = low if low is not None and low > CLOCK_NS else None
         behind = -high if high is not None and high < -CLOCK_NS else None
@@ -191,7 +191,7 @@ def _disputed(summary: Row) -> Iterator[Finding]:
 
 
 def _clock_steps(summary: Row, pair: Row) -> str:
-    """What their own logs say of clocks that jumped."""
+    """Return the clock jumps that the two logs record."""
     steps = {row["router"]: row["lines"] for row in summary["events"] if row["event"] == "clock_step"}
     told = [
         f"the log of {one} tells of it: `clock_step`, {many(steps[one], 'time')}"

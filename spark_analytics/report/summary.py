@@ -1,4 +1,4 @@
-"""From the small tables that an engine found, and the evidence, to the summary: `router audit --json`.
+"""Make the summary, `router audit --json`, of the small tables that an engine found and the evidence.
 
 Findings are lists of rows, by name (whole numbers; keys in hex; a window is its first minute since 1970):
 
@@ -25,11 +25,11 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     configs         router fields
     quality         check router count
     unsent          router peer kind count carriers first{seq i id}
-    again           router count arrival first_seq seq      of the least of them: the last three
-    early           router count sure seq arrival recipient expired_t due_ns    of the first: the last five
-    overdue         router count recipients is_doubted recipient seq parcel due_ns    of the first due: the last four
+    again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
+    early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
+    overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
 
-One that is absent reads as empty. Whatever order the rows come in, the summary is the same.
+A missing table reads as empty. The summary does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SUMS = ("owed", *STATES, "duplicates", "redelivered", "contradictions", "strays"
         "deferred")  # fmt: skip
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
 _DAY = 1440
-_PASSED_ON = {  # As they are, in the order of these columns; a minus sign: the greatest first.
+_PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest first.
     "windows": ("router", "window"),
     "reasons": ("router", "event", "reason", "at_door"),
     "routes": ("router", "window", "event"),
@@ -75,8 +75,8 @@ _PASSED_ON = {  # As they are, in the order of these columns; a minus sign: the 
 
 
 class Windows(NamedTuple):
-    """The windows of `step` minutes that are told of; what changed before the first counts in it, what later in the
-    last. `first`, `last`: minutes since 1970."""
+    """The windows of `step` minutes that a summary shows; changes before the first count in it, later ones in the last.
+    `first`, `last`: minutes since 1970."""
 
     step: int
     first: int
@@ -84,7 +84,7 @@ class Windows(NamedTuple):
 
 
 def windows_of(min_minute: int | None, max_minute: int | None, as_of_ns: int) -> Windows:
-    """From one before the first acceptance of the time asked for, to 120 after the last; without any, the last days."""
+    """Return windows from one before the first acceptance to 120 after the last; without any, the last days."""
     if min_minute is None or max_minute is None:
         last = as_of_ns // MINUTE_NS // _DAY * _DAY
         return Windows(_DAY, last - WINDOWS_MAX * _DAY, last)
@@ -93,7 +93,7 @@ def windows_of(min_minute: int | None, max_minute: int | None, as_of_ns: int) ->
 
 
 def step_of(min_minute: int, max_minute: int) -> int:
-    """Minutes of one window, so that there are at most 120: one of a few round numbers, or whole days."""
+    """Return the minutes of one window, so that there are at most 120: one of a few round numbers, or whole days."""
     for step in _STEPS:
         if max_minute // step - min_minute // step < WINDOWS_MAX:
             return step
@@ -104,7 +104,7 @@ def step_of(min_minute: int, max_minute: int) -> int:
 
 
 def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary. Both engines give the same but for `engine` and `run`, which is anything about this run.
+    """Build the summary. Both engines give the same except for `engine` and `run`, which is free data about this run.
 
     Times are ISO 8601 in UTC, to the second; latencies in ms; `hour` of abuse and windows count from 1970.
     """
@@ -153,7 +153,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
 
 
 def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows in order of these columns, nulls first; each row's columns stay as they are."""
+    """Return the rows in order of these columns, nulls first; each row's columns stay as they are."""
     found = [dict(row) for row in rows]
     for column in reversed(list(columns)):
         name = column.removeprefix("-")
@@ -168,7 +168,7 @@ def _log(log: dict[str, Any]) -> dict[str, Any]:
 
 
 def _watermark(ends: Iterable[Row], evidence: Evidence, as_of_ns: int) -> str | None:
-    """Up to where the logs that are whole tell everything; None: none is."""
+    """Return the time up to which the logs that are whole have every event; None if none is whole."""
     whole = {log.router for log in evidence.logs if log.whole}
     reached = [min(row["t"], as_of_ns) for row in ends if row["router"] in whole]
     return utc(min(reached)) if reached else None
@@ -182,7 +182,7 @@ def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list
 
 
 def _clocks(custody: Iterable[Row]) -> list[dict[str, Any]]:
-    """How far the recipient's clock is before the router's: at least, at most."""
+    """Return how far each recipient's clock is ahead of the router's: at least, at most."""
     names = ("router", "recipient", "lower_ns", "upper_ns")
     bounded = [row for row in custody if row["lower_ns"] is not None or row["upper_ns"] is not None]
     return _ordered(({name: row[name] for name in names} for row in bounded), names[:2])
@@ -205,7 +205,7 @@ def _latencies(rows: Iterable[Row], columns: tuple[str, ...]) -> list[dict[str, 
 
 
 def _percentiles(rows: Iterable[Row]) -> dict[str, float | None]:
-    """p50, p95, p99 and max in ms."""
+    """Return p50, p95, p99 and max in ms."""
     counts: dict[int, int] = defaultdict(int)
     greatest = 0
     for row in rows:
@@ -220,9 +220,9 @@ def _percentiles(rows: Iterable[Row]) -> dict[str, float | None]:
 
 
 def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_of_ns: int) -> list[dict[str, Any]]:
-    """Each queue with its windows, and when at the rate of the last windows of all it will be full.
+    """Return each queue with its windows, and when it will be full at the mean rate of the last windows.
 
-    `last_window`: in which something was accepted, of the time asked for; queues are told of later ones too.
+    `last_window`: the last in the span with an acceptance; queues may show later ones.
     """
     last_window = max([last_window, *(row["window"] for row in found.get("queues", ()))])
     limits = {row["router"]: _natural(row["fields"], "queue_messages_max") for row in found.get("configs", ())}
@@ -247,13 +247,13 @@ def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_
 
 
 def _natural(fields: Mapping[str, Any] | None, name: str) -> int | None:
-    """A number among the fields of a `config` event. The log's fields reach an engine as text."""
+    """Return a number from the fields of a `config` event, which reach an engine as text; None if it is none."""
     said = str((fields or {}).get(name, ""))
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
 
 
 def _full_in_s(rows: Sequence[Row], limit: int, last_window: int, step: int) -> int | None:
-    """Seconds until `limit` messages wait, as many more in each window as in the last 4 on average; None: never."""
+    """Return seconds until `limit` messages wait, at the last 4 windows' mean growth; None if never."""
     now = rows[-1]["open"]
     start = max(last_window - FORECAST_WINDOWS * step, rows[0]["window"] - step)
     before = next((row["open"] for row in reversed(rows) if row["window"] <= start), 0)

@@ -1,7 +1,7 @@
-"""Messages that were handed to a router and are not in its log, as far as it is known: why that may be so.
+"""Messages that were handed to a router and are missing from what is known of its log: why that may be so.
 
-A log that lives ends before what its neighbours handed over last: what is not sealed yet is in no file. Only where the
-one who handed over went on for a day after that, the rest of the other log should have been there.
+The log of a running router ends before its neighbours' last handovers: what is not sealed yet is in no file. Only if
+the sender's log goes on for a day after the handover should the receiver's log have held it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 Row = Mapping[str, Any]
 
 SEALED_MINUTES = 1440
-"""After so long a segment is sealed: `log.segment_s` is an hour by default."""
+"""Minutes after which a segment is sealed for certain: `log.segment_s` is an hour by default."""
 
 
 class Unfollowed(NamedTuple):
-    """How bad it is; in what they are not, and why; what to do."""
+    """How bad it is; which log lacks the messages, and why; what to do."""
 
     level: str
     text: str
@@ -24,7 +24,7 @@ class Unfollowed(NamedTuple):
 
 
 def unfollowed(summary: Row, pair: Row) -> Unfollowed:
-    """Of a row of `custody` with `unknown` handovers."""
+    """Judge a row of `custody` with `unknown` handovers."""
     taker = pair["recipient"]
     log = next((log for log in summary["logs"] if log["router"] == taker), {"whole": False, "pruned_to": 0})
     newest = f"Ask {taker} for its newest log, or name its home, and audit again."
@@ -44,9 +44,9 @@ def unfollowed(summary: Row, pair: Row) -> Unfollowed:
 
 
 def _is_long_ago(summary: Row, pair: Row) -> bool:
-    """Whether more are unknown than left that queue in the last day of the router's log: so some did before.
+    """Whether more handovers are unknown than left that queue in the last day of the log, so that some are older.
 
-    False also if the queue is not among those that are told of.
+    False also if the queue is not in the summary.
     """
     step = summary["step_minutes"]
     queues = [queue for queue in summary["queues"] if queue["router"] == pair["router"]]
