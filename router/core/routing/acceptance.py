@@ -14,7 +14,7 @@ from typing import NamedTuple
 from router.core.link.session import Allowance
 from router.core.log import events as ev
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.message import UNICAST
+from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
 
 from .delivery import Delivery
@@ -63,7 +63,8 @@ class Acceptance:
     def __init__(
         self, links: Links, queues: Queues, plans: Plans, routes: Routes, seen: Seen, index: Index, delivery: Delivery,
         outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
-        for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None], uplinks: Callable[[], tuple[bytes, ...]],
+        for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
+        overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
@@ -77,6 +78,7 @@ class Acceptance:
         self._door = door
         self._limits = limits
         self._for_us = for_us
+        self._overhear = overhear
         self._uplinks = uplinks
         self._sources: dict[bytes, Allowance] = {}
         self._waiting: dict[Link, deque[Batch]] = {}  # decided except for copies of undecided messages
@@ -190,13 +192,19 @@ class Acceptance:
         if isinstance(plan, Reason):
             for row in run.rows():
                 self._refuse(batch, row, plan)
-        elif isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
+            return
+        if isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:
                 for row in rows:
                     refusal = self._for_us(link, row, data, now)
                     if refusal is not None:
                         self._refuse(batch, row, *refusal)
-        elif row.ttl_s == 0:
+            return
+        if row.kind == MULTICAST and row.signer == link.key:
+            for data, rows in run.pieces:
+                for one in rows:
+                    self._overhear(link, one, data, now)
+        if row.ttl_s == 0:
             plan += self._plans.not_kept(which, link)  # these are logged as offline, like other recipients away
             for data, rows in run.pieces:
                 for row in rows:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from router.core.log import events as ev
 from router.core.wire.admin import (
+    ASK,
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
     Answer,
@@ -32,7 +33,7 @@ from router.core.wire.control import (
 )
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.core.wire.message import seal_unicast
+from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.reasons import Reason
 
 from .addressed import body_of, out_of_place
@@ -78,8 +79,20 @@ class Membership:
 
     def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
         """Return why a unicast for this router is refused before it is verified, or None."""
+        if row.kind == MULTICAST and not self._is_word(link, row, data):
+            return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
         return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
+
+    def _is_word(self, link: Link, row: Row, data: bytes) -> bool:
+        """Whether a service of this node says something to this router, in the group of its own key."""
+        start, _ = body_of(row, data)
+        return link.key in self._directory.services and row.signer == link.key and data[start : start + 2] == ASK
+
+    def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None:
+        """Hear a multicast as a subscriber of the groups of this node's services; others hear it as well."""
+        if self._is_word(link, row, data):
+            self.hear(link, row, data, now)
 
     def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
         """Handle a unicast for this router that passed `judge`; return why it is refused, or None.

@@ -89,7 +89,8 @@ class Router:
         self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
-            self._pending, self.door, limits.acceptance, self._membership.hear, lambda: directory.uplinks,
+            self._pending, self.door, limits.acceptance, self._membership.hear, self._membership.overhear,
+            lambda: directory.uplinks,
         )  # fmt: skip
         self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)

@@ -135,8 +135,8 @@ def read_header(data: bytes, start: int, end: int) -> Header:
 
 
 def body_at(data: bytes, start: int, end: int) -> int:
-    """Return where the body begins of the well-formed unicast at `data[start:end]`."""
-    found = _UNICAST.match(data, start, end)
+    """Return where the body begins of the well-formed message at `data[start:end]`."""
+    found = (_MULTICAST if data[start + 1] == MULTICAST else _UNICAST).match(data, start, end)
     assert found is not None
     return found.end()
 

@@ -17,6 +17,7 @@ from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.core.routing.book import Book, Granted, Learned
 from router.core.routing.directory import Neighbour
+from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
 from router.service.running import guests_url, key_of
@@ -141,6 +142,27 @@ async def test_events_are_logged_once_and_only_those_that_are_declared(tmp_path:
             lines = [json.loads(line) for line in json.loads(await node.ask("log", "0"))["lines"]]
             told = [line["fields"]["page"] for line in lines if line["event"] == "guestbook_signed"]
             assert told == [1, 2]
+
+
+async def test_the_router_is_in_the_group_of_each_of_its_services(tmp_path: Path) -> None:
+    """A word is heard there whether or not others hear it too; what is no word needs a subscriber."""
+    home = made(tmp_path)
+    word = {"key": GUEST.public.hex(), "urls": ["tls://127.0.0.1:9"], "until_s": soon()}
+    body = encode_inquiry(Inquiry("learn", json.dumps(word)))
+    key = key_of(home, "tester")
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}), service(home) as node, connect(home=home) as app:
+            with pytest.raises(Refused, match="no-subscribers"):
+                await node.group(key).publish(b"nobody hears this", ttl_s=0)
+            await node.group(key).publish(body, ttl_s=0)
+            assert (await learned(node))[GUEST.public.hex()] == "tester"
+            assert await said(node, "learn", key=GUEST.public.hex()) == {"learned": False}
+            group = await app.join(key.public)
+            await node.group(key).publish(body, ttl_s=0)
+            assert (await anext(group.messages())).body == body
+            assert (await learned(node))[GUEST.public.hex()] == "tester"
+            with pytest.raises(Refused):
+                await app.group(SigningKey(b"x" * 32)).publish(body, ttl_s=0)
 
 
 # -- the book -----------------------------------------------------------------------------------------------------
