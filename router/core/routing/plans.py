@@ -136,7 +136,7 @@ class Routing:
         if published_here and neighbour not in uplinks and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         if not recipients and group == neighbour and group in directory.services:
-            return FOR_US  # this router is in the group of each of its services, and hears it there (R-C26)
+            return FOR_US  # this router is in the group of each of its services, and hears it there
         return tuple(recipients) if recipients else Reason.NO_SUBSCRIBERS
 
     def not_kept(self, group: bytes, neighbour: bytes) -> tuple[bytes, ...]:
