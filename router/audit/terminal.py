@@ -9,6 +9,7 @@ from typing import Any
 
 from router.cli.output import columns, facts, say, short_text, size_text, span_text
 from spark_analytics.judgement.schema import STATES
+from spark_analytics.report.headline import headline
 
 FINDINGS_MAX = 8
 PROBLEMS_MAX = 8
@@ -18,15 +19,7 @@ PLAIN = ("info", "good")
 """Levels that need no action; their findings stand together."""
 TEXT_MAX = 300
 """Most characters of a text; some texts name every router."""
-_VERDICTS = {
-    "good": "Good: nothing was lost.",
-    "attention": "Attention: nothing is known to be lost, but look at what follows.",
-    "bad": "Bad: something is wrong.",
-}
-_BEYOND = "Good: these routers lost nothing; what they handed to others is followed no further."
-_NOT_FOLLOWED = "Good as far as these logs reach: nothing is known to be lost."
-_NOTHING = "Nothing to judge: these logs owe no message to anybody in this time."
-
+_LEVELS = {"good": "Good", "attention": "Attention", "bad": "Bad"}
 _KEY = r"\b[0-9a-f]{64}\b"
 
 Summary = dict[str, Any]
@@ -34,7 +27,7 @@ Summary = dict[str, Any]
 
 def show(summary: Summary) -> None:
     """Print the summary."""
-    say(_verdict(summary))
+    say(f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
     say()
     facts([
         ("messages", f"{summary['messages']:,}"),
@@ -69,17 +62,6 @@ def show(summary: Summary) -> None:
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
     if summary["limits"]:
         say(f"\nwhat no log can tell stands in {len(summary['limits'])} sentences in `--json` and `--out DIR`")
-
-
-def _verdict(summary: Summary) -> str:
-    verdict = summary["verdict"]
-    if not summary["owed"] and verdict != "bad":
-        return f"{_NOTHING} Look at what follows." if verdict == "attention" else _NOTHING
-    if verdict == "good" and any(row["unknown"] for row in summary["custody"]):
-        return _NOT_FOLLOWED
-    if verdict == "good" and summary["acked"] > sum(row["acked"] for row in summary["custody"]):
-        return _BEYOND
-    return _VERDICTS[verdict]
 
 
 def spelled(text: str, keys: Collection[str]) -> str:

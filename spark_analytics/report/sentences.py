@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from .conflict_sentences import again, early, overdue, pruned_open, unsent
 from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, rewritten, unlisted
 from .finding import LEVELS, Finding, Row, many, say, utc
+from .headline import balanced
 from .unfollowed import unfollowed
 
 EACH_MAX = 10
@@ -36,13 +37,7 @@ def sentences(summary: Row) -> list[Finding]:
 
 
 def _all_is_well(summary: Row) -> Finding:
-    if not summary["owed"]:
-        return say("info", "No accepted message is owed to anybody in these logs and this time: nothing to judge.")
-    also = f", {summary['pending']:,} of them still under way" if summary["pending"] else ""
-    behind = sum(row["unknown"] for row in summary["custody"])
-    beyond = f"; what became of {behind:,} of them behind it, the next router's log, as given, does not tell"
-    said = f"Each of the {many(summary['owed'], 'delivery')} owed is accounted for{also}{beyond if behind else ''}."
-    return say("good", said)
+    return say("good" if summary["owed"] else "info", balanced(summary))
 
 
 def _most_first(rows: Iterable[Row], name: str) -> list[Row]:

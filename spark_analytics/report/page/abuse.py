@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from spark_analytics.report.reading import Row, rows, summed, whole, whole_or_none
+
 from .charts import Lane, TimeAxis, compared, lanes
 from .figure import empty, figure, section, table
 from .markup import Markup, join, tag
-from .reading import Row, rows, summed, whole, whole_or_none
 from .reasons import SENTENCES
 from .wording import between, key, moment, number, share
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from spark_analytics.report.reading import Row, real, rows
 from spark_analytics.report.sentences import CLOCK_NS
 
 from .charts import label, pc, plot, row
 from .figure import empty, figure, table
 from .markup import Markup, join, tag
-from .reading import Row, real, rows
 from .wording import counted, key, lasting, number, short
 
 SHOWN = 16

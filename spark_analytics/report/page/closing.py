@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from spark_analytics.report.reading import Row, part, rows
+
 from .figure import code
 from .markup import Markup, join, tag
-from .reading import Row, part, rows
 from .wording import counted, number
 
 _WORDS = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spark_analytics.report.reading import Row, rows, whole, whole_or_none, words
+
 from .charts import f, label, pc, plot, row
 from .figure import empty, figure, section, table
 from .markup import Markup, join, tag, text
-from .reading import Row, rows, whole, whole_or_none, words
 from .states import named
 from .wording import counted, key, number, prose, short
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+from spark_analytics.report.reading import Row, rows, whole
+
 from .charts import pc, plot, row
 from .clocks import clocks
 from .figure import code, empty, figure, section, table
 from .markup import Markup, join, plain, tag
-from .reading import Row, rows, whole
 from .states import named
 from .wording import be, counted, key, number
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_analytics.report.reading import Row, binned, grouped, rows, whole
+
 from .charts import Lane, Linear, TimeAxis, bars, compared, grid, hits, label, lanes, pc, plot, stretched, time_ticks
 from .figure import empty, figure, section, sentences, table
 from .markup import Markup, join, tag
-from .reading import Row, binned, grouped, rows, whole
 from .reasons import SENTENCES
 from .states import NAMES, NOT_ARRIVED, named
 from .wording import counted, key, number, share, step_text

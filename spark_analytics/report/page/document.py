@@ -5,6 +5,9 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 
+from spark_analytics.report.headline import headline
+from spark_analytics.report.reading import Row, minute, part, rows, whole, windows
+
 from .abuse import abuse
 from .charts import TimeAxis
 from .closing import closing
@@ -16,11 +19,10 @@ from .lost import lost
 from .markup import Markup, join, tag
 from .quality import quality
 from .queues import queues
-from .reading import Row, minute, part, rows, whole, windows
 from .routes import routes
 from .script import SCRIPT
 from .style import sheet
-from .verdict import balance, headline, mark, top
+from .verdict import balance, mark, top
 from .wording import between, counted, moment
 
 _SECTIONS = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_analytics.report.reading import Row, minute, part, real, rows, whole
+
 from .charts import Decades, TimeAxis, grid, hits, label, line, pc, plot, row, spread, stretched, time_ticks
 from .figure import empty, figure, section, sentences, table
 from .markup import Markup, join, tag
-from .reading import Row, minute, part, real, rows, whole
 from .wording import key, milliseconds, number, short
 
 HOPS_MAX = 16

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from spark_analytics.report.reading import Row, rows, whole
+
 from .custody import why_command
 from .figure import empty, figure, section, table
 from .markup import Markup
-from .reading import Row, rows, whole
 from .wording import be, counted, key, number
 
 SHOWN = 20

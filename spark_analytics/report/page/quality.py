@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from spark_analytics.report.reading import Row, grouped, minute, rows, whole, whole_or_none
+
 from .figure import empty, figure, section, table
 from .markup import Markup, join
-from .reading import Row, grouped, minute, rows, whole, whole_or_none
 from .wording import counted, key, moment, number
 
 EVENTS_SHOWN = 40

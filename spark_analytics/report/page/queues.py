@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from spark_analytics.report.reading import Row, minute, real, rows, whole, whole_or_none
 from spark_analytics.report.sentences import SOON_S
 
 from .charts import Linear, TimeAxis, area, f, grid, hits, label, line, pc, plot, stretched, time_ticks
 from .figure import empty, figure, section, table
 from .markup import Markup, join, tag
-from .reading import Row, minute, real, rows, whole, whole_or_none
 from .wording import counted, key, lasting, number, short
 
 DRAWN_MAX = 6

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from spark_analytics.report.reading import Row, binned, rows, whole
 from spark_analytics.report.sentences import FLAPS_MIN
 
 from .charts import Lane, TimeAxis, compared, lanes
 from .figure import empty, figure, section, table
 from .markup import Markup, join, tag
-from .reading import Row, binned, rows, whole
 from .wording import counted, key, number
 
 FLAPS_SHOWN = 10

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from samples.summaries import sample
 
-from router.audit.terminal import _NOTHING, _verdict, latency_text, show, spelled
+from router.audit.terminal import latency_text, show, spelled
 from router.cli.output import short_text
+from spark_analytics.report.headline import headline
 
 KEY, ID = "ab" * 32, "cd" * 32
 
@@ -19,22 +20,11 @@ def test_keys_are_spelled_as_in_the_tables_and_ids_as_they_are() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("verdict", "owed", "unknown", "said"),
-    [
-        ("good", 5, 0, "Good: nothing was lost."),
-        ("good", 5, 2, "Good as far as these logs reach: nothing is known to be lost."),
-        ("good", 0, 0, "Nothing to judge: these logs owe no message to anybody in this time."),
-        ("attention", 0, 0, f"{_NOTHING} Look at what follows."),
-        ("attention", 5, 2, "Attention: nothing is known to be lost, but look at what follows."),
-        ("bad", 0, 0, "Bad: something is wrong."),
-    ],
-)
-def test_the_first_line_says_no_more_than_is_known(verdict: str, owed: int, unknown: int, said: str) -> None:
-    summary = {"verdict": verdict, "owed": owed, "acked": 5, "custody": [{"unknown": unknown, "acked": 5}]}
-    assert _verdict(summary) == said
-    if said == "Good: nothing was lost.":
-        assert _verdict(summary | {"acked": 6}).startswith("Good: these routers lost nothing; ")
+def test_the_first_line_is_the_level_and_the_headline_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    found = sample() | {"run": {"files": 1, "bytes": 5, "seconds": 1.0}}
+    for verdict, word in (("good", "Good"), ("attention", "Attention"), ("bad", "Bad")):
+        show({**found, "verdict": verdict})
+        assert capsys.readouterr().out.splitlines()[0] == f"{word}: {headline(found)}"
 
 
 def test_what_the_screen_leaves_out_is_counted_by_level(capsys: pytest.CaptureFixture[str]) -> None:

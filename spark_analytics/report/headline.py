@@ -1,0 +1,63 @@
+"""The verdict of an audit in one sentence: the same on the terminal, on the page, and among the findings."""
+
+from __future__ import annotations
+
+from .finding import many
+from .reading import Row, rows, whole
+
+
+def headline(summary: Row) -> str:
+    """The verdict in one sentence, and a second where the balance is sound but something else is not."""
+    bad = sum(1 for row in rows(summary, "findings") if row.get("level") == "bad")
+    broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
+    if broken:
+        logs = f"The {'log' if broken == 1 else 'logs'} of {many(broken, 'router')}"
+        return f"{logs} cannot be believed in all parts: what follows is what the rest tells. {balanced(summary)}"
+    if bad and not whole(summary, "unaccounted") and not whole(summary, "residual"):
+        return f"{balanced(summary)} Yet {many(bad, 'finding')} below must not be."
+    return balanced(summary)
+
+
+def balanced(summary: Row) -> str:
+    """What became of everything that was owed, in one sentence."""
+    owed, lost, unknown = (whole(summary, name) for name in ("owed", "unaccounted", "unknown"))
+    if whole(summary, "residual"):
+        return f"The books do not balance: {whole(summary, 'residual'):,} deliveries are in no state at all."
+    if lost:
+        also = f" Another {unknown:,} cannot be judged." if unknown else ""
+        return f"{many(lost, 'delivery')} of {owed:,} {'is' if lost == 1 else 'are'} lost without a trace.{also}"
+    if unknown:
+        return (
+            f"No loss was found, but {unknown:,} of {owed:,} deliveries cannot be judged: parts of the "
+            "logs are missing, and what was accepted in them is not counted."
+        )
+    if rows(summary, "holes"):
+        return "No loss was found, but parts of the logs are missing: what was accepted in them is not counted."
+    if not owed:
+        return "There is nothing to judge: the logs name no delivery that was owed."
+    if behind := sum(whole(row, "unknown") for row in rows(summary, "custody")):
+        return (
+            f"{_ends(summary)}; none vanished here. What became of {behind:,} of them behind the next router is "
+            "not known: its log, as given, does not tell."
+        )
+    followed = sum(whole(row, "acked") for row in rows(summary, "custody"))
+    return f"{_ends(summary)}; none vanished{'' if whole(summary, 'acked') <= followed else ' at these routers'}."
+
+
+def _ends(summary: Row) -> str:
+    """Return `152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive`."""
+    ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
+    arrived = whole(summary, "delivered") + whole(summary, "acked")
+    counts = (
+        (arrived, "arrived"), (whole(summary, "unconfirmed"), "went out to where nobody confirms"),
+        (ended, "ended undelivered for a stated reason"), (whole(summary, "pending"), "may still arrive"),
+    )  # fmt: skip
+    ends = [(count, what) for count, what in counts if count]
+    if not ends:
+        return "The summary names no end of any delivery"
+    (first, what), *others = ends
+    said = (
+        f"{many(first, 'delivery')} {what}",
+        *(f"{count:,} {what}" for count, what in others),
+    )
+    return ", ".join(said)
