@@ -1,4 +1,4 @@
-"""What the sections take from a summary: a part that is absent or of another shape reads as nothing."""
+"""Readers of a summary's parts: a part that is absent or of another shape reads as empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows(source: Row, name: str) -> list[Row]:
-    """The list of maps of that name."""
+    """Return the list of maps of that name."""
     found = source.get(name)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list | tuple) else []
 
@@ -28,7 +28,7 @@ def part(source: Row, name: str) -> Row:
 
 
 def whole(source: Row, name: str) -> int:
-    """A count; absent: 0."""
+    """Return a count; 0 if it is absent."""
     return whole_or_none(source, name) or 0
 
 
@@ -43,7 +43,7 @@ def real(source: Row, name: str) -> float | None:
 
 
 def minute(value: object) -> int | None:
-    """Minutes since 1970 of an instant: minutes as they are, or UTC text."""
+    """Return an instant as minutes since 1970, from such minutes or from UTC text; None if it is neither."""
     if isinstance(value, int):
         return value if abs(value) < _MINUTES_MAX else None
     if not isinstance(value, str):
@@ -56,7 +56,7 @@ def minute(value: object) -> int | None:
 
 
 def grouped(found: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows by their values of these names, in the order in which each appears first."""
+    """Return the rows grouped by their values of these names, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault(tuple(_hashable(row.get(name)) for name in names), []).append(row)
@@ -64,7 +64,7 @@ def grouped(found: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row
 
 
 def summed(found: Iterable[Row], name: str, by: str) -> list[tuple[Any, int]]:
-    """(value of `by`, sum of `name`), the greatest sum first, then in order of the value's text."""
+    """Return (value of `by`, sum of `name`), the greatest sum first, then in order of the value's text."""
     groups = grouped(found, by)
     return sorted(
         ((key[0], sum(whole(row, name) for row in each)) for key, each in groups.items()),
@@ -73,7 +73,7 @@ def summed(found: Iterable[Row], name: str, by: str) -> list[tuple[Any, int]]:
 
 
 def windows(summary: Row) -> Iterator[int]:
-    """Every window that some table of the summary names, in minutes since 1970."""
+    """Yield every window in the summary's tables, in minutes since 1970."""
     for name in ("windows", "latency", "queues", "routes"):
         for row in rows(summary, name):
             for each in (row, *rows(row, "windows")):
@@ -82,7 +82,7 @@ def windows(summary: Row) -> Iterator[int]:
 
 
 def binned(found: Iterable[Row], place: Callable[[int], int], count: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """Sums of each of these fields by the window's place on the axis; a window off the axis counts nowhere."""
+    """Return the sums of each field by the window's place on the axis; windows off the axis are left out."""
     sums = {name: [0] * count for name in names}
     for row in found:
         at = minute(row.get("window"))

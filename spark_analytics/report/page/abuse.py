@@ -25,7 +25,7 @@ def abuse(summary: Row) -> Markup:
 
 
 def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
-    """`found`: of the summary, the largest counts only; `reasons_told`: of everything."""
+    """Draw what was turned away. `found`: the largest counts of the summary; `reasons_told`: counts of everything."""
     timed = [row for row in found if whole_or_none(row, "hour") is not None and whole(row, "count")]
     if not timed:
         return empty("abuse-hours", _TITLE, "Nothing was turned away: every message that came was accepted.")
@@ -84,7 +84,7 @@ def _figure(found: list[Row], reasons_told: list[Row]) -> Markup:
 
 
 def _drawing(axis: TimeAxis, found: list[Row], shown: list[tuple[object, int]]) -> Markup:
-    """By hour; of a few hours only, by neighbour."""
+    """Draw counts by hour, or by neighbour if there are only a few hours."""
     if axis.count >= HOURS_MIN:
         return lanes(axis, [_lane(peer, found, axis) for peer, _ in shown], "Messages turned away")
     drawn = [(key(peer, "unnamed"), n, "s-abuse", None) for peer, n in shown]

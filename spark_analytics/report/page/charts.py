@@ -21,7 +21,7 @@ _UNIT = 10  # width of one window in the stretched drawing
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """`count` windows of `step` minutes from minute `start` on."""
+    """A time axis of `count` windows of `step` minutes from minute `start` on."""
 
     start: int
     step: int
@@ -29,7 +29,7 @@ class TimeAxis:
 
     @classmethod
     def over(cls, minutes: Iterable[int], step: int) -> TimeAxis:
-        """The axis with a place for all windows that begin at these minutes; wider windows if they are too many."""
+        """Return an axis for all windows that begin at these minutes, with wider windows if they are too many."""
         found = sorted(set(minutes))
         if not found:
             return cls(0, max(1, step), 0)
@@ -53,7 +53,7 @@ class TimeAxis:
         return window_text(self.start + place * self.step, self.step)
 
     def ticks(self, most: int = 8) -> list[tuple[float, str, bool]]:
-        """(percent, label, whether it stays on a narrow page), `most` and one at most."""
+        """Return (percent, label, whether it stays on a narrow page), at most `most` + 1 of them."""
         length = self.step * self.count
         step = next((each for each in _TICK_STEPS if length / each <= most), 10080 * math.ceil(length / (10080 * most)))
         places = list(range(-(-self.start // step) * step, self.end + 1, step))
@@ -69,7 +69,7 @@ class TimeAxis:
 
 
 class Scale(Protocol):
-    """Values upward over `height` pixels."""
+    """A vertical scale: values upward over `height` pixels."""
 
     height: int
 
@@ -78,7 +78,7 @@ class Scale(Protocol):
 
 
 class Linear:
-    """From 0 to a round number at or above `top`."""
+    """A linear scale from 0 to a round number at or above `top`."""
 
     def __init__(self, top: float, height: int) -> None:
         self.height = height
@@ -93,7 +93,7 @@ class Linear:
 
 
 class Decades:
-    """Seconds by powers of ten that hold `low` and `high`."""
+    """A logarithmic scale of seconds, in powers of ten that hold `low` and `high`."""
 
     def __init__(self, low: float, high: float, height: int) -> None:
         self.height = height
@@ -121,23 +121,23 @@ class Decades:
 
 
 def _tick(value: int) -> str:
-    """As short as an axis needs: 5,000, 1.5 M."""
+    """Return a number as short as an axis needs: 5,000, 1.5 M."""
     return number(value) if value < 10**6 else f"{number(value / 10**6)} M"
 
 
 def _power(exponent: int) -> str:
-    """10 ** exponent seconds: 10 ms, 100 s."""
+    """Return 10 ** exponent seconds as text: 10 ms, 100 s."""
     return f"{number(10**exponent)} s" if exponent > 1 else lasting(10.0**exponent)
 
 
 def _round_step(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... that is at least that."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50, ... that is at least `least`."""
     power: int = 10 ** max(0, math.floor(math.log10(max(least, 1))))
     return next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= least)
 
 
 def f(value: float) -> str:
-    """A coordinate: two places at most."""
+    """Return a coordinate with at most two decimal places."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
 
 
@@ -146,7 +146,7 @@ def pc(value: float) -> str:
 
 
 def bars(tops: Sequence[float], bottoms: Sequence[float], class_: str) -> Markup | None:
-    """One path of bars: in window i from bottoms[i] up to tops[i], pixels from above; none where they meet."""
+    """Return bars as one path: in window i from bottoms[i] up to tops[i], pixels from above; none where they meet."""
     gap = 0.6 if len(tops) > 2 else 0.3
     left, width = gap, _UNIT - 2 * gap
     path = "".join(
@@ -158,7 +158,7 @@ def bars(tops: Sequence[float], bottoms: Sequence[float], class_: str) -> Markup
 
 
 def line(points: Sequence[float | None], class_: str) -> Markup | None:
-    """A line through the middles of the windows; it breaks where there is no value, a lone value is a dot."""
+    """Return a line through the middles of the windows; missing values break it, and a lone value is a dot."""
     path, pen = "", False
     for i, y in enumerate(points):
         if y is None:
@@ -170,7 +170,7 @@ def line(points: Sequence[float | None], class_: str) -> Markup | None:
 
 
 def area(points: Sequence[float], bottom: float, class_: str) -> Markup | None:
-    """What lies below a line through the middles of the windows."""
+    """Return the area below a line through the middles of the windows."""
     if not points:
         return None
     top = "".join(f"L{f((i + 0.5) * _UNIT)} {f(y)}" for i, y in enumerate(points))
@@ -178,7 +178,7 @@ def area(points: Sequence[float], bottom: float, class_: str) -> Markup | None:
 
 
 def stretched(units: float, height: int, *marks: object) -> Markup:
-    """Marks drawn `units` windows wide, stretched to the plot."""
+    """Return marks drawn `units` windows wide, stretched to the plot."""
     return tag(
         "svg",
         *marks,
@@ -195,7 +195,7 @@ def label(x: str, y: float, words: object, class_: str = "tick", **more: object)
 
 
 def grid(scale: Scale, title: str) -> Markup:
-    """Lines and labels of the vertical axis, and its title on top."""
+    """Return the lines and labels of the vertical axis, with its title on top."""
     lines = (
         join(
             tag("line", x1=0, x2="100%", y1=f(y), y2=f(y), class_="base" if y >= scale.height - 0.01 else "grid"),
@@ -207,7 +207,7 @@ def grid(scale: Scale, title: str) -> Markup:
 
 
 def time_ticks(axis: TimeAxis, height: int, most: int = 8) -> Markup:
-    """Labels of the time axis below a plot of that height, `most` of them, with its caption."""
+    """Return the labels of the time axis below a plot of that height, at most `most`, with its caption."""
     marks = []
     for at, words, stays in axis.ticks(most):
         wide = "" if stays else " wide"
@@ -218,7 +218,7 @@ def time_ticks(axis: TimeAxis, height: int, most: int = 8) -> Markup:
 
 
 def hits(axis: TimeAxis, height: int, texts: Mapping[int, str]) -> Markup:
-    """What a pointer reads over each window."""
+    """Return the texts that a pointer shows over each window."""
     width = 100 / axis.count if axis.count else 100
     return tag(
         "g",
@@ -231,12 +231,12 @@ def hits(axis: TimeAxis, height: int, texts: Mapping[int, str]) -> Markup:
 
 
 def plot(height: int, title: str, *marks: object, below: int = 42) -> Markup:
-    """The drawing itself; `title` is what it is called for those who do not see it."""
+    """Return the drawing; `title` is its name for readers who do not see it."""
     return tag("svg", *marks, class_="plot", role="img", aria_label=title, height=height + below, width="100%")
 
 
 class Lane(NamedTuple):
-    """One row of a picture: what it is, its values along the axis, the class of its colour, what the values count."""
+    """One row of a picture: its name, its values along the axis, its colour's class, and what the values count."""
 
     name: object
     values: Sequence[int]
@@ -245,7 +245,7 @@ class Lane(NamedTuple):
 
 
 def lanes(axis: TimeAxis, found: Sequence[Lane], what: str, height: int = 30) -> Markup:
-    """Rows of bars over one time axis, each with a scale of its own; sum and peak stand beside it."""
+    """Draw rows of bars over one time axis, each with its own scale; sum and peak stand beside it."""
     title = f"{what} per {step_text(axis.step).removeprefix('1 ')}"
     each = (
         row(
@@ -283,7 +283,7 @@ def _lane_marks(axis: TimeAxis, lane: Lane, height: int) -> Iterable[Markup | No
 
 
 def row(name: object, drawing: Markup, value: object, class_: str) -> Markup:
-    """A row of a picture: name, drawing, value."""
+    """Return a row of a picture: name, drawing, value."""
     return tag(
         "div",
         tag("div", name, class_="row-name") if name is not None else None,
@@ -294,7 +294,7 @@ def row(name: object, drawing: Markup, value: object, class_: str) -> Markup:
 
 
 def compared(found: Sequence[tuple[object, int, str, object]], title: str) -> Markup:
-    """Rows (name, number, class of its colour, note or None) of level bars on one scale, under a title."""
+    """Draw rows (name, number, class of its colour, note or None) of level bars on one scale, under a title."""
     most = max([1, *(n for _, n, _, _ in found)])
     each = (
         tag(
@@ -316,7 +316,7 @@ def _level_bar(percent: float, class_: str) -> Markup:
 
 
 def spread(places: Sequence[float], least: float) -> list[float]:
-    """The places, moved apart so that neighbours are `least` from each other, in the order they had."""
+    """Move the places apart so that neighbours are at least `least` from each other, in the same order."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     moved = list(places)
     for before, after in pairwise(order):

@@ -14,7 +14,7 @@ from .wording import counted, key, lasting, number, short
 
 SHOWN = 16
 _NEAR_S = 1e-3
-"""Up to here the scale of the picture is linear, from here on logarithmic."""
+"""Seconds up to which the picture's scale is linear; beyond, it is logarithmic."""
 
 
 def clocks(summary: Row) -> Markup:
@@ -57,13 +57,13 @@ def clocks(summary: Row) -> Markup:
 
 
 def _ends(each: Row) -> tuple[float | None, float | None]:
-    """At least, at most, in seconds; None: no bound."""
+    """Return the least and greatest difference in seconds; None where there is no bound."""
     low, high = real(each, "lower_ns"), real(each, "upper_ns")
     return None if low is None else low / 1e9, None if high is None else high / 1e9
 
 
 def _apart(each: Row) -> float:
-    """Seconds that the clocks differ at least; 0: they may agree."""
+    """Return the seconds by which the clocks differ at least; 0 if they may agree."""
     low, high = _ends(each)
     return max(0.0, 0.0 if low is None else low, 0.0 if high is None else -high)
 
@@ -85,7 +85,7 @@ def _verdict(each: Row) -> str:
 
 
 def _percent(seconds: float, reach: float) -> float:
-    """Of the plot's width: no difference is the middle."""
+    """Return the place in percent of the plot's width; no difference is the middle."""
     size = math.log10(1 + abs(seconds) / _NEAR_S) / math.log10(1 + reach / _NEAR_S)
     return 50 + math.copysign(46 * size, seconds)
 
@@ -111,7 +111,7 @@ def _row(each: Row, reach: float) -> Markup:
 
 
 def _axis(reach: float) -> Markup:
-    """Both ends, no difference, and what is half way between on the logarithmic scale."""
+    """Draw the axis with both ends, zero, and the points half way on the logarithmic scale."""
     half = _NEAR_S * ((1 + reach / _NEAR_S) ** 0.5 - 1)
     ticks = (
         (-reach, "start", ""),

@@ -141,7 +141,7 @@ def _strip(log: Row, holes: list[Row], tails: list[Row]) -> Markup:
 
 
 def _spans(log: Row, holes: list[Row], tails: list[Row]) -> Iterator[tuple[str, int, int, str]]:
-    """(kind, first, last, why) in the order in which they are painted: what lies on top comes last."""
+    """Yield (kind, first, last, why) in the order of painting: the topmost comes last."""
     first, last, pruned = whole(log, "first") or 1, whole(log, "last"), whole(log, "pruned_to")
     yield "whole", first, last, "read"
     if pruned:

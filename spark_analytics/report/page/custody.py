@@ -1,4 +1,4 @@
-"""From one router to the next: whether what was taken over arrived there, and how far apart the two clocks are."""
+"""From one router to the next: whether what the next one took arrived there, and how far apart the two clocks are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .wording import be, counted, key, number
 
 SHOWN = 16
 _STATES = (("followed", "s-acked"), ("unknown", "s-unknown"), ("broken", "s-unaccounted"))
-"""In the order in which they are painted: what is broken is never covered."""
+"""States in the order of painting: what is broken is never covered."""
 
 
 def custody(summary: Row) -> Markup:
@@ -124,7 +124,7 @@ def _chain_row(each: Row, name: object) -> Markup:
 
 
 def why_command(identity: object) -> Markup:
-    """`router why ID`, safe to paste whatever the log says the id is."""
+    """Return `router why ID` as a command that is safe to paste, whatever the log gives as the id."""
     return code(f"router why {shlex.quote(plain(identity))}")
 
 

@@ -66,7 +66,7 @@ def _legend(series: dict[str, list[int]]) -> Markup:
 
 
 def _stack(axis: TimeAxis, series: dict[str, list[int]], totals: Sequence[int]) -> Markup:
-    """All states on one another; windows with a loss are pointed at from above."""
+    """Draw all states stacked; arrows above mark windows with a loss."""
     scale = Linear(max(totals), _HEIGHT)
     below = [0] * axis.count
     marks = []
@@ -113,7 +113,7 @@ def _pointer(axis: TimeAxis, place: int, y: float) -> Markup:
 
 
 def _worst(axis: TimeAxis, lost: Sequence[int], totals: Sequence[int], scale: Linear) -> Markup | None:
-    """The number of the window with the greatest loss, written above it."""
+    """Label the window with the greatest loss with its count."""
     if not any(lost):
         return None
     place = max(range(len(lost)), key=lambda i: lost[i])

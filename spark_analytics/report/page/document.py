@@ -41,9 +41,9 @@ _SECTIONS = (
 
 
 def render(summary: Row) -> str:
-    """The report on a summary (`router audit --json`) as one HTML file; the same summary gives the same bytes.
+    """Return the report on a summary (`router audit --json`) as one HTML file; the same summary gives the same bytes.
 
-    Absent parts of the summary are told of in a sentence each. All its texts are shown as text, whatever they hold.
+    Each absent part of the summary is noted in a sentence. All its texts are shown as text, whatever they contain.
     """
     axis = TimeAxis.over(windows(summary), whole(summary, "step_minutes") or 1)
     body = (
@@ -93,7 +93,7 @@ def _head(summary: Row) -> Markup:
 
 
 def _patterns() -> Markup:
-    """Stripes, so that no state is told by its colour alone; level, so that stretching does not change them."""
+    """Return stripes, so that states differ in more than colour; level ones, which stretching does not change."""
 
     def stripes(name: str, colour: str, every: int, thick: float) -> Markup:
         ground = tag("rect", width=every, height=every, fill="var(--paper)")

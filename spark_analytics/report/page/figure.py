@@ -1,4 +1,4 @@
-"""The form of everything on the page: a figure with its title, what is seen, what to do, and the same as a table."""
+"""The form of everything on the page: a figure with its title, what it shows, what to do, and the same as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS_MAX = 60
 def table(
     caption: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]], most: int = ROWS_MAX
 ) -> Markup:
-    """At most `most` rows, and how many more there are. A wide table scrolls by itself, never the page."""
+    """Return at most `most` rows, and how many more there are. A wide table scrolls by itself, never the page."""
     found = list(rows)
     head = tag("tr", *(tag("th", title, scope="col", class_=kind or None) for title, kind in columns))
     body = [
@@ -44,7 +44,7 @@ def folded(title: str, *inside: object) -> Markup:
 def figure(
     name: str, title: str, *, see: object, do: object, chart: object, same: object = None, level: str = ""
 ) -> Markup:
-    """A picture (or table) with its words. `same`: what it shows, as a table; `level`: good, attention, bad."""
+    """Return a picture (or table) with its words. `same`: its data as a table; `level`: good, attention, bad."""
     return tag(
         "figure",
         tag("h3", title, id=name),
@@ -62,7 +62,7 @@ def _words(head: str, words: object, class_: str) -> Markup:
 
 
 def empty(name: str, title: str, words: str) -> Markup:
-    """Instead of an empty frame: a sentence."""
+    """Return a sentence to show instead of an empty frame."""
     return tag("p", tag("strong", title, id=name), ": ", words, class_="figure none-here nothing")
 
 
@@ -78,10 +78,10 @@ def section(name: str, title: str, lead: object, *inside: object) -> Markup:
 
 
 def code(command: object) -> Markup:
-    """A command to copy."""
+    """Return a command to copy."""
     return tag("code", command, class_="command")
 
 
 def sentences(*each: object) -> Markup:
-    """The sentences with spaces between; None is none."""
+    """Join the sentences with spaces; None is left out."""
     return join(*(part for one in each if one is not None and one != "" for part in (one, " ")))

@@ -6,10 +6,10 @@ import html
 from unicodedata import category
 
 TEXT_MAX = 240
-"""Characters of one text from a log that are shown."""
+"""Most characters shown of one text from a log."""
 
 SAID_MAX = 4000
-"""The same of one text that this program made, in which several from a log may stand."""
+"""Most characters shown of one text of this program, which may contain several from a log."""
 
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 _VOID = frozenset(("br", "hr", "meta", "input", "wbr"))
@@ -22,7 +22,7 @@ class Markup(str):
 
 
 def plain(value: object, most: int = TEXT_MAX) -> str:
-    """The value as one line of visible text: controls, marks of direction and lone surrogates are shown by number."""
+    """Return the value as one visible line: controls, marks of direction and lone surrogates are shown by number."""
     text = str(value)
     cut = text[:most] + "…" if len(text) > most else text
     if cut.isprintable():
@@ -31,17 +31,17 @@ def plain(value: object, most: int = TEXT_MAX) -> str:
 
 
 def text(value: object, most: int = TEXT_MAX) -> Markup:
-    """The value escaped and bounded."""
+    """Return the value escaped and bounded."""
     return value if isinstance(value, Markup) else Markup(html.escape(plain(value, most)))
 
 
 def join(*parts: object) -> Markup:
-    """The parts one after another; None is nothing."""
+    """Join the parts; None is left out."""
     return Markup("".join(text(part, SAID_MAX) for part in parts if part is not None))
 
 
 def tag(element: str, /, *children: object, **attributes: object) -> Markup:
-    """An element. `class_` is class, `data_tip` is data-tip; an attribute that is None or False is left out."""
+    """Return an element. `class_` is class, `data_tip` is data-tip; an attribute that is None or False is left out."""
     inside = "".join(
         f" {_attribute(key)}" if value is True else f' {_attribute(key)}="{text(value, SAID_MAX)}"'
         for key, value in attributes.items()

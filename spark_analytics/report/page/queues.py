@@ -15,12 +15,12 @@ from .wording import counted, key, lasting, number, short
 
 DRAWN_MAX = 6
 ALARM_S = 3 * 86_400
-"""A queue is red if it will be full by then."""
+"""Seconds ahead within which a queue that will be full is drawn in red."""
 _HEIGHT = 96
 
 
 class Queue(NamedTuple):
-    """One recipient's queue at one router: `open` by place on the axis (carried on where nothing happened)."""
+    """One recipient's queue at one router. `open`: messages waiting, by place on the axis (carried on if unchanged)."""
 
     router: object
     recipient: object
@@ -121,7 +121,7 @@ def _figure(found: list[Queue], axis: TimeAxis) -> Markup:
 
 
 def forecast(queue: Queue) -> str:
-    """What will happen first, as at this rate nothing else changes."""
+    """Return what will happen first if the rate stays as it is."""
     full, due = queue.full_in_s, queue.oldest_due_s
     if not queue.now:
         return "Empty at the end."
@@ -159,7 +159,7 @@ def _do(filling: list[Queue]) -> str:
 
 
 def _panel(queue: Queue, axis: TimeAxis) -> Markup:
-    """One small picture; a queue that is filling is drawn on, dashed, towards its limit."""
+    """Draw one small picture; a filling queue is continued, dashed, towards its limit."""
     ahead = _windows_ahead(queue, axis)
     units = axis.count + ahead
     top = max([*queue.open, queue.depth_max, queue.limit if queue.full_in_s is not None and queue.limit else 0])
@@ -195,7 +195,7 @@ def _panel(queue: Queue, axis: TimeAxis) -> Markup:
 
 
 def _windows_ahead(queue: Queue, axis: TimeAxis) -> int:
-    """How many windows of future the picture holds: until the queue is full, but a third of the past at most."""
+    """Return how many future windows the picture shows: until the queue is full, but at most a third of the past."""
     if queue.full_in_s is None or not queue.limit:
         return 0
     return max(1, min(-(-axis.count // 3), int(queue.full_in_s / 60 / axis.step) + 1))
@@ -228,7 +228,7 @@ def _limit(queue: Queue, scale: Linear) -> Markup | None:
 
 
 def _due(queue: Queue, axis: TimeAxis, units: float) -> Markup | None:
-    """Where, in the part of the picture that lies ahead, the oldest message expires."""
+    """Mark where, in the future part of the picture, the oldest message expires."""
     if queue.oldest_due_s is None or not queue.now:
         return None
     place = axis.count - 0.5 + queue.oldest_due_s / 60 / axis.step

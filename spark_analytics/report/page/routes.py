@@ -1,4 +1,4 @@
-"""Routes, links and memberships as they came and went, and what went to and fro the most."""
+"""Routes, links and memberships as they came and went, and which of them changed most."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _over_time(found: list[Row], axis: TimeAxis) -> Markup:
 
 
 ONCE = 2
-"""Changes of what came and went once, as the throwaway key of an operator's own command does."""
+"""Changes of a key that came and went once, such as the throwaway key of an operator's command."""
 
 
 def _flaps(found: list[Row]) -> Markup:

@@ -1,4 +1,4 @@
-"""Conveniences for who lets scripts run; the page says everything without them."""
+"""Conveniences for readers who allow scripts; the page says everything without them."""
 
 SCRIPT = """
 (function(){

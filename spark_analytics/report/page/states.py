@@ -8,7 +8,7 @@ from .markup import Markup, tag
 
 
 class State(NamedTuple):
-    """`light`, `dark`: its colour on either paper. `family`: arrived, ended, open, lost."""
+    """A state of what is owed. `light`, `dark`: its colour on either paper. `family`: arrived, ended, open, lost."""
 
     name: str
     family: str
@@ -73,15 +73,15 @@ STATES = (
 )
 NAMES = tuple(state.name for state in STATES)
 NOT_ARRIVED = ("unaccounted", "unknown", "dropped", "evicted", "refused", "expired", "unconfirmed", "pending")
-"""What did not arrive, the worst first."""
+"""States in which nothing arrived, the worst first."""
 
 
 def swatch(class_: str) -> Markup:
-    """A small square in the colour and pattern of that class."""
+    """Return a small square in the colour and pattern of that class."""
     box = tag("rect", x="0.5", y="0.5", width=11, height=11, class_=class_)
     return tag("svg", box, class_="swatch", width=12, height=12, aria_hidden="true")
 
 
 def named(name: str, class_: str = "") -> Markup:
-    """The name with its square; of a state unless another class is given."""
+    """Return the name with its square; the square is a state's unless another class is given."""
     return tag("span", swatch(class_ or f"s-{name}"), " ", name, class_="state")

@@ -11,7 +11,7 @@ from .states import NAMES, STATES, State, named
 from .wording import counted, key, number, prose, share
 
 LEVELS = {"bad": "Bad", "attention": "Needs attention", "info": "For information", "good": "Good"}
-"""Of the verdict and of findings, the worst first; findings say `warning` for attention."""
+"""Levels of the verdict and of findings, the worst first; findings say `warning` for attention."""
 FINDINGS_MAX = 40
 URGENT_SHOWN = 6
 _MARKS = {
@@ -29,7 +29,7 @@ _SHAPES = {
 
 
 def mark(level: str) -> Markup:
-    """A sign whose form tells the level without its colour."""
+    """Return a sign whose shape shows the level without colour."""
     return tag(
         "svg",
         tag("path", d=_SHAPES[level], class_="shape"),
@@ -61,7 +61,7 @@ def top(summary: Row) -> Markup:
 
 
 def _equation(summary: Row) -> Markup:
-    """owed = delivered + acked + ..., and what is left over."""
+    """Return the equation owed = delivered + acked + ..., and the residual."""
     terms: list[object] = []
     for name in NAMES:
         n = whole(summary, name)
@@ -78,7 +78,7 @@ def _equation(summary: Row) -> Markup:
 
 
 def _todo(found: list[Row]) -> Markup:
-    """What the audit found, as sentences with their remedies, the worst first; what is only worth knowing is folded."""
+    """List the findings as sentences with their remedies, the worst first; those that need no action are folded."""
     if not found:
         return tag("p", "The audit names no finding.", class_="nothing")
     by_level = {name: [row for row in found if level_of(row.get("level")) == name] for name in LEVELS}
@@ -118,7 +118,7 @@ def _remedy(words: object) -> Markup | None:
 
 
 def balance(summary: Row) -> Markup:
-    """Each state with its number, its share and its meaning, down to the residual."""
+    """Return the table of states, each with its number, share and meaning, down to the residual."""
     owed = whole(summary, "owed")
     return tag(
         "section",
@@ -151,7 +151,7 @@ def _lead(summary: Row) -> str:
 
 
 def _strip(summary: Row, owed: int) -> Markup | None:
-    """One bar: everything owed, by state."""
+    """Draw one bar of everything owed, by state."""
     if not owed:
         return None
     parts, x = [], 0.0
@@ -202,7 +202,7 @@ def _sum(summary: Row, owed: int) -> Markup:
 
 
 def _unknown(summary: Row) -> Markup:
-    """What nobody can know from these logs, and why."""
+    """Explain what cannot be known from these logs, and why."""
     ends = {(str(row.get("router")), whole(row, "first_seq")): whole(row, "last_seq") for row in rows(summary, "holes")}
     spans = [
         tag(

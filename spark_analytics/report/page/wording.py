@@ -13,14 +13,14 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")
 
 
 def number(value: int | float | None) -> str:
-    """1234567 -> 1,234,567; None -> a dash."""
+    """Return a number as text: 1234567 -> 1,234,567; None -> a dash."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def counted(value: int, noun: str, many: str = "") -> str:
-    """2, "router" -> 2 routers."""
+    """Return a count with its noun: 2, "router" -> 2 routers."""
     return f"{number(value)} {noun if value == 1 else many or noun + 's'}"
 
 
@@ -29,7 +29,7 @@ def be(value: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """The part in percent; what is not nothing never reads as 0 %, what is not all never as 100 %."""
+    """Return the share in percent; only nothing reads as 0 %, only everything as 100 %."""
     if not whole or not part:
         return "0 %" if whole else "–"
     percent = 100 * part / whole
@@ -43,7 +43,7 @@ def share(part: int, whole: int) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """A length of time in the unit that fits it: 0.0123 -> 12.3 ms, 2460 -> 41 min."""
+    """Return a length of time in the unit that fits it: 0.0123 -> 12.3 ms, 2460 -> 41 min."""
     if seconds is None:
         return "–"
     if seconds == 0:
@@ -66,43 +66,43 @@ def _at(minute: int) -> datetime:
 
 
 def clock(minute: int) -> str:
-    """14:05"""
+    """Return the time of a minute: 14:05."""
     return f"{_at(minute):%H:%M}"
 
 
 def day(minute: int) -> str:
-    """3 Mar"""
+    """Return the day of a minute: 3 Mar."""
     at = _at(minute)
     return f"{at.day} {at:%b}"
 
 
 def moment(minute: int) -> str:
-    """3 Mar 2026, 14:05"""
+    """Return the date and time of a minute: 3 Mar 2026, 14:05."""
     at = _at(minute)
     return f"{at.day} {at:%b} {at.year}, {at:%H:%M}"
 
 
 def between(first: int, last: int) -> str:
-    """12 Mar 2026, 06:00 to 18:00"""
+    """Return a span of time: 12 Mar 2026, 06:00 to 18:00."""
     return f"{moment(first)} to {clock(last) if day(first) == day(last) else moment(last)}"
 
 
 def window_text(minute: int, step: int) -> str:
-    """3 Mar, 14:00 to 14:10"""
+    """Return a window as text: 3 Mar, 14:00 to 14:10."""
     if step >= 1440:
         return day(minute) if step == 1440 else f"{day(minute)} to {day(minute + step - 1)}"
     return f"{day(minute)}, {clock(minute)} to {clock(minute + step)}"
 
 
 def step_text(step: int) -> str:
-    """10 minutes, 2 hours, 1 day"""
+    """Return the length of a window: 10 minutes, 2 hours, 1 day."""
     if step % 1440 == 0:
         return counted(step // 1440, "day")
     return counted(step // 60, "hour") if step % 60 == 0 else counted(step, "minute")
 
 
 def key(value: object, absent: str = "–") -> Markup:
-    """A key: its beginning for the eyes, all of it to select, to copy and in the title (the style cuts it off)."""
+    """Return a key cut off by the style to its beginning; selecting, copying and the title give all of it."""
     if value is None or value == "":
         return tag("span", absent, class_="none")
     return tag("code", plain(value), class_="key", title=plain(value))
@@ -112,7 +112,7 @@ _TERM = re.compile(r"`([^`]{1,200})`|\b([0-9a-f]{64})\b")
 
 
 def prose(value: object) -> Markup:
-    """A sentence of the audit: keys in it are cut off for the eyes, what stands between backticks is code."""
+    """Return a finding's sentence with its keys cut off by the style and its words between backticks as code."""
     said, parts, end = plain(value, 1000), list[object](), 0
     for found in _TERM.finditer(said):
         term = (
@@ -126,7 +126,7 @@ def prose(value: object) -> Markup:
 
 
 def short(value: object) -> str:
-    """The beginning of a key, where markup cannot go."""
+    """Return the beginning of a key, for places without markup."""
     if value is None or value == "":
         return "–"
     seen = plain(value, 400)
