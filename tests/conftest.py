@@ -1,4 +1,4 @@
-"""For all tests: hypothesis looks for wrong values, not for slow ones; no Java but the packaged one; one session."""
+"""Settings for all tests: hypothesis has no time limits, only the packaged Java is found, Spark has one session."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ _PURE = """
     statistics string struct textwrap types typing unicodedata urllib zlib
 """
 PURE = _PURE.split()
-_SERVICES = (  # the wire, its tables, the contract, the client and the kit of the command line; nothing behind them
+_SERVICES = (  # the wire, its tables, the contract, the client and the command line's kit; nothing behind them
     r"router(\.(core\.(wire\..*|link\.(machine|table))|client(\..*)?|service(\..*)?"
     r"|cli\.(ask|command|exits|output|services)))?|services\.OWN(\..*)?"
 )
-LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may know; of others' (none: any)
+LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
     ("router/", r"router(\..*)?", []),
@@ -30,7 +30,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # who; which of our modules it may
     ("services/", _SERVICES, []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
-FLOORS = [  # rooms from the ground up: each may know those that stand below it, and its own
+FLOORS = [  # rooms from the ground up: each may import from those below it, and from itself
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/", "router/core/routing/",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
@@ -51,15 +51,15 @@ IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|ut
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
 FOREIGN = re.compile(r"\b(TO()DO|FIX()ME)\b|pypi()\.org|python()hosted|/ro()ot/|/wo()rk/|/opt()/(pypi|wheels)")
-LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # what a part is made with
+LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
 LINES_MAX, TEST_LINES_MAX = 400, 450
 
 Tree = dict[str, str]
-"""Path: text."""
+"""A file's text, by its path."""
 
 
 class Import(NamedTuple):
-    """The file `path` imports `module` at `line`, when the function `within` is called ("": at once)."""
+    """An import of `module` by the file `path` at `line`; `within`: the function that imports when called, or ""."""
 
     path: str
     module: str
@@ -69,7 +69,7 @@ class Import(NamedTuple):
 
 @cache
 def read(root: Path) -> Tree:
-    """The files that git knows or would take; without git, all that are not hidden."""
+    """Return the files that git tracks or would add; without git, all that are not hidden."""
     paths = [str(path.relative_to(root)) for way in ("[!.]*", "[!.]*/**/*") for path in root.glob(way)]
     if (root / ".git").exists():
         git = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
@@ -134,7 +134,7 @@ def _floor(module: str) -> tuple[int, str] | None:
 
 
 def floors(tree: Tree) -> Iterator[str]:
-    """No import runs up, or to another room of the same floor; Spark's rooms stand for themselves."""
+    """Forbid imports from a higher room or another room of the same floor; Spark's rooms stand apart."""
     for path, module, line, _ in _imports(tree):
         own, other = _floor(_name(path)), _floor(module)
         if own and other and own != other and own[0] <= other[0]:
@@ -148,7 +148,7 @@ def late_imports(tree: Tree) -> Iterator[str]:
 
 
 def purity(tree: Tree) -> Iterator[str]:
-    """What decides touches nothing: the core, the rules of services, and the contract they are written with."""
+    """Forbid side effects in what decides: the core, the rules of services, and the contract they are written with."""
     for path, module in _modules(tree):
         if PURE_RULES.fullmatch(path):
             yield from _impure_imports(path, module)
@@ -228,7 +228,7 @@ def docstrings(tree: Tree) -> Iterator[str]:
 
 
 def limits_once(tree: Tree) -> Iterator[str]:
-    """Where the node makes a part's limits of settings, by name, one of the two defaults is taken from the other."""
+    """Forbid a second default: a part's limit that the node makes of a setting takes its default from there."""
     settings, parts = _written_here(tree, "router/settings/.*"), _written_here(tree, "router/(?!settings/).*")
     for path, module in _modules(tree):
         nodes = [*ast.walk(module)] if path.startswith("router/node/") else []
@@ -248,7 +248,7 @@ def limits_once(tree: Tree) -> Iterator[str]:
 
 
 def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
-    """The place of each field's default, by class and field, but for those that are taken from another object."""
+    """Return the place of each field's default, by class and field, except for those taken from another object."""
     return {
         (one.name, ast.unparse(field.target)): f"{path}:{field.lineno}"
         for path, module in _modules(tree)

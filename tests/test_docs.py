@@ -1,4 +1,4 @@
-"""The papers say what the program says: generated parts, reasons, readings and paths are those of the tree.
+"""The papers agree with the program: their generated parts, reasons, readings and paths are those of the tree.
 
 `python tests/test_docs.py` writes the generated parts again.
 """
@@ -40,7 +40,7 @@ def paper(name: str) -> str:
 
 
 def settings() -> Iterator[tuple[str, str, str, str]]:
-    """(section, name, default, sentence) of every setting, as the sample configuration tells them."""
+    """Yield (section, name, default, sentence) of every setting in the sample configuration."""
     section = ""
     for block in config.sample().split("\n\n"):
         lines = block.strip().splitlines()
@@ -54,7 +54,7 @@ def settings() -> Iterator[tuple[str, str, str, str]]:
 
 
 def settings_read() -> set[tuple[str, str]]:
-    """(section, name) of every setting that some code reads, as `config.limits.hello_s` or through a local name."""
+    """Return (section, name) of every setting that is read, as `config.limits.hello_s` or through a local name."""
     sections = {section for section, *_ in settings()}
     found = set[tuple[str, str]]()
     for path in (ROOT / "router").rglob("*.py"):
@@ -108,7 +108,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def with_parts(text: str, name: str) -> str:
-    """The paper with its generated part made anew."""
+    """Return the paper with its generated part made anew."""
     opening, closing = f"<!-- generated: {name} -->\n", "<!-- end -->"
     before, found, rest = text.partition(opening)
     assert found, f"the mark {opening.strip()} is missing"
@@ -223,7 +223,7 @@ def code(name: str, kind: str) -> list[str]:
 
 @dataclass
 class Player:
-    """Types what a paper says, in a home of its own. What goes on for ever is started, and waited for until ready."""
+    """Runs the commands of a paper in a temporary home. Endless commands are started and waited for until ready."""
 
     directory: Path
     running: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -264,7 +264,7 @@ class Player:
         return self._done([sys.executable, "-c", program])
 
     def end(self) -> list[str]:
-        """Ctrl-C, the last one first; what each had printed."""
+        """Stop the running commands by Ctrl-C, the last one first, and return the output of each."""
         said = []
         for process in reversed(self.running):
             process.send_signal(signal.SIGINT)

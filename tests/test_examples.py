@@ -1,4 +1,4 @@
-"""The examples do what they say, each as a process of its own on a real node."""
+"""The examples do what they say, each as a process on a real node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_S = 20
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of a running node that has a group."""
+    """Yield the home of a running node that has a group."""
     home = tmp_path_factory.mktemp("examples") / "home"
     subprocess.run([*ROUTER, "--home", home, "group", "new", GROUP], check=True, stdout=subprocess.DEVNULL)
     with running([*ROUTER, "--home", str(home), "serve", "--verifiers", "0", "--json"]) as node:
@@ -35,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @contextmanager
 def running(command: list[str], home: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A process, killed afterwards if it is still there."""
+    """Yield a started process, and kill it afterwards if it still runs."""
     env = {**os.environ, "ROUTER_HOME": str(home)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:

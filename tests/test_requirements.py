@@ -1,4 +1,4 @@
-"""The lock files: every package pinned with hashes, no place named, all that pyproject.toml asks for."""
+"""The lock files: every package pinned with hashes, no index named, and everything that pyproject.toml requires."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCKS = {  # as `make lock` makes them
 
 
 def pinned_lines(lock: str) -> list[tuple[str, str]]:
-    """Name and version of each line with at least one hash; a package may have a line for each range of Pythons."""
+    """Return name and version of each line with a hash; a package may have a line for each range of Pythons."""
     text = (ROOT / "requirements" / f"{lock}.txt").read_text()
     return re.findall(r"^([\w.-]+)==(\S+)[^\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
 

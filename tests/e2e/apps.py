@@ -1,8 +1,8 @@
-"""The apps of the kill rounds, each a process of its own that may be killed at any moment: `apps.py ROLE JSON`.
+"""The apps of the kill rounds, each a process that may be killed at any moment: `apps.py ROLE JSON`.
 
 `publish` keeps what it publishes in its own database until the router has it, and after every start hands in the same
-bytes again; standard input says up to which number. `keep` writes each message's effect and its id in one transaction,
-and only then lets go of the message.
+bytes again; standard input gives the number up to which it publishes. `keep` writes each message's effect and id in one
+transaction, and settles the message only then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KEPT = """
 
 @dataclass
 class App:
-    """What an app is told when it is started. Seeds are hex; `home` is that of its node."""
+    """The arguments of an app. Seeds are hex; `home` is that of its node."""
 
     home: str
     seed: str
@@ -58,7 +58,7 @@ class App:
         return connect(home=self.home, key=SigningKey(bytes.fromhex(self.seed)), when_down="queue")
 
     def open(self, schema: str) -> sqlite3.Connection:
-        """A killed process loses nothing of it; a power cut might."""
+        """Open the database; a killed process loses nothing of it, a power cut might."""
         database = sqlite3.connect(self.database, isolation_level=None, timeout=30)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
@@ -67,7 +67,7 @@ class App:
 
 
 class Publisher:
-    """Hands in what the database holds, in its order; numbers count from 1."""
+    """Hands in what the database holds, in order; numbers count from 1."""
 
     def __init__(self, app: App) -> None:
         self._group = app.group
@@ -125,7 +125,7 @@ async def keep(app: App, node: Node) -> None:
         else:
             database.execute("INSERT INTO effects (n, id) VALUES (?, ?)", (int(message.body), message.id))
         database.execute("COMMIT")
-        await trio.sleep(random.random() * PAUSE_S)  # done, and not yet settled: here a kill makes it come again
+        await trio.sleep(random.random() * PAUSE_S)  # done, but not settled: after a kill here it comes again
 
 
 # -- for the test: what an app has written so far -------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a neighbour must not say: bad frames by name, each with what the node answers."""
+"""What a neighbour must not send: bad frames by name, each with the node's answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class BadMessage:
-    """One message among good ones: `[5 k reason]`."""
+    """A bad message among good ones: it is refused with `[5 k reason]`."""
 
     name: str
     make: Callable[[RawLink, SigningKey], bytes]
@@ -28,7 +28,7 @@ class BadMessage:
 
 @dataclass(frozen=True)
 class BadBytes:
-    """Bytes after which there is no going on: `[8 reason]` and the end of the connection."""
+    """Bytes that end the connection, after `[8 reason]`."""
 
     name: str
     data: bytes
@@ -40,7 +40,7 @@ def _good(group: SigningKey) -> bytes:
 
 
 def _signed(group: SigningKey, header: bytes) -> bytes:
-    """A multicast with that header, however it is written, and a signature that fits."""
+    """Return a multicast with that header, however it is written, and a valid signature."""
     signed = b"\x01" + header + frame(b"bad input")
     return b"\x84" + signed + b"\x58\x40" + group.sign(signed)
 
@@ -57,7 +57,7 @@ def _nested(depth: int) -> bytes:
 
 
 def forged(wire: bytes) -> bytes:
-    """The same with another signature."""
+    """Return the message with another signature."""
     return wire[:-1] + bytes((wire[-1] ^ 1,))
 
 

@@ -1,4 +1,4 @@
-"""What a node's disk holds at one moment: its event log read whole, its queues, its index, and whether they agree.
+"""A node's disk at one moment: its event log read whole, its queues, its index, and whether they agree.
 
 The node must be stopped, killed or frozen. The store is copied, so that reading it changes nothing.
 """
@@ -28,7 +28,8 @@ Pair = tuple[int, bytes]
 
 @dataclass
 class Disk:
-    """`pending`: (arrival number, recipient) of all that is in a queue row; `tallies`: (event, reason) counted."""
+    """What the disk holds. `pending`: (arrival number, recipient) of each queue row; `tallies`: counts by (event,
+    reason)."""
 
     ledger: Ledger = field(default_factory=Ledger)
     pending: set[Pair] = field(default_factory=set)
@@ -41,16 +42,16 @@ class Disk:
 
     @property
     def accepted(self) -> list[bytes]:
-        """The ids, in the order of their arrival."""
+        """Return the ids of accepted messages in order of arrival."""
         return [self.ledger.ids[at] for at in sorted(self.ledger.ids)]
 
     def ended(self, state: str, recipient: PublicKey) -> set[bytes]:
-        """The ids of what ended so for this recipient."""
+        """Return the ids of the messages that ended in this state for this recipient."""
         return {identity for identity, whom in self.ledger.ended(state) if whom == bytes(recipient)}
 
 
 def read_disk(home: Home, router: PublicKey, scratch: Path) -> Disk:
-    """Read it, and check everything that must hold at any moment; `AssertionError` says what does not."""
+    """Read the disk, and check all that must hold at any moment; the text of `AssertionError` says what does not."""
     copy = scratch / "store"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(home.store_path, copy)

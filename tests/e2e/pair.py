@@ -1,4 +1,4 @@
-"""Two well-behaved apps that exchange messages while something bad goes on beside them, and notice nothing."""
+"""Two well-behaved apps that exchange messages, undisturbed by the bad things that happen beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRICT = {"limits.hello_s": HELLO_S, "limits.frame_bytes_max": FRAME_BYTES_MAX}
 
 @dataclass
 class Pair:
-    """A speaker and a listener on one node. The speaker says the next thing when the listener has heard the last."""
+    """A speaker and a listener on one node. The speaker sends the next message when the listener has the last one."""
 
     node: NodeProcess
     group: SigningKey = field(default_factory=new_key)
@@ -47,7 +47,7 @@ class Pair:
                 n += 1
 
     async def goes_on(self) -> None:
-        """Three more messages have come, and all so far once and in order."""
+        """Wait for three more messages, and check that all came once and in order."""
         before = len(self.heard)
 
         async def has_more() -> bool:

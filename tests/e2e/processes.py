@@ -1,7 +1,7 @@
 """Child processes of a test: started, waited for by what they print, frozen, killed by their pids.
 
-Nothing waits for a time to pass: a process is ready when it has printed its line, and every wait has a deadline that
-fails with what was awaited and what the process had to say.
+There are no fixed pauses: a process is ready when it has printed its line, and every wait has a deadline that fails
+with what was awaited and what the process printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POLL_S = 0.01
 
 
 class Failed(AssertionError):
-    """What was awaited did not come; the text says what, and what the processes had to say."""
+    """Raised when something awaited did not come; the text says what, and what the processes printed."""
 
 
 class Finished(NamedTuple):
@@ -39,19 +39,19 @@ class Finished(NamedTuple):
 
     @property
     def lines(self) -> list[Any]:
-        """JSON Lines."""
+        """Parse the output as JSON Lines."""
         return [json.loads(line) for line in self.stdout.splitlines()]
 
 
 async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
-    """Run it to its end."""
+    """Run the command to its end."""
     with trio.fail_after(ENDED_S):
         done = await trio.run_process(list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False)
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 async def until(what: str, holds: Callable[[], Awaitable[bool]], within_s: float = STATE_S) -> None:
-    """Ask again and again until it holds."""
+    """Poll until the condition holds."""
     deadline = trio.current_time() + within_s
     while not await holds():
         if trio.current_time() > deadline:
@@ -60,7 +60,7 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]], within_s: float
 
 
 class Process:
-    """A child process of ours that prints lines; standard error goes to a file."""
+    """A child process that prints lines; its standard error goes to a file."""
 
     def __init__(self, name: str, command: Sequence[str], stderr: Path) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class Process:
         return self._process.pid
 
     async def launch(self) -> None:
-        """Start it, ready or not."""
+        """Start the process without waiting until it is ready."""
         assert not self.is_running
         self._unread = b""
         with self.stderr.open("ab") as stderr:
@@ -91,19 +91,19 @@ class Process:
             )
 
     async def start(self) -> str:
-        """Start it and wait until it is ready."""
+        """Start the process and wait until it is ready."""
         await self.launch()
         return await self.ready()
 
     async def ready(self) -> str:
-        """The line that it prints when it is ready."""
+        """Wait for the line that it prints when it is ready, and return it."""
         line = await self.line()
         if not line:
             raise Failed(f"{self.name} ended with code {await self.wait()} before it was ready: {self.said()}")
         return line
 
     async def line(self) -> str:
-        """Its next line; empty at its end."""
+        """Return its next line; empty at its end."""
         assert self._process is not None and self._process.stdout is not None
         with trio.move_on_after(READY_S):
             while b"\n" not in self._unread:
@@ -116,7 +116,7 @@ class Process:
         raise Failed(f"{self.name} printed no line within {READY_S:g} s: {self.said()}")
 
     async def tell(self, line: str) -> None:
-        """A line on its standard input."""
+        """Write a line to its standard input."""
         assert self._process is not None and self._process.stdin is not None
         await self._process.stdin.send_all(line.encode() + b"\n")
 
@@ -125,12 +125,12 @@ class Process:
             os.kill(self.pid, number)
 
     async def kill(self) -> None:
-        """As `kill -9`."""
+        """Kill it with SIGKILL."""
         self.signal(signal.SIGKILL)
         await self.wait()
 
     async def stop(self) -> int:
-        """As `kill`; its exit code."""
+        """Stop it with SIGTERM; return its exit code."""
         self.signal(signal.SIGTERM)
         return await self.wait()
 
@@ -146,7 +146,7 @@ class Process:
         raise Failed(f"{self.name} did not end within {ENDED_S:g} s: {self.said()}")
 
     async def freeze(self) -> None:
-        """Stop every thread where it stands: its files are now what `kill -9` would leave."""
+        """Stop every thread where it stands: its files are now as `kill -9` would leave them."""
         self.signal(signal.SIGSTOP)
         tasks = Path(f"/proc/{self.pid}/task")
         while any(_state(task) != "T" for task in tasks.iterdir()):
@@ -156,7 +156,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def said(self) -> str:
-        """The end of its standard error."""
+        """Return the end of its standard error."""
         text = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
         return text[-2000:] or "nothing on standard error"
 

@@ -1,4 +1,4 @@
-"""One end of a link to a real node, by hand: whatever frames the test wants to send, and all that is answered."""
+"""One end of a link to a real node, by hand: it sends any frames the test wants, and records all answers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ READ_BYTES = 1 << 18
 
 
 class RawLink:
-    """`got`: messages as they came; `control`, `answers`: what the router itself said; `refused`: by number, from 1;
-    `written`: every byte of this end.
+    """One end of a link. `got`: messages as they came; `control`, `answers`: those of the router; `refused`: by number,
+    from 1; `written`: every byte of this end.
 
-    What arrives is settled at once. `window`: in messages, what the node may send before that.
+    What arrives is settled at once. `window`: how many messages the node may send before that.
     """
 
     def __init__(self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096) -> None:
@@ -63,19 +63,19 @@ class RawLink:
     # -- saying --------------------------------------------------------------------------------------------
 
     async def send(self, *wires: bytes) -> int:
-        """Hand in messages, well formed or not; the number of the last."""
+        """Hand in messages, well formed or not; return the number of the last."""
         self.sent += len(wires)
         await self._write(b"".join(map(frame, wires)))
         return self.sent
 
     async def publish(self, *wires: bytes) -> list[Reason | None]:
-        """Hand in messages and wait until they are settled; why each was refused, or None."""
+        """Hand in messages and wait until they are settled; return why each was refused, or None."""
         last = await self.send(*wires)
         await self.until("everything is settled", lambda: self.settled >= last)
         return [self.refused[k][0] if k in self.refused else None for k in range(last - len(wires) + 1, last + 1)]
 
     async def join(self, group: PublicKey) -> bool:
-        """JOIN, and what the router answers."""
+        """Send JOIN, and return whether the router accepts it."""
         await self.send(self.says(Join(group, False)))
         before = len(self.control)
         await self.until("the JOIN is answered", lambda: len(self.control) > before)
@@ -84,14 +84,14 @@ class RawLink:
         return answer.success
 
     async def ask(self, word: str, argument: str) -> bytes | None:
-        """What the router answers to an inquiry; None if it refuses to."""
+        """Return the router's answer to an inquiry; None if it is refused."""
         before = len(self.answers)
         number = await self.send(self.unicast(self.router, encode_inquiry(Inquiry(word, argument)), ttl_s=0))
         await self.until("an inquiry is answered", lambda: len(self.answers) > before or number in self.refused)
         return self.answers[-1] if len(self.answers) > before else None
 
     def says(self, control: Control, expiry_s: float = LIFE_S) -> bytes:
-        """A control message of this key to the router."""
+        """Return a control message of this key to the router."""
         return self.unicast(self.router, encode_control(control), ttl_s=0, expiry_s=expiry_s)
 
     def unicast(self, to: PublicKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
@@ -100,7 +100,7 @@ class RawLink:
     # -- hearing -------------------------------------------------------------------------------------------
 
     async def until(self, what: str, holds: Callable[[], bool], within_s: float = STATE_S) -> None:
-        """Read until it holds."""
+        """Read until the condition holds."""
         with trio.move_on_after(within_s) as scope:
             while not holds() and not self.is_closed:
                 await self._read()
@@ -113,7 +113,7 @@ class RawLink:
         await self.until(f"{len(wanted)} messages come", lambda: wanted <= set(self.ids))
 
     async def until_closed(self) -> Ended | None:
-        """Read until the node has closed; its goodbye."""
+        """Read until the node has closed, and return its goodbye."""
         await self.until("the node closes", lambda: self.is_closed)
         return self.ended
 
@@ -177,7 +177,7 @@ async def linked(
     node: NodeProcess, key: SigningKey, *, tls: bool = False, role: str = "app", durable: bool = False,
     window: int = 4096,
 ) -> AsyncIterator[RawLink]:  # fmt: skip
-    """A link to that node: over its owner's socket, or over TLS."""
+    """Open a link to that node, over its owner's socket or over TLS."""
     found = RawLink(key, role=role, durable=durable, window=window)
     url = node.url if tls else f"unix://{node.home.socket_path}"
     await found.connect(url, node.address)
@@ -189,7 +189,7 @@ async def linked(
 
 
 async def say_bytes(node: NodeProcess, data: bytes, *, key: SigningKey, tls: bool = False) -> list[link.Item]:
-    """Write bytes of any kind to a new connection; all items that the node says until it closes."""
+    """Write any bytes to a new connection, and return all items that the node sends until it closes."""
     url = node.url if tls else f"unix://{node.home.socket_path}"
     stream = await transport.dial(url, key, node.address, timeout_s=10)
     heard = b""

@@ -26,7 +26,7 @@ TEST_S = 120.0
 ROUTER = (sys.executable, "-m", "router")
 SHIFTED = Path(__file__).parent / "shifted.py"
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
-QUICK: Mapping[str, object] = {  # a test does not wait for an operator's patience
+QUICK: Mapping[str, object] = {  # waits shorter than an operator's patience
     "link.dial_backoff_s_min": 0.05, "link.dial_backoff_s_max": 0.2, "link.retry_backoff_s_min": 0.1,
     "link.goodbye_s": 1, "verify.verifiers": 0,
 }  # fmt: skip
@@ -35,7 +35,7 @@ Settings = Mapping[str, object]
 
 
 def free_port() -> int:
-    """A port nobody listens on, to be listened on again after every restart."""
+    """Return a port that is free, and can be listened on again after every restart."""
     chance = random.SystemRandom()
     while True:
         port = chance.choice(PORTS)
@@ -74,12 +74,12 @@ class NodeProcess(Process):
         config.edit_peers(self.home.config_path, AddPeer(peer))
 
     def serves(self, edge: NodeProcess) -> None:
-        """This node is an uplink of that edge, which has every right here."""
+        """Make this node an uplink of that edge, which gets every right here."""
         self.knows(edge.address, edge.name, grants=("join", "store", "relay"))
         edge.knows(self.address, self.name, url=self.url, uplink=True)
 
     def move_clock(self, seconds: int) -> None:
-        """By so much this node's wall clock is ahead; from its next start on it can be moved while it runs."""
+        """Put this node's wall clock ahead by `seconds`; after its next start it can be moved while the node runs."""
         moved_by = self.home.path.parent / f"{self.name}.clock"
         before = moved_by.with_suffix(".next")
         before.write_text(str(seconds))
@@ -102,19 +102,19 @@ class NodeProcess(Process):
         await super().launch()
 
     async def run(self, *args: str, stdin: bytes = b"") -> Finished:
-        """A command on this home, in a process of its own."""
+        """Run a command on this home in a process."""
         return await run_command((*ROUTER, "--home", str(self.home.path), *args), stdin)
 
     # -- what it answers -----------------------------------------------------------------------------------
 
     async def ask(self, word: str) -> Any:
-        """What `router status`, `queue`, `groups` or `peers` ask the node, without the process around it."""
+        """Ask the node what `router status`, `queue`, `groups` or `peers` ask, without starting a process."""
         with trio.fail_after(STATE_S):
             async with connect(home=self.home) as app:
                 return json.loads(await app.ask(word))
 
     async def queued(self, recipient: PublicKey | None = None) -> int:
-        """How many messages wait, for everybody or for one."""
+        """Return how many messages are queued, for all recipients or for one."""
         rows = await self.ask("queue")
         return sum(row["messages"] for row in rows if recipient is None or row["recipient"] == recipient.hex())
 
@@ -144,7 +144,7 @@ def _toml(value: object) -> str:
 
 
 class Rig:
-    """The processes of one test, all of which end with it."""
+    """The processes of one test, which all end with it."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -154,7 +154,7 @@ class Rig:
         self, name: str, role: config.Role = "edge", settings: Settings = MappingProxyType({}), *,
         listens: bool | None = None, verbose: bool = False,
     ) -> NodeProcess:  # fmt: skip
-        """A node that is not started yet; a core listens on TLS, an edge does not, unless it is told to."""
+        """Return a node that is not started yet; by default a core listens on TLS and an edge does not."""
         listens = role == "core" if listens is None else listens
         found = NodeProcess(self.base, name, role, settings, listens=listens, verbose=verbose)
         self.processes.append(found)
@@ -172,7 +172,7 @@ class Rig:
                 await one.kill()
 
     def check(self) -> None:
-        """No process met a fault of its own."""
+        """Raise `Failed` if a process printed a traceback or reported an internal error."""
         for one in self.processes:
             said = one.stderr.read_text(errors="replace") if one.stderr.exists() else ""
             if "Traceback" in said or "something is wrong in this program" in said:
@@ -181,7 +181,7 @@ class Rig:
 
 @asynccontextmanager
 async def rig(base: Path, within_s: float = TEST_S) -> AsyncIterator[Rig]:
-    """The processes of a test; killed, by their pids, when it ends or has taken too long."""
+    """Yield the rig of a test; kill its processes by their pids when the test ends or has taken too long."""
     found = Rig(base)
     try:
         with trio.fail_after(within_s):
@@ -205,7 +205,7 @@ class Tiers(NamedTuple):
 async def three_tiers(
     base: Path, settings: Settings = MappingProxyType({}), *, verifiers: int = 0, within_s: float = TEST_S
 ) -> AsyncIterator[Tiers]:
-    """All three run and are connected. `verifiers`: the core's, in processes of their own."""
+    """Start and connect all three. `verifiers`: the number of the core's verifier processes."""
     async with rig(base, within_s) as found:
         core = found.node("core", "core", {**settings, "verify.verifiers": verifiers})
         edge_a, edge_b = found.node("edge-a", "edge", settings), found.node("edge-b", "edge", settings)

@@ -1,4 +1,4 @@
-"""`router`, on a machine whose wall clock a file moves: the first argument names it, and in it stand seconds."""
+"""`router` on a machine whose wall clock a file moves: the first argument names the file, which holds seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What apps really got, over three real nodes of which one is killed, is what `router audit` says of their logs."""
+"""`router audit` agrees with what apps received over three real nodes, one of which is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNWANTED = b"no, thank you"
 
 @dataclass
 class Reader:
-    """An app that keeps book of what it was handed, and refuses what it does not want."""
+    """An app that records the messages it was handed, and refuses those it does not want."""
 
     node: NodeProcess
     key: SigningKey = field(default_factory=new_key)
@@ -51,7 +51,7 @@ class Reader:
 
 @dataclass
 class Story:
-    """Who was sent what. Four fifths go to the big group, which is read at the core and behind it."""
+    """The messages sent, by group. Four fifths go to the big group, which is read at the core and behind it."""
 
     tiers: Tiers
     big: SigningKey = field(default_factory=new_key)
@@ -80,7 +80,7 @@ class Story:
             nursery.cancel_scope.cancel()
 
     async def _publish(self) -> None:
-        """The core is killed in the midst of it; what expires and what nobody wants comes when all is well again."""
+        """Publish, and kill the core meanwhile; what expires and what is refused follows when all are up again."""
         async with connect(home=self.a.home) as app:
             async with trio.open_nursery() as nursery:
                 for n in range(MESSAGES):
@@ -103,7 +103,7 @@ class Story:
     # -- what the audit must say -----------------------------------------------------------------------------
 
     def owed(self) -> dict[str, dict[str, int]]:
-        """By router: what was owed, and how it ended, as the apps know it."""
+        """Return by router what was owed, and how it ended, as the apps know it."""
         big, small, naps = (len(self.sent[group.public]) for group in (self.big, self.small, self.naps))
         everything = sum(map(len, self.sent.values()))
         return {
@@ -129,7 +129,7 @@ async def audited(*nodes: NodeProcess) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stopped", [True, False])
 async def test_the_apps_ledger_is_the_audits(stopped: bool, tmp_path: Path) -> None:
-    """Of nodes that were stopped or killed, and of nodes that run, whose last events are not sealed yet."""
+    """Check nodes that were stopped or killed, and running nodes, whose last events are not sealed yet."""
     async with three_tiers(tmp_path, LITTLE_SEGMENTS) as tiers:
         story = Story(tiers)
         await story.run()

@@ -1,5 +1,5 @@
-"""Bad input of every kind against a real node: refused with a reason that a machine understands, while two well-behaved
-apps exchange messages and notice nothing."""
+"""Bad input of every kind against a real node: it is refused with a machine-readable reason, while two well-behaved
+apps exchange messages undisturbed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_what_no_neighbour_may_say_ends_its_connection(
 
 
 async def test_a_peer_that_sends_a_byte_now_and_then(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Before TLS, before the hello, and before the proof: closed when `limits.hello_s` is over, however it trickles."""
+    """Before TLS, before the hello, and before the proof: closed after `limits.hello_s`, however slowly bytes come."""
     async with scene(tmp_path) as found:
         core = found.core
         port = int(core.url.rpartition(":")[2])
@@ -132,7 +132,7 @@ class Trickled(Protocol):
 
 
 async def trickle(stream: Trickled, data: bytes) -> float:
-    """Send it byte by byte, a tenth of the patience between two; after how many seconds the node has closed."""
+    """Send the data byte by byte, a tenth of the patience apart; return after how many seconds the node has closed."""
     began = trio.current_time()
 
     async def send() -> None:
@@ -155,7 +155,7 @@ async def trickle(stream: Trickled, data: bytes) -> float:
 
 
 async def test_a_peer_that_never_reads(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A member of the group that reads nothing is one who is away; a speaker that reads nothing harms nobody."""
+    """A member of the group that reads nothing counts as away; a speaker that reads nothing harms no other."""
     async with scene(tmp_path) as found:
         core, group = found.core, found.group
         async with linked(core, found.client, tls=True) as deaf, linked(core, new_key()) as speaker:
@@ -184,7 +184,7 @@ async def test_a_peer_that_never_reads(tmp_path: Path, subtests: pytest.Subtests
 
 
 async def test_a_wrong_key_on_dial(tmp_path: Path) -> None:
-    """The dialling node's operator is told which key was dialled and which answered; an app likewise."""
+    """The dialling node's operator, and an app, learn which key was dialled and which answered."""
     async with scene(tmp_path) as found:
         core, edge, wanted = found.core, found.rig.node("edge"), new_key().public
         edge.knows(wanted, "impostor", url=core.url, uplink=True)
@@ -209,7 +209,7 @@ async def test_a_wrong_key_on_dial(tmp_path: Path) -> None:
 
 
 async def test_plain_text_on_the_tls_port(tmp_path: Path) -> None:
-    """Closed at once, without an answer in plain text; the node's log says who spoke what."""
+    """The connection is closed at once, without an answer in plain text; the node's log says who spoke what."""
     async with rig(tmp_path) as found:
         core = found.node("core", "core", verbose=True)
         await core.start()
@@ -229,7 +229,7 @@ async def test_plain_text_on_the_tls_port(tmp_path: Path) -> None:
 
 
 async def test_a_strangers_join(tmp_path: Path) -> None:
-    """Silence: no acknowledgement, no subscription, and nothing of what is said in the group."""
+    """A stranger gets no acknowledgement, no subscription, and no message of the group."""
     async with scene(tmp_path) as found:
         before = await found.core.ask("groups")
         async with linked(found.core, new_key(), tls=True) as stranger:

@@ -1,5 +1,5 @@
-"""Nodes that cannot start: one or two lines that say what is wrong, with which value, and what to do; and the exit code
-of the contract. A node that runs beside them is not disturbed."""
+"""Nodes that cannot start: one or two lines that say what is wrong, with which value, and what to do, and the
+contract's exit code. A node that runs beside them is not disturbed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def serve(home: Path, *args: str) -> Finished:
 
 
 def said_plainly(done: Finished, code: int, *words: str) -> None:
-    """One or two lines on standard error, no traceback, nothing on standard output."""
+    """Check for one or two lines on standard error, without a traceback, and nothing on standard output."""
     assert (done.code, done.stdout) == (code, ""), done.stderr
     assert 1 <= len(done.stderr.splitlines()) <= 2, done.stderr
     for word in words:
@@ -45,7 +45,7 @@ async def test_a_port_in_use(tmp_path: Path) -> None:
 
 
 async def test_a_corrupted_database(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Told at the start, with the place and what to do, and the damaged file stays as it is."""
+    """The damage is reported at the start, with the place and the remedy, and the damaged file stays as it is."""
     async with rig(tmp_path) as found:
         node = found.node("node")
         await node.start()
@@ -113,7 +113,7 @@ async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subt
 
 
 async def serve_as_anybody(home: Path) -> Finished:
-    """As a user who is bound by the modes of files, which root is not."""
+    """Run `serve` as a user who is bound by file modes, which root is not."""
     bound = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
     if bound and not shutil.which(bound[0]):
         pytest.skip("root may write everywhere")

@@ -33,7 +33,7 @@ async def until_up(app: Node, up: bool = True) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_the_loop_goes_on_where_it_was(how: signal.Signals, tmp_path: Path) -> None:
-    """Three restarts; every message comes once, in order, and the app sees nothing of it."""
+    """Over three restarts every message comes once and in order, and the app notices nothing."""
     async with one_node(tmp_path) as (_, node):
         group, key, got = new_key(), new_key(), list[bytes]()
         async with (
@@ -70,7 +70,7 @@ async def test_the_loop_goes_on_where_it_was(how: signal.Signals, tmp_path: Path
 
 
 async def test_publishing_raises(tmp_path: Path) -> None:
-    """`when_down="raise"`, the default: told at once, with what to do, and nothing is sent later."""
+    """`when_down="raise"`, the default: it raises at once, with the remedy, and nothing is sent later."""
     async with one_node(tmp_path) as (_, node):
         group, got = new_key(), list[bytes]()
         async with connect(home=node.home, key=new_key()) as listener, connect(home=node.home) as speaker:
@@ -94,7 +94,7 @@ async def test_publishing_raises(tmp_path: Path) -> None:
 
 
 async def test_publishing_queues(tmp_path: Path) -> None:
-    """`when_down="queue"`: waits, and hands in when the node is back, also what was published before it ever ran."""
+    """`when_down="queue"`: it waits, and hands in when the node is back, also what came before its first start."""
     async with rig(tmp_path) as found:
         node, group = found.node("node"), new_key()
         key = new_key()

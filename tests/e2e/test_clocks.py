@@ -1,5 +1,5 @@
-"""Nodes whose clocks are wrong: nothing acknowledged is refused for good by a clock that somebody contradicts, nothing
-ends by it, and its operator and its apps hear of it."""
+"""Nodes with wrong clocks: no acknowledged message is refused for good or ends by a clock that others contradict, and
+the node's operator and apps are warned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_S = 86_400
 
 async def until_clock(node: NodeProcess, *states: str) -> None:
     async def is_so() -> bool:
-        with suppress(Refused):  # who asks has the true clock, by which the node does not go yet
+        with suppress(Refused):  # the asking app has the true clock, which the node does not follow yet
             return (await node.ask("clock"))["state"] in states
         return False
 
@@ -88,7 +88,7 @@ async def test_an_edge_that_is_two_days_behind_says_so_and_takes_nothing_that_it
 
 
 async def test_what_was_acknowledged_before_the_clocks_were_compared_is_kept(tmp_path: Path) -> None:
-    """The edge is 8 days ahead and meets its core only after it took a message: too far there, for now."""
+    """The edge is 8 days ahead and meets its core only after taking a message: too far there, refused only for now."""
     async with rig(tmp_path) as found:
         core, edge = found.node("core", "core"), found.node("edge")
         core.serves(edge)

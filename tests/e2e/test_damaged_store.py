@@ -1,5 +1,5 @@
-"""A disk that spoils what it holds: one message ends, the operator hears of it, nobody else notices; and what has had
-its time leaves the disk of a node to which nobody says a word."""
+"""A disk that damages what it holds: one message ends, the operator is warned, and nothing else changes; and expired
+data leaves the disk of an idle node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def body(number: int) -> bytes:
 
 
 async def left_waiting(node: NodeProcess, group: SigningKey, *keys: SigningKey) -> list[bytes]:
-    """Messages for these keys, all of which are away."""
+    """Queue messages for these keys, all of which are away, and return them."""
     for key in keys:
         async with linked(node, key, durable=True) as app:
             assert await app.join(group.public)
@@ -43,7 +43,7 @@ def missed(app: RawLink) -> list[tuple[int, bytes, int]]:
 async def all_but_one_come(
     node: NodeProcess, key: SigningKey, group: SigningKey, whole: list[bytes], spoilt: MessageId
 ) -> bytes:
-    """And a fresh one, over the same link."""
+    """Check that all but the damaged message come, then a fresh one over the same link; return the fresh one."""
     fresh = multicast(group, os.urandom(9))
     async with linked(node, key, durable=True) as app:
         await app.until("all others come", lambda: app.got == whole)
@@ -83,7 +83,7 @@ async def test_a_message_that_the_disk_has_spoilt(tmp_path: Path) -> None:
 
 
 def rows(node: NodeProcess, scratch: Path) -> dict[str, int]:
-    """How many rows each database of a frozen node's store has."""
+    """Return how many rows each database of a frozen node's store has."""
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(node.home.store_path, scratch)
     with lmdb.open(str(scratch), max_dbs=30, lock=False, readonly=True) as env, env.begin() as txn:
@@ -92,7 +92,7 @@ def rows(node: NodeProcess, scratch: Path) -> dict[str, int]:
 
 
 async def test_an_idle_node_sweeps(tmp_path: Path) -> None:
-    """Kept bytes and sealed events go, though no message comes that would commit."""
+    """Kept bytes and sealed events are removed, though no message causes a commit."""
     async with rig(tmp_path) as found:
         node = found.node("node", settings={"queues.keep_s": 1, "log.segment_s": 1})
         await node.start()

@@ -1,5 +1,5 @@
-"""A store that may grow no further refuses `disk-full`, for now: it does not crash, what it holds is delivered and
-acknowledged, and after that it takes messages again."""
+"""A store that may grow no further refuses `disk-full`, for now: it does not crash, delivers what it holds, and then
+accepts again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = {
 
 
 async def fill(publisher: RawLink, group: SigningKey, size: int, batch: int) -> tuple[int, int]:
-    """Publish until a whole batch is refused; how many were taken, and how many refused."""
+    """Publish until a whole batch is refused; return how many messages were taken, and how many refused."""
     taken = refused = 0
     while taken * size < 2 * MAP_BYTES:
         reasons = await publisher.publish(*[multicast(group, os.urandom(size)) for _ in range(batch)])

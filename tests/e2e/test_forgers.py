@@ -1,5 +1,5 @@
-"""False signatures through real verifier processes: none is passed on, and who brings many is shut out; and the few
-places, the little time and the small window of strangers, on a running node."""
+"""False signatures through real verifier processes: none is passed on, and a neighbour that brings many is shut out;
+and the few places, short time and small window of strangers on a running node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MANY = 60
 
 
 async def goodbye_to(core: NodeProcess, key: object, *, role: str = "app") -> tuple[Reason, str] | None:
-    """What a key hears that is not let in, or is at once told to go."""
+    """Return the goodbye to a key that is not let in, or is disconnected at once."""
     async with linked(core, key, tls=True, role=role) as found:  # type: ignore[arg-type]
         ended = await found.until_closed()
     return None if ended is None else (ended.reason, ended.text)
 
 
 async def forge(found: RawLink, count: int) -> tuple[Reason, str]:
-    """Say so many messages to the router with a false signature; what it answers in the end."""
+    """Send the router `count` messages with a false signature; return its goodbye."""
     wires = [forged(found.unicast(found.router, b"%d" % n, ttl_s=0)) for n in range(count)]
     await found.send(*wires)
     ended = await found.until_closed()
@@ -70,7 +70,7 @@ async def test_false_signatures_are_found_by_the_verifiers_and_end_the_link(tmp_
 
 @asynccontextmanager
 async def crowd(core: NodeProcess, count: int) -> AsyncIterator[list[RawLink]]:
-    """So many strangers, connected one after the other."""
+    """Connect `count` strangers one after the other."""
     async with trio.open_nursery() as nursery:
         links: list[RawLink] = []
         release = trio.Event()
@@ -111,7 +111,7 @@ async def test_strangers_have_few_places_little_time_and_a_small_window(tmp_path
 
 
 async def ping(found: RawLink) -> None:
-    """Ten times a second, until it is closed."""
+    """Ping ten times a second until the link is closed."""
     with suppress(StreamBroken):
         while True:
             await found.stream.send_all(frame(encode_item(Ping(1))))

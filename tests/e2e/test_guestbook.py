@@ -67,7 +67,7 @@ async def asked(node: Node, name: str, question: str) -> Any:
 
 
 async def told(node: Node, guest: PublicKey, body: bytes) -> bytes:
-    """What a guestbook answers to a page or a word."""
+    """Return the guestbook's answer to a page or a word."""
     await node.send(guest, body)
     async for message in node.unicasts():
         if message.source == guest:
@@ -91,7 +91,7 @@ def counted(port: int) -> bytes:
 
 
 async def story(home: Home, run: str, port: int) -> dict[str, Any]:
-    """All that a guest and the operator can do with one guestbook, and what comes of it."""
+    """Do all that a guest and the operator can do with one guestbook, and return what comes of it."""
     found: dict[str, Any] = {}
     address, neighbour = key_of(home, run).public, SigningKey(run.encode().ljust(32)).public
     async with connect(home=home, as_name=f"guest-{run}", outcomes=True) as node:
@@ -119,7 +119,7 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
 
 
 async def answer(home: Home, word: str, argument: str = "") -> Any:
-    """What the node answers to a new app: one may say the same only so often."""
+    """Return the node's answer to a new app, since one app may repeat a question only so often."""
     async with connect(home=home) as node:
         return json.loads(await node.ask(word, argument))
 
@@ -136,7 +136,7 @@ async def waits(home: Home, id: bytes) -> bool:
 
 
 async def is_noted(home: Home, id: bytes) -> bool:
-    """Whether `why` tells what the guestbook noted about the message."""
+    """Whether `why` shows what the guestbook noted about the message."""
     noted = (await answer(home, "why", id.hex()))["noted"]
     return [(one["event"], one["reason"]) for one in noted] == [("guestbook_turned", "guestbook:empty")]
 
@@ -181,7 +181,7 @@ async def test_a_message_is_pulled_and_sent_on_as_it_is_to_a_neighbour_that_was_
 
 
 async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(tmp_path: Path) -> None:
-    """It is let in by the key it proves, and not as the owner, whose process carries it."""
+    """The user is admitted by the key it proves, and not as the owner, whose process carries the stream."""
     home, guest = Home(tmp_path / "home"), SigningKey(b"g" * 32)
     home.create()
     text = '[node]\nservices = ["guestbook"]\n[services.guestbook]\ndesk = "unix:desk.sock?mode=666"\n'
@@ -204,7 +204,7 @@ async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(tmp_pa
 
 
 async def lead_to_desk(desk: Path, listener: trio.SocketListener) -> None:
-    """Pass one connection on to the desk, and say first that it is to be a link."""
+    """Pass one connection on to the desk, announced as a link."""
     async with listener, await listener.accept() as near, await trio.open_unix_socket(str(desk)) as far:
         await far.send_all(b"LINK\n")
         async with trio.open_nursery() as nursery:

@@ -20,13 +20,13 @@ from rig import NodeProcess, Tiers, new_key, three_tiers
 from router.core.wire.crypto import PublicKey
 
 MESSAGES = 80
-ROUND_S = 15.0  # at most, on a busy machine; most take one
-MOMENT_S = 0.15  # a round's traffic takes about so long
+ROUND_S = 15.0  # at most, on a busy machine; most take a second
+MOMENT_S = 0.15  # about the duration of a round's traffic
 LITTLE_SEGMENTS = {"log.segment_bytes": 64 * 1024, "log.segment_s": 1}
 
 
 class Rounds:
-    """A publisher behind edge A, an app that keeps at the core and one behind edge B, and whoever kills them all."""
+    """A publisher behind edge A, a keeping app at the core and one behind edge B, and the killing of all of them."""
 
     def __init__(self, tiers: Tiers, chance: random.Random) -> None:
         self.tiers = tiers
@@ -71,7 +71,7 @@ class Rounds:
         return [self.chance.random() * MOMENT_S for _ in range(2 * kills)]
 
     async def _kill(self, victim: Process, moments: list[float]) -> None:
-        """At a random moment, and perhaps again while it starts; it stays away for a moment."""
+        """Kill it at a random moment, and perhaps again while it starts; keep it away for a moment."""
         while moments:
             await trio.sleep(moments.pop())
             await victim.kill()
@@ -84,7 +84,7 @@ class Rounds:
             await victim.tell(str(self.published))
 
     def _check_what_is_left(self, node: NodeProcess) -> None:
-        """The disk is whole, and holds whatever was acknowledged."""
+        """Check that the disk is whole, and holds whatever was acknowledged."""
         disk = self._read(node)
         if node is self.tiers.edge_a:
             assert set(apps.ids(self.published_in, "published WHERE acknowledged")) <= set(disk.accepted)
@@ -108,7 +108,7 @@ class Rounds:
     # -- what must hold ------------------------------------------------------------------------------------
 
     async def _compare_disks(self) -> None:
-        """The three disks as they are at one moment, with nothing under way."""
+        """Compare the three disks at one moment, with nothing under way."""
         for node in self.nodes:
             await node.freeze()
         at_a, at_core, at_b = (self._read(node) for node in self.nodes)
@@ -125,7 +125,8 @@ class Rounds:
         assert at_b.ended("delivered", self.key_at_edge) == set(ids)
 
     def _compare_effects(self) -> None:
-        """Each acknowledged message once, in order; and the node had said of each that came again that it might."""
+        """Check that each acknowledged message took effect once, in order, and that each repetition was marked as
+        one."""
         assert apps.count(self.published_in, "refused") == 0
         ids = apps.ids(self.published_in, "published ORDER BY n")
         for place in (self.kept_at_core, self.kept_at_edge):
@@ -143,7 +144,7 @@ async def killing(base: Path, seed: int, rounds: int) -> AsyncIterator[Rounds]:
 
 @pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.long)])
 async def test_rounds_of_kill_9(count: int, tmp_path: Path) -> None:
-    """KILL_ROUNDS_SEED repeats the choices of an earlier run; the moments are the machine's own."""
+    """KILL_ROUNDS_SEED repeats the choices of an earlier run; the moments depend on the machine."""
     seed = int(os.environ.get("KILL_ROUNDS_SEED") or random.SystemRandom().getrandbits(32))
     async with killing(tmp_path, seed, count) as rounds:
         for number in range(1, count + 1):

@@ -1,7 +1,7 @@
 """A service is one folder (law 1), by execution: what a test writes into a directory is found everywhere, and kept.
 
 Its setting is in the sample, its command in the help, its reason's sentence with the refusal, its event in the log and
-in `why`, its door answers, and its counter is what it was after `kill -9`. No other file changes.
+in `why`, its door answers, and its counter survives `kill -9`. No other file changes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write(place: Path) -> None:
 
 
 class Node:
-    """A node in a process of its own, and commands that speak to it."""
+    """A node in a process, and commands that connect to it."""
 
     def __init__(self, path: Path) -> None:
         self.home = path / "home"
@@ -151,7 +151,7 @@ async def test_all_of_a_service_is_found_in_its_folder_and_lasts(
 
 
 async def are_noted(node: Node, ids: list[str]) -> bool:
-    """Whether `why` tells of each message once what the counter says."""
+    """Whether `why` shows for each message the counter's value, once."""
     noted = [(await node.json("why", id))["noted"] for id in ids]
     said = [[(one["event"], one["fields"]) for one in each] for each in noted]
     return said == [[("ledger_counted", {"service": "ledger", "count": count})] for count in (1, 2, 3)]

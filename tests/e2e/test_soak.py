@@ -19,7 +19,7 @@ LITTLE = {"log.segment_bytes": "1048576", "queues.keep_bytes_max": str(16 << 20)
 
 
 class Held(NamedTuple):
-    """By one node after a round."""
+    """What one node holds after a round."""
 
     memory_mib: float
     file_bytes: int
@@ -52,7 +52,7 @@ def test_rounds_of_queueing_and_draining_leave_nothing_behind() -> None:
 
 
 def _round(rig: Rig, running: Clients, number: int, who: tuple[SigningKey, ...], signed: traffic.Traffic) -> Held:
-    """One reads while it is published, the other one comes back afterwards; nobody misses or repeats anything."""
+    """One subscriber reads during publishing, the other comes back afterwards; neither misses or repeats anything."""
     publisher, absent, present = who
     span = {"first": number * MESSAGES, "count": MESSAGES}
     reader = running("subscribe", [present], signed, **span)

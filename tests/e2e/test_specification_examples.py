@@ -14,7 +14,7 @@ from router.core.wire.message import Multicast, Unicast, message_id, open_messag
 
 @asynccontextmanager
 async def x_and_y(base: Path) -> AsyncIterator[tuple[Rig, NodeProcess, NodeProcess]]:
-    """Two nodes, not started, of which each knows where the other is, and neither serves the other."""
+    """Two nodes, not started, which know each other's address; neither serves the other."""
     async with rig(base) as found:
         x, y = found.node("x", "core"), found.node("y", "core")
         x.knows(y.address, "y", url=y.url)
@@ -23,7 +23,7 @@ async def x_and_y(base: Path) -> AsyncIterator[tuple[Rig, NodeProcess, NodeProce
 
 
 async def test_the_unicast_example(tmp_path: Path) -> None:
-    """PSx to PSy over X and Y, and PSy's answer to the source."""
+    """PSx sends to PSy over X and Y, and PSy answers the source."""
     async with x_and_y(tmp_path) as (_, x, y):
         await x.start()
         await y.start()
@@ -64,7 +64,7 @@ async def test_the_unicast_example(tmp_path: Path) -> None:
 
 
 async def test_a_unicast_waits_until_a_connection_to_y_is_there(tmp_path: Path) -> None:
-    """Step 4: without a connection X makes one, and queues the message until it is set up."""
+    """Step 4: without a connection X makes one, and queues the message until it is up."""
     async with x_and_y(tmp_path) as (_, x, y):
         await x.start()
         await y.start()
@@ -85,7 +85,7 @@ async def test_a_unicast_waits_until_a_connection_to_y_is_there(tmp_path: Path) 
 
 
 async def test_the_multicast_example(tmp_path: Path) -> None:
-    """PSx on X sends through Y; Y delivers to PSy and to edge node C, and queues for edge node A, who is away."""
+    """PSx on X publishes through Y; Y delivers to PSy and to edge node C, and queues for edge node A, which is away."""
     async with x_and_y(tmp_path) as (found, x, y):
         a, c = found.node("a"), found.node("c")
         group, psy_key, app_a, app_c, w = (new_key() for _ in range(5))

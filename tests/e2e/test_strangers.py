@@ -1,5 +1,5 @@
-"""A stranger and a replayer change nothing: not a subscription, a route, a queue, an id, a delivery; and a stranger
-hears nothing but `not-authorised`, whoever it writes to."""
+"""A stranger and a replayer change nothing: no subscription, route, queue, id or delivery; and a stranger hears only
+`not-authorised`, whatever it writes to."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from router.core.wire.reasons import Reason
 
 @dataclass
 class Scene:
-    """A core with a client A (on TLS) and a local app, both members of one group; the app is away and is owed things.
+    """A core with a client A (on TLS) and a local app, both members of one group; the app is away, and messages wait
+    for it.
 
-    `recorded`: what A has said, message by message, and a unicast of the app.
+    `recorded`: what A has sent, message by message, and a unicast of the app.
     """
 
     rig: Rig
@@ -39,7 +40,7 @@ class Scene:
     recorded: dict[str, bytes]
 
     async def state(self) -> dict[str, Any]:
-        """All that must stay as it is: what the operator's commands print, and what is on the disk."""
+        """Return all that must stay as it is: what the operator's commands print, and what is on the disk."""
         status, queue, groups = [(await self.core.run(word, "--json")).json for word in ("status", "queue", "groups")]
         await self.core.freeze()
         disk = read_disk(self.core.home, self.core.address, self.rig.base / "scratch")
@@ -157,12 +158,12 @@ async def test_a_replayer_changes_nothing(tmp_path: Path) -> None:
 
 
 def without_lives(state: dict[str, Any]) -> dict[str, Any]:
-    """Counters begin again with each start of the node."""
+    """Return the state without counters, which restart with the node."""
     return {key: value for key, value in state.items() if key != "counters"}
 
 
 async def nothing_is_lost(found: Scene) -> None:
-    """The app gets what waited for it, and nothing else."""
+    """Check that the app gets what waited for it, and nothing else."""
     async with linked(found.core, found.app, durable=True) as local:
         await local.until("what waited comes", lambda: len(local.got) == 2)
         waited = [message_id(found.recorded[f"a {kind} that waits"]) for kind in ("unicast", "multicast")]

@@ -1,5 +1,5 @@
-"""An edge with two uplinks, of which one is killed while it publishes: nothing is lost, nothing doubled, for a
-subscriber behind both cores."""
+"""An edge with two uplinks, one of which is killed while it publishes: nothing is lost or doubled for a subscriber
+behind both cores."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_one_of_two_uplinks_is_killed_while_publishing(tmp_path: Path) -> 
 
 
 async def compare(base: Path, taken: list[MessageId], *nodes: NodeProcess) -> None:
-    """Each router took each message once."""
+    """Check that each router accepted each message once."""
     for node in nodes:
         assert await node.stop() == 0
         disk = read_disk(node.home, node.address, base / "scratch")

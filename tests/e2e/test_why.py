@@ -1,4 +1,4 @@
-"""`router why` over real nodes: what was delivered, waits, was killed, and what the next router may tell."""
+"""`router why` over real nodes: what was delivered, waits or met a kill, and what the next router may answer."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_what_is_not_there_and_what_is_no_id(tmp_path: Path) -> None:
 
 
 async def published_on_a(tiers: Tiers) -> tuple[str, str]:
-    """A message of a group that an app on B has received; its id and the core's key."""
+    """Publish a message on A that an app on B receives; return its id and the core's key."""
     group = new_key()
     async with connect(home=tiers.edge_b.home) as bob, connect(home=tiers.edge_a.home) as alice:
         listening = await bob.join(group.public)
@@ -131,7 +131,7 @@ async def test_the_next_routers_are_asked_where_they_permit_it(tmp_path: Path) -
 
 
 async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_grant(tmp_path: Path) -> None:
-    """And of nothing else, whatever it asks."""
+    """A neighbour gets no answer about other messages, whatever it asks."""
     asker, other, unpermitted, stranger = (new_key() for _ in range(4))
     async with rig(tmp_path) as found:
         core = found.node("core", "core")
@@ -176,7 +176,7 @@ async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_gr
 
 
 async def test_limits_and_the_neighbour_s_clock_are_in_the_log(tmp_path: Path) -> None:
-    """Read by the inquiry that pages what no segment holds yet."""
+    """The configured limits and the neighbour's clock are read by the inquiry for events that no segment holds yet."""
     async with rig(tmp_path) as found:
         core, edge = found.node("core", "core", {"link.ping_s": 1}), found.node("edge")
         core.serves(edge)

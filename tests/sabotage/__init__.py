@@ -1,1 +1,1 @@
-"""Logs that somebody spoilt on purpose, and what an audit must say of them."""
+"""Logs that are damaged on purpose, and what an audit must say of them."""

@@ -1,6 +1,6 @@
 """The audit's arithmetic once more, slow and simple: every message and recipient apart, in dictionaries.
 
-It is told which files count and where the holes are, so it knows nothing of signatures. The engines must agree with it.
+It is given the files that count and the holes, so it knows nothing of signatures. The engines must agree with it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ HOUR_NS = 3600 * 10**9
 
 @dataclass
 class Unit:
-    """One message owed to one recipient by one router. `events`: how many lines' ranges named it, by event."""
+    """One message owed to one recipient by one router. `events`: the number of lines whose ranges name it, by event."""
 
     accepted: Row
     at: int
     events: Counter[str] = field(default_factory=Counter)
-    links: list[tuple[int, int]] = field(default_factory=list)  # it was written to: sequence number, link
+    links: list[tuple[int, int]] = field(default_factory=list)  # links it was written to: sequence number, link
 
     @property
     def id(self) -> str:
@@ -54,7 +54,7 @@ class Unit:
 
 @dataclass
 class Run:
-    """Of a router, what is so at the end of its log; `seq`, `settled_ns`: see `log_end.sql`."""
+    """A router's state at the end of its log; `seq`, `settled_ns`: see `log_end.sql`."""
 
     seq: int = 0
     end_ns: int = 0
@@ -63,7 +63,7 @@ class Run:
     open_links: set[int | None] = field(default_factory=set)
 
     def take(self, row: Row) -> None:
-        """The router's lines, in order."""
+        """Take the router's next line."""
         self.end_ns, fields = row["t"], row.get("fields") or {}
         match row["event"]:
             case "start":
@@ -78,14 +78,14 @@ class Run:
 
 
 def rows(path: Path) -> list[Row]:
-    """The lines of a segment or tail but header and footer."""
+    """Return the lines of a segment or tail except for header and footer."""
     found = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [row for row in found if row["event"] not in ("segment", "seal")]
 
 
 class Ledger:
-    """All lines of the files that count, exploded. `holes`: by router a sequence number of each; `pruned`: the
-    routers whose oldest segments were pruned."""
+    """All lines of the files that count, exploded. `holes`: by router, a sequence number of each; `pruned`: the routers
+    whose oldest segments were pruned."""
 
     def __init__(
         self, files: Iterable[Path], holes: Mapping[str, Iterable[int]], as_of_ns: int, pruned: Collection[str] = ()
@@ -117,7 +117,7 @@ class Ledger:
                 self._outward(row)
 
     def _accept(self, row: Row) -> None:
-        """A line that gives an arrival number again counts as an event only."""
+        """Add an acceptance; a line that repeats an arrival number counts as an event only."""
         router = row["router"]
         if self.parcels.setdefault((router, row["first"]), row) is not row:
             return
@@ -151,7 +151,7 @@ class Ledger:
     # -- what it says ----------------------------------------------------------------------------------------
 
     def said(self) -> dict[str, Any]:
-        """The keys of truth.json that follow from lines."""
+        """Return the keys of truth.json that follow from lines."""
         by_router = {router: self._router(router) for router in sorted(self.ends)}
         names = ("owed", *STATES, "duplicates", "redelivered", "deferred", "contradictions", "strays")
         sums = {name: sum(one[name] for one in by_router.values()) for name in names}
@@ -227,9 +227,9 @@ class Ledger:
         return table(("router", "hour", "peer", "signer", "reason", "event", "count"), counts)
 
     def _custody(self) -> list[Row]:
-        """Of what was acked to routers whose logs are given: whether the next router accepted the same id.
+        """Return, for messages acked to routers whose logs are given, whether the next router accepted the same id.
 
-        What was for that router itself (control) is at its goal, and accepted nowhere.
+        A message for that router itself (control) is at its goal, and accepted nowhere.
         """
         accepted: defaultdict[str, set[str]] = defaultdict(set)
         accepted_t: dict[tuple[str, str], int] = {}
@@ -259,7 +259,7 @@ class Ledger:
     def _apart(
         self, whom: str, units: list[tuple[tuple[str, int, str], Unit]], accepted_t: dict[tuple[str, str], int]
     ) -> tuple[int, int]:
-        """How far the next router's clock is before this one's: at least, at most."""
+        """Return how far the next router's clock is ahead of this one's: at least, at most."""
         if not units:
             return 0, 0
         there = [accepted_t[whom, unit.id] for _, unit in units]
@@ -297,7 +297,7 @@ def _said(waits: Counter[int]) -> dict[str, float | None]:
 
 
 def unlike(expected: Any, found: Any, place: str = "") -> list[str]:
-    """Where `found` differs from `expected`; of maps, only keys that both have."""
+    """Return where `found` differs from `expected`; of maps, compare only keys that both have."""
     if isinstance(expected, dict) and isinstance(found, dict):
         both = [name for name in expected if name in found]
         return [text for name in both for text in unlike(expected[name], found[name], f"{place}.{name}")]

@@ -1,4 +1,4 @@
-"""Sabotage by a router itself: it signs what contradicts itself or its neighbours, and every digest fits."""
+"""Sabotage by a router itself: it signs contradictions to itself or its neighbours, and every digest fits."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spark_analytics.judgement.schema import ENDS
 
 WEEKS_NS = 29 * 86_400 * 10**9
 FAR = 10**9
-"""An arrival number, and a link, that no sample comes to."""
+"""An arrival number, and a link, that no sample reaches."""
 
 
 def in_flight_for_weeks(scene: Scene) -> None:
-    """Accepted 29 days ago for a minute, and said to be in flight on a link that came up just now."""
+    """Claim that a message accepted 29 days ago for a minute is in flight on a link that came up just now."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -44,8 +44,8 @@ def in_flight_for_weeks(scene: Scene) -> None:
 
 
 def pruned_without_ends(scene: Scene) -> None:
-    """The ends of messages are not written, and then all that would show so is pruned: footers are left. Without what
-    was refused at the door, which a footer counts with the ends."""
+    """Do not write the ends of messages, then prune all that would show it but the footers. What was refused at the
+    door, which a footer counts with the ends, is left out, too."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -60,7 +60,7 @@ def pruned_without_ends(scene: Scene) -> None:
 
 
 def accepted_twice(scene: Scene) -> None:
-    """Two acceptances in one log give the same arrival numbers to different messages."""
+    """Let two acceptances in one log give the same arrival numbers to different messages."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -74,7 +74,7 @@ def accepted_twice(scene: Scene) -> None:
 
 
 def expired_at_once(scene: Scene) -> None:
-    """What was delivered is said to have expired instead, a second after it was accepted for a day or more."""
+    """Record deliveries as expired a second after they were accepted for a day or more."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -98,7 +98,7 @@ def expired_at_once(scene: Scene) -> None:
 
 
 def numbers_without_lines(scene: Scene) -> None:
-    """Some event numbers in the middle of a segment are in no line, and its footer covers them."""
+    """Leave out event numbers in the middle of a segment that its footer covers."""
     scene.forget_witnesses()
     victim = scene.victim()
     old = segments(scene.logs[victim])
@@ -114,7 +114,7 @@ def numbers_without_lines(scene: Scene) -> None:
 
 
 def footer_that_counts_otherwise(scene: Scene) -> None:
-    """A footer counts more than its lines hold, and another one as much less: their sum is right."""
+    """Let a footer count more than its lines hold, and another one equally less, so that their sum is right."""
     scene.forget_witnesses()
     victim = scene.victim(3)
     for one, more in zip(segments(scene.logs[victim])[1:], (1, -1), strict=False):
@@ -127,7 +127,7 @@ def footer_that_counts_otherwise(scene: Scene) -> None:
 
 
 def never_sent(scene: Scene) -> None:
-    """A message that a neighbour, whose log is given, is said to have brought, and of which that one knows nothing."""
+    """Claim that a neighbour whose log is given brought a message that its log does not have."""
     scene.forget_witnesses()
     victim, peer = scene.brought()
 

@@ -1,4 +1,4 @@
-"""Logs in the saboteur's hands: read back as lines, changed, and sealed again with the router's own key."""
+"""Logs in the saboteur's hands: read back as lines, changed, and sealed again with the router's key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = list[Line]
 
 @dataclass(frozen=True, order=True)
 class LogFile:
-    """A segment, and what it covers."""
+    """A segment, and the events it covers."""
 
     path: Path
     router: str
@@ -27,7 +27,7 @@ class LogFile:
 
 
 def segments(directory: Path) -> list[LogFile]:
-    """The sealed segments of one log, in their order."""
+    """Return the sealed segments of one log, in order."""
     found = []
     for path in sorted(directory.glob("events-*.jsonl")):
         footer = decode_line(path.read_bytes().splitlines()[-1])
@@ -36,13 +36,13 @@ def segments(directory: Path) -> list[LogFile]:
 
 
 def read_rows(paths: Iterable[Path]) -> Rows:
-    """The events' lines of these segments."""
+    """Return the lines of these segments' events."""
     rows = [decode_line(line) for path in paths for line in path.read_bytes().splitlines()]
     return [row for row in rows if row.event not in ("segment", "seal")]
 
 
 def renumbered(rows: Iterable[Line], first_seq: int = 1) -> Rows:
-    """The same lines with sequence numbers without a gap."""
+    """Return the same lines with sequence numbers without a gap."""
     out = []
     for row in rows:
         out.append(replace(row, seq=first_seq))
@@ -51,7 +51,7 @@ def renumbered(rows: Iterable[Line], first_seq: int = 1) -> Rows:
 
 
 def in_parts(rows: Sequence[Line], parts: int) -> list[Rows]:
-    """The lines in so many parts, or fewer if there are fewer lines."""
+    """Split the lines into `parts` parts, or fewer if there are fewer lines."""
     cuts = sorted({len(rows) * part // parts for part in range(parts + 1)})
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
@@ -60,7 +60,7 @@ def seal(
     directory: Path, key: SigningKey, parts: Iterable[Rows], predecessor: str | None = None, *,
     version: int = 1, encode: Callable[[Rows], bytes] = encode_lines,
 ) -> list[Path]:  # fmt: skip
-    """Write each part as a segment, signed, the first after `predecessor`. `encode` may write what no router would."""
+    """Write each part as a signed segment, the first after `predecessor`. `encode` may write what no router would."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for rows in parts:
@@ -78,7 +78,7 @@ def seal(
 
 
 def seal_again(directory: Path, key: SigningKey, change: Callable[[Rows], Rows], parts: int = 5) -> list[Path]:
-    """The whole log anew, as a router would have written it to which `change` happened."""
+    """Write the whole log anew, as a router would have written the lines that `change` returns."""
     old = segments(directory)
     rows = renumbered(change(read_rows(one.path for one in old)))
     for one in old:
@@ -87,5 +87,5 @@ def seal_again(directory: Path, key: SigningKey, change: Callable[[Rows], Rows],
 
 
 def digest(path: Path) -> str:
-    """What the segment's footer says its lines have."""
+    """Return the digest of the segment's lines that its footer states."""
     return decode_line(path.read_bytes().splitlines()[-1]).sha256 or ""

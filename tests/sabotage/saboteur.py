@@ -1,7 +1,7 @@
 """Sabotage of good logs, from a seed: each does one thing to one log, and says what an audit must make of it.
 
-Here by whoever can write to the disk; `saboteur_seals` has what takes a router's key, `saboteur_liar` what the router
-itself may sign.
+This file needs only write access to the disk; `seals.py` needs a router's key, and `liar.py` has what the router itself
+may sign.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sabotage.seals import SEALED
 
 
 def _not_the_last(scene: Scene) -> LogFile:
-    """A segment after which the log goes on: that it is missing can be seen."""
+    """Choose a segment after which the log goes on, so that its absence can be seen."""
     return scene.chance.choice(segments(scene.logs[scene.victim(2)])[:-1])
 
 
@@ -55,7 +55,7 @@ def swapped_lines(scene: Scene) -> None:
 
 
 def copied_elsewhere(scene: Scene) -> None:
-    """Counts once."""
+    """Copy a segment to another directory: it counts once."""
     one = scene.segment()
     other = scene.directory / "backup" / one.path.name
     other.parent.mkdir(exist_ok=True)
@@ -64,7 +64,7 @@ def copied_elsewhere(scene: Scene) -> None:
 
 
 def copied_beside(scene: Scene) -> None:
-    """Under a name that says another sequence number; counts once."""
+    """Copy a segment to a name with another sequence number: it counts once."""
     one = scene.segment()
     other = one.path.with_name("events-0000009999999999.jsonl")
     shutil.copy(one.path, other)
@@ -79,7 +79,7 @@ def emptied(scene: Scene) -> None:
 
 
 def directory_instead(scene: Scene) -> None:
-    """Nobody lists it as a file, so it is as good as none."""
+    """Put a directory in a segment's place: it is not listed as a file, so the segment is missing."""
     one = _not_the_last(scene)
     one.path.unlink()
     one.path.mkdir()
@@ -87,7 +87,7 @@ def directory_instead(scene: Scene) -> None:
 
 
 def broken_link(scene: Scene) -> None:
-    """At the end of a log it would be as good as none: no log reaches to what is no file."""
+    """Replace a segment by a broken link. At the log's end this would not show: no log reaches to what is no file."""
     one = _not_the_last(scene)
     one.path.unlink()
     one.path.symlink_to(one.path.parent / "gone")
@@ -103,7 +103,7 @@ def garbage_line(scene: Scene) -> None:
 
 
 def without_footer(scene: Scene) -> None:
-    """The newest segment as if it were still being written, under its final name; and a draft, which nobody reads."""
+    """Cut off the newest segment's footer under its final name, and leave a draft, which is not read."""
     victim = scene.victim(2)
     one = segments(scene.logs[victim])[-1]
     lines = one.path.read_bytes().splitlines(keepends=True)
@@ -113,14 +113,14 @@ def without_footer(scene: Scene) -> None:
 
 
 def cut_tail(scene: Scene) -> None:
-    """Whole segments at the end are gone. Only a neighbour that was told of them can know: `Scene.expected` asks."""
+    """Remove whole segments at the end. Only a neighbour that received their head can know: `Scene.expected` asks."""
     found = segments(scene.logs[scene.victim(3)])
     for one in found[scene.chance.randrange(1, len(found)) :]:
         one.path.unlink()
 
 
 def not_a_log(scene: Scene) -> None:
-    """A picture under a segment's name, which may have been one; files with names of their own, which were not."""
+    """Add a picture under a segment's name, which may have been one, and files under other names, which were not."""
     victim = scene.victim()
     directory = scene.logs[victim]
     scene.holes[victim].append(segments(directory)[-1].last + 1)
@@ -133,7 +133,7 @@ def not_a_log(scene: Scene) -> None:
 
 
 def pruned(scene: Scene) -> None:
-    """The oldest segments were pruned as a router does it: nothing is missing, only not to be seen any more."""
+    """Prune the oldest segments as a router does: nothing is missing, but they are no longer to be seen."""
     victim = scene.victim(3)
     directory = scene.logs[victim]
     oldest = segments(directory)[: scene.chance.randrange(1, 3)]
@@ -153,7 +153,7 @@ def edited_footer(scene: Scene) -> None:
 
 
 def pruned_footers_lost(scene: Scene) -> None:
-    """Old segments are gone, and the footers that would say so."""
+    """Remove old segments, and the footers that would tell of it."""
     victim = scene.victim(3)
     oldest = segments(scene.logs[victim])[0]
     oldest.path.unlink()
@@ -161,7 +161,7 @@ def pruned_footers_lost(scene: Scene) -> None:
 
 
 def moved(scene: Scene) -> None:
-    """A segment lies among those of another router; it counts for its own."""
+    """Move a segment among those of another router; it counts for its own router."""
     one = scene.segment(2)
     directory = scene.logs[scene.victim()]
     one.path.rename(directory / one.path.name.replace("events-0", "events-1"))

@@ -1,6 +1,6 @@
-"""A scene for the saboteur: a sample's logs that may be spoilt, and what is left to count of them.
+"""A scene for the saboteur: a sample's logs that may be damaged, and what is left of them to count.
 
-`saboteur_ledger` turns what is left into the numbers that an audit must come to.
+`ledger.py` turns what is left into the numbers that an audit must reach.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ LEVELS = ("", "warning", "bad")
 
 
 def samples(tmp_path_factory: pytest.TempPathFactory, shapes: Sequence[tuple[int, int]]) -> Callable[[int], Path]:
-    """A seed's sample, made once; nodes and messages by turns. Small segments, so that neighbours witness heads."""
+    """Return a function that makes a seed's sample once; shapes (nodes, messages) alternate. Segments are small, so
+    that neighbours witness heads."""
     made: dict[int, Path] = {}
 
     def of(seed: int) -> Path:
@@ -39,11 +40,11 @@ def samples(tmp_path_factory: pytest.TempPathFactory, shapes: Sequence[tuple[int
 
 
 class Scene:
-    """What was done to the logs, and what the audit must make of it.
+    """The changes to the logs, and what the audit must make of them.
 
-    `statuses`: files that are not good, and what they are; `holes`: by router, numbers before which what has no end is
-    unknown; `says`: words that must stand in what the audit tells; `level`: of a finding that must be there because of
-    what was done (docs/audit.md).
+    `statuses`: files that are not good, with their status; `holes`: by router, sequence numbers before which messages
+    without an end are unknown; `says`: words that the audit's texts must contain; `level`: of a finding that must be
+    there because of the changes (docs/audit.md).
     """
 
     def __init__(self, directory: Path, seed: int) -> None:
@@ -69,22 +70,22 @@ class Scene:
     # -- choosing --------------------------------------------------------------------------------------------
 
     def victim(self, segments_min: int = 1) -> str:
-        """A router whose log nobody has touched yet."""
+        """Choose a router whose log is untouched so far."""
         able = [one for one in self._untouched if len(segments(self.logs[one])) >= segments_min]
         chosen: str = self.chance.choice(able)
         self._untouched.remove(chosen)
         return chosen
 
     def core(self) -> str:
-        """A core whose log nobody has touched yet; who needs one is at work before others."""
+        """Choose a core whose log is untouched so far; sabotages that need one must run before others."""
         cores = [router for router in self._untouched if self.names[router].startswith("core")]
         assert cores, "every core has been touched: begin with who needs one"
         self._untouched.remove(cores[0])
         return cores[0]
 
     def brought(self) -> tuple[str, str]:
-        """A router and the neighbour that brought it most messages of others, whose logs nobody has touched yet: a core
-        if there is one."""
+        """Return a router and the neighbour that brought it most messages of others, logs untouched: a core if there is
+        one."""
         for router in sorted(self._untouched, key=lambda one: not self.names[one].startswith("core")):
             lines = read_rows(one.path for one in segments(self.logs[router]))
             peers = Counter(
@@ -105,7 +106,7 @@ class Scene:
     # -- what it comes to ------------------------------------------------------------------------------------
 
     def lose(self, one: LogFile, status: str | None, *says: str) -> None:
-        """This segment does not count any more; no status: it is not there."""
+        """Count this segment no longer; without a status it is not there."""
         if status is not None:
             self.statuses[one.path] = status
         self.holes[one.router].append(one.first)
@@ -116,19 +117,19 @@ class Scene:
         self.says += says
 
     def counted(self) -> list[Path]:
-        """The files whose lines count."""
+        """Return the files whose lines count."""
         found = sorted(self.directory.rglob("events-*.jsonl"))
         return [path for path in found if path.is_file() and path not in self.statuses]
 
     def expected(self) -> dict[str, Any]:
-        """The numbers that the audit must come to."""
+        """Return the numbers that the audit must reach."""
         files = self.counted()
         beyond = self._witnessed(Ledger(files, self.holes, self.as_of_ns))
         holes = {router: firsts + beyond[router] for router, firsts in self.holes.items()}
         return Ledger(files, holes, self.as_of_ns, self.pruned).said()
 
     def _witnessed(self, ledger: Ledger) -> dict[str, list[int]]:
-        """Where logs end before what neighbours were told of them."""
+        """Return, by router, where its log ends before a head that it sent to neighbours."""
         found: dict[str, list[int]] = {router: [] for router in self.names}
         for row in ledger.lines.values():
             whose = row.get("fields", {}).get("peer")
@@ -140,14 +141,14 @@ class Scene:
         return found
 
     def heads(self, router: str) -> list[int]:
-        """Up to where other routers were told that this one's log reaches."""
+        """Return the heads of this router's log that other routers' logs record."""
         found = (row["fields"] for path in self.counted() for row in rows(path) if row["event"] == "link")
         return [fields["head_seq"] for fields in found if fields["peer"] == router and "head_seq" in fields]
 
     # -- sealing again ---------------------------------------------------------------------------------------
 
     def forget_witnesses(self) -> None:
-        """Every log as if no pong had carried a head, so that one may be sealed again without contradicting others."""
+        """Write every log as if no pong had carried a head, so that one can be sealed again without contradictions."""
         if self._heads_are_gone:
             return
         self._heads_are_gone = True
@@ -167,6 +168,6 @@ def _without_heads(rows: Rows) -> Rows:
 
 
 def copied(sample: Path, to: Path, seed: int) -> Scene:
-    """A scene of a copy of the sample's directory."""
+    """Return a scene on a copy of the sample's directory."""
     shutil.copytree(sample, to)
     return Scene(to, seed)

@@ -1,4 +1,4 @@
-"""Sabotage by whoever has a router's key: the log is sealed again, and every signature fits."""
+"""Sabotage with a router's key: the log is sealed again, and every signature fits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def other_version(scene: Scene) -> None:
 
 
 def unknown_events(scene: Scene) -> None:
-    """A newer router writes words that this one does not know, properly signed: kept and counted."""
+    """Add signed events that only a newer router knows: they are kept and counted."""
     scene.forget_witnesses()
 
     def change(rows: Rows) -> Rows:
@@ -42,7 +42,7 @@ def unknown_events(scene: Scene) -> None:
 
 
 def lost_ends(scene: Scene) -> None:
-    """A router that forgets: the ends of some units were never written."""
+    """Leave out the ends of some units, as a forgetful router would."""
     scene.forget_witnesses()
     chance = scene.chance
 
@@ -64,7 +64,7 @@ def doubled_deliveries(scene: Scene) -> None:
 
 
 def late_deliveries(scene: Scene) -> None:
-    """Some deliveries an hour later than they were."""
+    """Date some deliveries an hour late."""
     scene.forget_witnesses()
     chance = scene.chance
 
@@ -80,7 +80,7 @@ def late_deliveries(scene: Scene) -> None:
 
 
 def broken_custody(scene: Scene) -> None:
-    """A core took custody, and its log, whole and signed, knows nothing of the messages."""
+    """Remove messages that a core took in custody from its log, which stays whole and signed."""
     scene.forget_witnesses()
     victim = scene.core()
     others = set(scene.names) - {victim}
@@ -94,7 +94,7 @@ def broken_custody(scene: Scene) -> None:
 
 
 def odd_clocks(scene: Scene) -> None:
-    """One node's clock is a year ahead, another's a week late."""
+    """Set one node's clock a year ahead and another's a week back."""
     scene.forget_witnesses()
     for by_ns in (YEAR_NS, -WEEK_NS):
         scene.again(scene.victim(), partial(_shifted, by_ns))
@@ -106,7 +106,7 @@ def _shifted(by_ns: int, rows: Rows) -> Rows:
 
 
 def forked(scene: Scene) -> None:
-    """A copy of a home went on by itself: two nodes sign with one key."""
+    """Let a copy of a home go on in parallel: two nodes sign with one key."""
     scene.forget_witnesses()
     victim = scene.victim(4)
     found = segments(scene.logs[victim])
@@ -125,7 +125,7 @@ def forked(scene: Scene) -> None:
 
 
 def contradicting_ends(scene: Scene) -> None:
-    """What was delivered is said to have expired as well."""
+    """Record deliveries as expired as well."""
     scene.forget_witnesses()
 
     def change(rows: Rows) -> Rows:
@@ -137,7 +137,7 @@ def contradicting_ends(scene: Scene) -> None:
 
 
 def loss_and_duplicate(scene: Scene) -> None:
-    """One delivery's end is lost, another is written twice: the sums agree, and the audit must not."""
+    """Lose one delivery's end and write another twice: the sums agree, and the audit must not."""
     scene.forget_witnesses()
 
     def change(rows: Rows) -> Rows:
@@ -148,7 +148,7 @@ def loss_and_duplicate(scene: Scene) -> None:
 
 
 def recorded_gap(scene: Scene) -> None:
-    """The router itself found sequence numbers missing when it sealed."""
+    """Record a gap that the router itself found when it sealed."""
     scene.forget_witnesses()
     victim = scene.victim()
 
@@ -165,7 +165,7 @@ def recorded_gap(scene: Scene) -> None:
 
 
 def rewritten(scene: Scene) -> None:
-    """A line was changed, and the log sealed again from there: only who was told of a head can know."""
+    """Change a line, and seal the log again from there: only neighbours that received a head can know."""
     victim = scene.victim(2)
     found = segments(scene.logs[victim])
     at = scene.chance.randrange(len(found))

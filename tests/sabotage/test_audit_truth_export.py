@@ -18,7 +18,7 @@ from sabotage.scene import copied, samples
 
 LONG = 8
 SHAPES = [(4, 1000), (6, 900)]
-"""Some sabotages take several routers."""
+"""Nodes and messages; some sabotages need several routers."""
 NAMES = Pseudonyms(bytes(range(32)))
 SAME = (
     "messages", "owed", "delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted", "unknown",
@@ -26,7 +26,7 @@ SAME = (
     "latency_ms", "custody_ms",
 )  # fmt: skip
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
-"""What is wrong with names only is not in an export, whose names are right."""
+"""Sabotages of file names only: an export does not have them, since its names are right."""
 QUICK = ("nothing", *[*SABOTAGES][::3], *ABOUT_NAMES)
 
 
@@ -36,7 +36,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
-    """What must be the same."""
+    """Return the parts of a summary that must be the same."""
     logs = [
         (renamed(log["router"]), log["segments"], log["first"], log["last"], log["whole"], log["pruned_to"])
         for log in summary["logs"]

@@ -25,7 +25,7 @@ def raw(data: bytes) -> Change:
 
 
 def having(**columns: Any) -> Change:
-    """The line with other columns; one that is None goes."""
+    """Return a change of a line's columns; a column that is None is left out."""
 
     def change(row: Line) -> bytes:
         found = json.loads(encode_lines([row])) | columns
@@ -83,7 +83,7 @@ def audited(scene: Scene) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def before(sample: Path) -> dict[str, Any]:
-    """The audit of the sound logs."""
+    """Return the audit of the sound logs."""
     return audited(Scene(sample, 1))
 
 
@@ -102,7 +102,7 @@ def test_signed_nonsense_spoils_one_log_at_most(
 
 
 def _sign(scene: Scene, router: str, event: str, change: Change) -> None:
-    """One line of that event in the middle of the log is changed, and the log sealed again."""
+    """Change one line of that event in the middle of the log, and seal the log again."""
     files = segments(scene.logs[router])
     rows = read_rows(one.path for one in files)
     some = [row for row in rows if row.event == event]

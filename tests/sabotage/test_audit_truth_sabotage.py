@@ -1,4 +1,4 @@
-"""The audit's numbers are the truth, on clean logs and on spoilt ones: nothing is lost sight of, nothing invented."""
+"""The audit's numbers are the truth, on clean logs and on damaged ones: nothing is overlooked, nothing invented."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def test_windows_and_clocks_are_right(seed: int, sample: Callable[[int], Path]) 
     clocks = {one["router"]: one["clocks_ns"] for one in truth["by_router"]}
     for one in found["clocks"]:
         here, there = clocks[one["router"]], clocks[one["recipient"]]
-        if len(here) == len(there) == 1:  # nobody set them meanwhile
+        if len(here) == len(there) == 1:  # neither clock was set meanwhile
             assert one["lower_ns"] <= there[0] - here[0] <= one["upper_ns"]
 
 
 def _by_window(rows: Iterable[Row], name: str, step: int) -> dict[int, Counter[str]]:
-    """Owed and states of all routers by window."""
+    """Return what is owed and in which state, of all routers, by window."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for row in rows:
         found[row[name] // step * step].update({state: row.get(state, 0) for state in ("owed", *STATES)})
@@ -103,7 +103,7 @@ def test_every_sabotage_has_its_verdict(name: str, seed: int, sample: Callable[[
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
 def test_several_sabotages_at_once(seed: int, tmp_path: Path) -> None:
-    """Each in another log of a larger fleet; what only witnesses tell stays out, for they are spoilt as well."""
+    """Apply each to another log of a larger fleet; leave out what only witnesses record, as they are damaged too."""
     write_sample(tmp_path / "sample", 10, 900, seed, segment_bytes=60_000)
     scene = copied(tmp_path / "sample", tmp_path / "logs", seed)
     chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
@@ -122,7 +122,7 @@ def test_what_is_no_loss_is_not_called_one(name: str, sample: Callable[[int], Pa
 
 
 def judge(scene: Scene, found: Row) -> None:
-    """The numbers are those of what is left; each file has its status; what had to be said was said, and no more."""
+    """Check the numbers against what is left, each file's status, and that the texts say what they must and no more."""
     expected = scene.expected()
     assert differences(expected, found) == []
     statuses = {Path(one["path"]): one["status"] for one in found["files"] if one["status"] != "pruned"}
@@ -146,7 +146,7 @@ UNORDERED = ("reasons", "events", "abuse")
 
 
 def differences(expected: Row, found: Row) -> list[str]:
-    """Where they differ; rows of tables in any order, and only columns that both have."""
+    """Return where they differ; rows of tables in any order, and only columns that both have."""
     one, other = dict(expected), dict(found)
     for name in UNORDERED:
         names = expected[name][0].keys() if expected[name] else ()

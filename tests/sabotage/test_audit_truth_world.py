@@ -1,4 +1,4 @@
-"""Logs of simulated nodes, sealed as nodes seal them: the audit comes to what the world's own ledger says."""
+"""Logs of simulated nodes, sealed as nodes seal them: the audit agrees with the world's ledger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def audited(world: World, directory: Path) -> dict[str, Any]:
 
 
 def told(world: World, node: Node) -> dict[str, int]:
-    """What the ledger of the node says, in the audit's words."""
+    """Return the counts of the node's ledger in the audit's words."""
     book = world.ledger(node)
     assert all(len(ends) < 2 for ends in book.ends.values())
     states = Counter(ends[0] if ends else "pending" for ends in book.ends.values())
@@ -100,7 +100,7 @@ def test_every_kind_of_end(tmp_path: Path) -> None:
 
 
 def test_what_a_router_was_sent_itself_is_at_its_goal(tmp_path: Path) -> None:
-    """A carrier of a message is accepted nowhere but where it was handed in; the router that took it did its work."""
+    """A carrier is accepted only where it was handed in; the router that took it is its goal."""
     with World(4) as world:
         core, edge = world.node("core"), world.node("edge")
         world.link(edge, core, uplink=True, grants="join store relay")
