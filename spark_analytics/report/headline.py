@@ -7,7 +7,7 @@ from .reading import Row, rows, whole
 
 
 def headline(summary: Row) -> str:
-    """The verdict in one sentence, and a second where the balance is sound but something else is not."""
+    """Return the verdict in one sentence, and a second one if the balance is sound but something else is not."""
     bad = sum(1 for row in rows(summary, "findings") if row.get("level") == "bad")
     broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
     if broken:
@@ -19,7 +19,7 @@ def headline(summary: Row) -> str:
 
 
 def balanced(summary: Row) -> str:
-    """What became of everything that was owed, in one sentence."""
+    """Return one sentence on what became of everything that was owed."""
     owed, lost, unknown = (whole(summary, name) for name in ("owed", "unaccounted", "unknown"))
     if whole(summary, "residual"):
         return f"The books do not balance: {whole(summary, 'residual'):,} deliveries are in no state at all."
