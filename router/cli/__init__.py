@@ -21,7 +21,7 @@ _PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback wou
 
 
 class Entry(NamedTuple):
-    """Where a subcommand is defined (`module:object`), and one line on what it does."""
+    """A subcommand: where it is defined (`module:object`), and one line on what it does."""
 
     place: str
     about: str

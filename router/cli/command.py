@@ -1,4 +1,4 @@
-"""What all commands share: `--home` and `--verbose` before or after a command's name, `--json`, keys as arguments."""
+"""Shared parts of all commands: `--home` and `--verbose` before or after the name, `--json`, and keys as arguments."""
 
 from __future__ import annotations
 

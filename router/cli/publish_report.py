@@ -1,4 +1,4 @@
-"""What became of each message that a command handed in: printed at once, and summed up in the exit code."""
+"""The fates of the messages that a command handed in: printed at once, and summed up in the exit code."""
 
 from __future__ import annotations
 

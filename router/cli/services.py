@@ -1,4 +1,4 @@
-"""What commands need of services: an answer of a running one, and the words of their reasons."""
+"""Services as commands need them: an answer of a running one, and the words of their reasons."""
 
 from __future__ import annotations
 

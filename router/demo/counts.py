@@ -1,4 +1,4 @@
-"""What the demo counts at its end, and which counts are failures."""
+"""The counts at the end of the demo, and which of them are failures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_book(path: Path) -> tuple[list[str], list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How often the messages' words are on a disk, and the group's key, which proves that the search works."""
+    """Counts of the messages' words on a disk, and of the group's key, which proves that the search works."""
 
     bytes: int = 0
     words: int = 0

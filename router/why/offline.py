@@ -1,4 +1,4 @@
-"""What became of a message on a node that does not run, read from its log and store under the home's lock.
+"""The fate of a message on a node that does not run, read from its log and store under the home's lock.
 
 If the store is missing or cannot be read, the log's closed segments are judged without it.
 """

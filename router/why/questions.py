@@ -49,7 +49,7 @@ CHANGING = "changing now: it is no longer queued, and its end was written while 
 
 
 class Logs(Protocol):
-    """Where to find the event log (`router.disk.log.logbook.Logbook`)."""
+    """The place of the event log (`router.disk.log.logbook.Logbook`)."""
 
     def log(self) -> Log: ...
 
@@ -61,7 +61,7 @@ class Records(Protocol):
 
 
 class FateStore(Protocol):
-    """What a question needs of a store (`router.disk.store.store.Store`)."""
+    """The part of a store that a question needs (`router.disk.store.store.Store`)."""
 
     @property
     def records(self) -> Records: ...
@@ -69,7 +69,7 @@ class FateStore(Protocol):
 
 
 class View(Protocol):
-    """What the message router's cycle shows of itself between two transactions."""
+    """The state that the message router's cycle shows between two transactions."""
 
     router: Router
 

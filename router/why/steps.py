@@ -98,7 +98,7 @@ Deeds = list[Find | Remind]
 
 
 class Round:
-    """What is known about one question so far, and which routers have not answered yet."""
+    """The knowledge about one question so far, and the routers that have not answered yet."""
 
     def __init__(self, question: Question, found: Found, trace: Trace, whole: Fate | None) -> None:
         self.question = question

@@ -1,1 +1,1 @@
-"""From the small tables of an audit to its summary, its sentences and its page."""
+"""The summary, sentences and page made from the small tables of an audit."""

@@ -16,7 +16,7 @@ SEALED_MINUTES = 1440
 
 
 class Unfollowed(NamedTuple):
-    """How bad it is; which log lacks the messages, and why; what to do."""
+    """A judgement of unknown handovers: its level, which log lacks the messages and why, and the remedy."""
 
     level: str
     text: str

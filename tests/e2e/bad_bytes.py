@@ -1,4 +1,4 @@
-"""What a neighbour must not send: bad frames by name, each with the node's answer."""
+"""Frames that a neighbour must not send, by name, each with the node's answer."""
 
 from __future__ import annotations
 

@@ -125,8 +125,7 @@ class Rounds:
         assert at_b.ended("delivered", self.key_at_edge) == set(ids)
 
     def _compare_effects(self) -> None:
-        """Check that each acknowledged message took effect once, in order, and that each repetition was marked as
-        one."""
+        """Check that each acknowledged message took effect once, in order, and that repetitions were marked."""
         assert apps.count(self.published_in, "refused") == 0
         ids = apps.ids(self.published_in, "published ORDER BY n")
         for place in (self.kept_at_core, self.kept_at_edge):

@@ -19,7 +19,7 @@ LITTLE = {"log.segment_bytes": "1048576", "queues.keep_bytes_max": str(16 << 20)
 
 
 class Held(NamedTuple):
-    """What one node holds after a round."""
+    """A node's use of memory and files after a round."""
 
     memory_mib: float
     file_bytes: int

@@ -1,4 +1,4 @@
-"""What an operator sees of a neighbour that does not have us: connected without any right, and blocked."""
+"""An operator's view of a neighbour that does not admit this node: connected without any right, or blocked."""
 
 from __future__ import annotations
 
