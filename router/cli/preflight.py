@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from router.cli import service_commands
 from router.service import plugins
 from router.service.plugins import UnknownService
 from router.settings import keyring
@@ -18,7 +19,12 @@ from router.transport.contract import InvalidUrl
 def rules(home: Home) -> tuple[Rule, ...]:
     """Return the rules for `settings.config.load` and `check`: every URL has a transport that can use it, every service
     can be loaded, and no neighbour is the node itself."""
-    return (lambda config: _unusable_urls(home, config), _unknown_services, lambda config: _itself(home, config))
+    return (
+        lambda config: _unusable_urls(home, config),
+        _unknown_services,
+        _doubled_commands,
+        lambda config: _itself(home, config),
+    )
 
 
 def check_neighbour(home: Home, address: bytes) -> str:
@@ -66,6 +72,19 @@ def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
         home.check_key()
     except HomeError as error:
         yield Problem(("node",), str(error))
+
+
+def _doubled_commands(config: Config) -> Iterator[Problem]:
+    """A command of a service that the router, or another service, has already."""
+    from router.cli import COMMANDS
+
+    owner = dict.fromkeys(COMMANDS, "the router itself")
+    for at, one in enumerate(instances(config.node.services)):
+        module = one.module.partition(":")[0]
+        for name in service_commands.of_module(module):
+            if owner.setdefault(name, module) != module:
+                said = f'the service {one.module} of node.services declares the command "{name}", which is one of'
+                yield Problem(("node", "services", at), f"{said} {owner[name]}; rename it in its commands.py")
 
 
 def _itself(home: Home, config: Config) -> Iterator[Problem]:

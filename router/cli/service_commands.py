@@ -59,12 +59,19 @@ def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
     if not _NAMES_SERVICES.search(text):
         return
     for module in _modules(text):
-        parts = module.split(".")
-        for place in sys.path:
-            file = Path(place).joinpath(*parts, PART)
-            if file.is_file():
-                yield module, file
-                break
+        if (file := _file(module)) is not None:
+            yield module, file
+
+
+def of_module(module: str) -> dict[str, str]:
+    """The commands that the folder of that module declares, and what each does."""
+    file = _file(module)
+    return {} if file is None else _table(file)
+
+
+def _file(module: str) -> Path | None:
+    files = (Path(place).joinpath(*module.split("."), PART) for place in sys.path)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _modules(text: str) -> Iterator[str]:

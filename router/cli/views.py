@@ -60,7 +60,7 @@ def _service(one: dict[str, Any]) -> str:
     """Return the service's name, where it runs, and why it does not run."""
     where = "" if one["run"] == "inside" else f", {one['run']}"
     if one["state"] == "running":
-        return f"{one['name']}{where}"
+        return f"{one['name']}{where}" + (f": {one['problem']}" if one["problem"] else "")
     if one["run"] == "by-hand":
         return f"{one['name']}{where}: away; start it with `python -m router.service.apart HOME {one['name']}`"
     return f"{one['name']}{where}: away; {one['problem'] or 'it has not said why'}"

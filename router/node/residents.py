@@ -31,13 +31,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Resident:
-    """One instance of a service. `problem`: why it last failed; `starts`: how often it was started."""
+    """One instance of a service: why it failed last, how often it was started, and what it does to others."""
 
     instance: Instance
     plugin: Plugin
     key: SigningKey
     problem: str = ""
     starts: int = 0
+    warning: str = ""
+
+    def has_warning(self, text: str) -> None:
+        self.warning = text
 
     def has_problem(self, text: str) -> None:
         self.problem = text
@@ -81,7 +85,7 @@ class Residents:
             {
                 "name": name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
                 "address": one.key.public.hex(), "state": "running" if one.key.public in connected else "away",
-                "problem": one.problem if one.key.public not in connected else "",
+                "problem": one.problem if one.key.public not in connected else one.warning,
             }
             for name, one in self._all.items()
         ]  # fmt: skip
@@ -104,7 +108,9 @@ class Residents:
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
         settings = one.plugin.settings_of(options)
-        place = Place(one.instance.name, url, one.key, self._home, settings, options, guests, Attempts(most))
+        place = Place(
+            one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most)
+        )
         one.starts += 1
         supervise(one.plugin, place, self._back_off, one.has_problem)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -58,6 +58,7 @@ class Place:
     settings: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     guests: str = ""
+    on_warning: Callable[[str], None] = lambda text: None
     attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
 
     @property
@@ -185,12 +186,18 @@ class Service(TrioActor):
         """Write it to the state. While too many events wait for the node's log, this waits as well."""
         state = self.state
         while batch.events and state.events_waiting >= EVENTS_MAX:
+            self.warn(f"{EVENTS_MAX} events wait for the node's log, and so it is slowed; let it note less")
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
             numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))
         if batch.events:
             self._events_wait.set()
         return numbers
+
+    def warn(self, text: str) -> None:
+        """Tell the operator, in the log of the process and in `router status`."""
+        log.warning("%s: %s", self, text)
+        self.place.on_warning(text)
 
     async def _hand_over_events(self) -> None:
         """Hand events to the node's log, in order; they leave the state when the log has them."""

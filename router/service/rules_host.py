@@ -182,8 +182,8 @@ class RulesHost(Service):
         began_s = time.monotonic()
         deeds = self._rules.hear(heard, c.Now(time.time(), began_s))
         if (took_s := time.monotonic() - began_s) > BLOCKED_S:
-            said = "%s blocked its process for %.1f s over %s; let it Compute that in another process"
-            log.warning(said, self, took_s, type(heard).__name__)
+            what = type(heard).__name__
+            self.warn(f"it blocked its process for {took_s:.1f} s over {what}; let it Compute that, or run it apart")
         return deeds
 
     async def _fail(self, received: Received | None, error: Exception) -> None:

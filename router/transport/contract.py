@@ -167,8 +167,8 @@ def load(scheme: str) -> Transport:
 def check(url: str) -> None:
     """`InvalidUrl`, saying how it should look, unless some transport can use this URL. `x:rest` stands for `x://rest`
     where the rest is relative."""
-    scheme, _, rest = url.partition(":")
-    whole = url if rest.startswith("//") else f"{scheme}://{rest}"
+    scheme, colon, rest = url.partition(":")
+    whole = url if not colon or rest.startswith("//") else f"{scheme}://{rest}"
     load(scheme_of(whole)).check(whole)
 
 

@@ -118,10 +118,20 @@ async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Pat
             async with connect(home=home) as node:
                 os.kill(json.loads(await node.ask("service", "apart pid"))["pid"], signal.SIGKILL)
             found = await until(home, lambda services: services["apart"]["starts"] == 2)
-            assert "ended with -9" in found["apart"]["problem"] or found["apart"]["state"] == "running"
+            assert "-9" in found["apart"]["problem"] or found["apart"]["state"] == "running"
             assert await counted(home, "inside") == b"1", "the other one is not disturbed"
             assert await counted(home, "apart") == b"2"
             async with connect(home=home) as node:
                 pid = json.loads(await node.ask("service", "apart pid"))["pid"]
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)  # it ended with its node
+
+
+async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Path) -> None:
+    write(place, "blocking", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
+          "        __import__('time').sleep(1.1)\n        return []")  # fmt: skip
+    home = made(tmp_path, block("blocking", "blocking"))
+    with trio.fail_after(TEST_S):
+        async with serving(home.path, {}):
+            found = await until(home, lambda services: "blocked" in services["blocking"]["problem"])
+            assert "over Started; let it Compute that, or run it apart" in found["blocking"]["problem"]

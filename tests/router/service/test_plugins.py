@@ -130,6 +130,11 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
             REASON.format(70, "tally:low"),
             "with the number 70, outside its range; choose one from 256 to",
         ),
+        (
+            "commands.py",
+            'COMMANDS = {"status": "Ours."}',
+            'declares the command "status", which is one of the router itself',
+        ),
         ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
         ("reasons.py", REASON.format(2000, "tally:high"), "a number from 64 to 1023, and small letters"),
     ],
