@@ -12,6 +12,7 @@ import msgspec
 
 from router.audit.database import scratch
 from router.audit.listing import Listing, list_logs
+from router.cli.services import know_reasons
 from router.client.running_or_stopped import asked_or_read
 from router.core.log.line import Line, decode_line, encode_lines, rows
 from router.core.log.segment import header
@@ -42,6 +43,7 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
+                know_reasons(home)
                 directory = directory or stack.enter_context(scratch())
                 mine = directory / f"{len(given):06d}"  # numbered in the order in which the homes were given
                 mine.mkdir()
