@@ -44,6 +44,9 @@ BY_NAME = re.compile(
 LATE = re.compile(  # file:function that may import when called
     r"(router/cli/|tests/|examples/).*|router/(\w+/)+command\.py:.*|router/why/offline\.py:.*|.*:_?load\w*"
 )
+SHIPS = re.compile(
+    r"router/node/(cycle|housekeeping)\.py|router/core/routing/.*|(services|examples)/\w+/(core/|rules).*"
+)
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
 PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/contract\.py")
@@ -176,6 +179,18 @@ def schemes(tree: Tree) -> Iterator[str]:
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if SCHEME.match(text) and " " not in text and id(node) not in docs and text.partition(":")[0] != own:
                 yield f"{path}:{node.lineno} names the scheme of {text!r}: ask the transport that the URL names"  # type: ignore[attr-defined]
+
+
+def worlds(tree: Tree) -> Iterator[str]:
+    """The simulated world runs the cycle and the rules that ship: no class of its own bears their names."""
+    ships = {
+        one.name: path for path, module in _modules(tree) if SHIPS.fullmatch(path)
+        for one in module.body if isinstance(one, ast.ClassDef)
+    }  # fmt: skip
+    for path, module in _modules(tree):
+        for one in ast.walk(module) if path.startswith("tests/world/") else ():
+            if isinstance(one, ast.ClassDef) and one.name in ships:
+                yield f"{path}:{one.lineno} defines {one.name}, which ships in {ships[one.name]}: import it"
 
 
 def _has_docstring(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import LINES_MAX, RULES, Tree, circles, limits_once, read
+from house import LINES_MAX, RULES, Tree, circles, limits_once, read, worlds
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
@@ -142,3 +142,13 @@ def test_limits_that_cannot_be_followed_by_name_are_caught(tmp_path: Path) -> No
     write(tmp_path, "router/node/limits.py", "def ping_limits(config):\n    return PingLimits(config.link.ping_s)")
     [found] = limits_once(read(tmp_path))
     assert "by position" in found
+
+
+def test_a_world_with_a_cycle_of_its_own_is_caught(tmp_path: Path) -> None:
+    write(tmp_path, "router/node/cycle.py", "class Cycle: ...")
+    write(tmp_path, "services/bell/rules.py", "class Bell: ...")
+    write(tmp_path, "tests/world/node.py", "from router.node.cycle import Cycle\nclass Node: ...")
+    assert list(worlds(read(tmp_path))) == []
+    write(tmp_path, "tests/world/node.py", "class Cycle: ...\nclass Bell: ...")
+    read.cache_clear()
+    assert [found.partition(" defines ")[2].partition(",")[0] for found in worlds(read(tmp_path))] == ["Cycle", "Bell"]
