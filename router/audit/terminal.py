@@ -27,7 +27,8 @@ Summary = dict[str, Any]
 
 def show(summary: Summary) -> None:
     """Print the summary."""
-    say(f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
+    nothing = not summary["owed"] and summary["verdict"] == "good"
+    say(headline(summary) if nothing else f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
     say()
     facts([
         ("messages", f"{summary['messages']:,}"),

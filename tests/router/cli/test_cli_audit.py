@@ -69,7 +69,7 @@ def test_logs_that_end_before_the_time_asked_for_fail_if_asked_to(router: Run, l
     asked = ("audit", str(logs), "--as-of", AS_OF, "--since", "1m")
     result = router(*asked, "--strict")
     assert result.exit_code == 1 and "nothing could be judged: no message of the time asked for" in result.stderr
-    assert result.stdout.startswith("Nothing to judge")
+    assert result.stdout.startswith("There is nothing to judge")
     assert router(*asked).exit_code == 0
 
 

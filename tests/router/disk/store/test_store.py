@@ -356,9 +356,9 @@ from array import array
 from pathlib import Path
 from random import Random
 from samples.stores import BOOT, KEYS, WALL_S, LIMITS, apply
-from store_samples import parcel
-from router.core.effects import Changes
-from router.disk.store import Store
+from samples.stores import parcel
+from router.core.routing.effects import Changes
+from router.disk.store.store import Store
 from dataclasses import replace
 random, one_by_one = Random(1), sys.argv[2] == "one by one"
 limits = replace(LIMITS, map_bytes_initial=64 << 20)
