@@ -110,7 +110,7 @@ _OTHER = _PLACE | {
 _OF_NONE = f'"(?!(?:{"|".join(COLUMNS)})")' + _NAME[1:]
 _UNKNOWN = f",{_OF_NONE}:(?:{_TEXT}|{_INTEGER}|true|false|null|{_list(_INTEGER)}|{_list(_TEXT)})"
 _START = r'\{"v":1,"event":'
-EVENT = rf'{_START}"([a-z][a-z0-9_-]*+)"'
+EVENT = rf'{_START}"([a-z][a-z0-9_:-]*+)"'
 """An expression for the event at the start of a line."""
 
 

@@ -78,7 +78,7 @@ def all_messages(data: bytes) -> object:
 
 
 COSTS = {
-    "codec.decode": Cost(lambda data: decode(data, 64), 6000, 0.1),
+    "codec.decode": Cost(lambda data: decode(data, 64), 7000, 0.1),
     "codec.first_of": Cost(first_of, 300, 0.1),
     "codec.frame_bounds": Cost(lambda data: frame_bounds(data, 0), 300, 0.1),
     "codec.split_frames": Cost(split_frames, 300, 80, 200),  # a frame has one byte at least
@@ -86,14 +86,16 @@ COSTS = {
     "message.read_header": Cost(lambda data: read_header(data, 0, len(data)), 1000, 0.1),
     "message.open_message": Cost(open_message, 3000, 0.1),
     "intake.read_messages": Cost(all_messages, 3000, 0.1),
-    "link.form_of": Cost(lambda data: link.form_of(data[: link.HELLO_BYTES_MAX], len(data)), 500, 0.1),
-    "link.decode_item": Cost(link.decode_item, 12_000, 110, 80),  # only of an outcome: apps ask their own node for it
+    "link_items.form_of": Cost(lambda data: link.form_of(data[: link.HELLO_BYTES_MAX], len(data)), 500, 0.1),
+    "link_items.decode_item": Cost(
+        link.decode_item, 12_000, 110, 80
+    ),  # only of an outcome: apps ask their own node for it
     "session to a router": Cost(said_to("router"), 18_000, 0.1),
     "stream to a router": Cost(said_to("router", bytes), 700_000, 0.1, 16),  # a window of 4096 messages
     "session to an app": Cost(said_to("app"), 18_000, 110, 80),
     "control.decode_control": Cost(decode_control, 3000, 0.1),
-    "inquiry.decode_inquiry": Cost(decode_inquiry, 2000, 0.1),
-    "fate_json.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
+    "admin.decode_inquiry": Cost(decode_inquiry, 2000, 0.1),
+    "report.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "application.decode_application": Cost(lambda data: decode_application(data, GROUP.public), 350_000, 0.1),
@@ -199,7 +201,7 @@ def test_honest_samples_are_within_it_too(name: str) -> None:
 
 def readers() -> Iterator[str]:
     """The functions of the core that are made to read what others wrote."""
-    for path in sorted(CORE.glob("*.py")):
+    for path in sorted(CORE.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(
                 ("decode", "open_message", "unseal", "parse_")

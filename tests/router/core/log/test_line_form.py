@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from samples.lines import lines, samples
@@ -34,7 +35,15 @@ def test_what_a_router_writes_is_read() -> None:
     assert all(map(is_one, WHOLE.splitlines()))
 
 
+def test_an_event_that_a_service_noted_is_a_line_to_both() -> None:
+    state = next(line for line in WHOLE.splitlines() if b'"fields"' in line)
+    for name, holds in ((b"guestbook:signed", True), (b"Guestbook", False), (b":x", False)):
+        noted = re.sub(rb'"event":"[^"]*"', b'"event":"%b"' % name, state)
+        assert is_one(noted) is line_grammar.is_line(noted) is holds
+
+
 @given(st.integers(0, 10**6))
+@example(4912)
 def test_it_is_a_line_where_the_audit_says_so(seed: int) -> None:
     """But for ranges of very many messages without a parcel: these are gone through here."""
     for _, data in samples(seed, 20):
