@@ -37,6 +37,8 @@ WAITING_MAX = 2_000
 SENT_MAX = 100
 """With so many messages in custody that the state still holds, a cycle follows to let go of them."""
 BLOCKED_S = 1.0
+REQUESTS_MAX = 1_000
+"""Requests to the router that wait for their turn; then the rules wait as well."""
 PULL_S = 10.0
 DIAL_S = 10.0
 
@@ -89,6 +91,7 @@ class RulesHost(Service):
         self._sends = trio.Event()
         self._sent: list[int] = []
         self._wake = trio.CancelScope()
+        self._requests, self._requested = trio.open_memory_channel[c.Deed](REQUESTS_MAX)
 
     async def live(self) -> None:
         state = self.state
@@ -103,6 +106,7 @@ class RulesHost(Service):
         self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._hand_in)
+        self.nursery.start_soon(self._request)
         self.nursery.start_soon(self._jobs.run)
         while True:
             await self._work.wait()
@@ -248,8 +252,15 @@ class RulesHost(Service):
                 self._wake.cancel()
                 self._wake = trio.CancelScope()
                 self.nursery.start_soon(self._tick, at_s, self._wake)
-            case _:
+            case c.Pull():
                 self.nursery.start_soon(self._do, deed)
+            case _:
+                await self._requests.send(deed)
+
+    async def _request(self) -> None:
+        """Make the requests to the router one after the other, so that of two about one key the later one holds."""
+        async for deed in self._requested:
+            await self._do(deed)
 
     async def _do(self, deed: c.Deed) -> None:
         """Ask the router for it; what it does not do is a line of the operator's log, and no failure."""
