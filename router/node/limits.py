@@ -81,7 +81,8 @@ def core_limits(config: Config) -> CoreLimits:
             strangers_bad_signatures_max=limits.strangers_bad_signatures_max,
             bad_signatures_barred_s=limits.bad_signatures_barred_s,
             strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
-            strangers_spared_s=limits.strangers_spared_s,
+            strangers_spared_s=limits.strangers_spared_s, locals_max=limits.local_services_max,
+            pulls_per_s=limits.pulls_per_s,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
@@ -109,8 +110,7 @@ def core_limits(config: Config) -> CoreLimits:
             routes_max=limits.routes_max, per_neighbour_max=limits.routes_per_neighbour_max,
             neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
         ),
-        seen_recent_max=limits.seen_recent_max, locals_max=limits.local_services_max, away_s_max=queues.away_s_max,
-        pulls_per_s=limits.pulls_per_s,
+        seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max,
     )  # fmt: skip
 
 

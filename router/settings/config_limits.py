@@ -49,7 +49,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Groups with subscribers on this node; a JOIN of a further one fails.")] = CORE.membership.groups_max
     local_services_max: Annotated[int, span(1, 1_000_000,
         "Local keys recorded from the owner's socket; a further kept key is refused, not-authorised.",
-        )] = CORE.locals_max
+        )] = CORE.admission.locals_max
     lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
         "A message whose expiry lies further ahead is refused, expiry-too-far.")] = CORE.index.lifetime_s_max
     ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = CORE.acceptance.ttl_s_max
@@ -78,7 +78,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     routes_neighbour_percent: Annotated[int, span(1, 100,
         "Share of all routes that may lead through one neighbour; of several, each as much as is still free.",
         )] = CORE.routes.neighbour_percent
-    pulls_per_s: Annotated[float, span(0.1, 10**5, "PULLs answered for one neighbour, no more.")] = CORE.pulls_per_s
+    pulls_per_s: Annotated[float, span(0.1, 10**5,
+        "PULLs answered for one neighbour, no more.")] = CORE.admission.pulls_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings, pongs and unreadable messages taken from a neighbour, five times as many at once; more closes the "
         "link.")] = LINK.link_items_per_s

@@ -1,23 +1,27 @@
-"""Limits of a link besides its rights: a place, messages a second, a number of false signatures.
+"""Which connections become links, and the limits of a link besides its rights.
 
-Strangers have few of each, and all of them together not many more. A link that brings too many false signatures is
-closed, and its key is barred for a while; for a stranger's link, strangers from its whole address prefix are.
+These are a place, messages a second, a number of false signatures. Strangers have few of each, and all of them together
+not many more. A link that brings too many false signatures is closed, and its key is barred for a while; for a
+stranger's link, strangers from its whole address prefix are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from router.core.link.custody import Outgoing
 from router.core.link.session import Allowance
+from router.core.wire.link_items import Hello
 from router.core.wire.reasons import Reason
 
-from .directory import Standing
+from .directory import Directory, Standing
 from .effects import Close, Now, Pending
 from .groups import Groups
 from .limits import AdmissionLimits
 from .links import Link, Links
 
 MINUTE_S = 60.0
+TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
 FULL = "the places of strangers are taken, and another one waits"
 TAKEN = "all places for keys that this node does not know are taken now; come again later"
 IDLE = "nothing to say for a while"
@@ -43,11 +47,13 @@ class _Both:
 
 
 class Admission:
-    """Admits and closes links; owns the list of barred keys. `down(link, now, because=…)` takes a link down."""
+    """Admits and closes links; owns the list of barred keys. `down(number, now, …)` takes a link down."""
 
     def __init__(
-        self, links: Links, groups: Groups, pending: Pending, limits: AdmissionLimits, down: Callable[..., None]
-    ) -> None:
+        self, directory: Directory, links: Links, groups: Groups, pending: Pending, limits: AdmissionLimits,
+        down: Callable[..., None],
+    ) -> None:  # fmt: skip
+        self._directory = directory
         self._links = links
         self._groups = groups
         self._pending = pending
@@ -60,6 +66,58 @@ class Admission:
         most, barred = self._limits.strangers_connections_max, len(self._barred)
         return f"<{len(self._strangers())} of at most {most} strangers, {barred} keys and prefixes shut out>"
 
+    def admit(
+        self, number: int, key: bytes, owner: bool, hello: Hello, now: Now, *, dialled: bool, place: str
+    ) -> Link | None:
+        """Add the link of a neighbour that has proven `key`, in place of an earlier one; None if a `Close` rejects it.
+
+        A key that is to be kept is recorded as local."""
+        standing = self._directory.standing(key, owner)
+        if standing is None or key == self._directory.me:
+            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            return None
+        if not self._lets_in(number, key, place, standing, now):
+            return None
+        earlier = self._links.to(key)
+        app = hello.role == "app"
+        recorded = app and owner and hello.durable and standing is Standing.LOCAL
+        if recorded and (text := self._too_many_kept(key)):
+            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
+            return None
+        if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
+            text = "both ends dialled; the other connection stays"
+            self._pending.effects.append(Close(number, Reason.REPLACED, text))
+            return None
+        if earlier is not None:
+            self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
+            self._down(earlier.id, now, replaced=True)
+        link = Link(
+            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
+            durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
+            dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
+            frame_bytes_max=hello.frame_bytes_max, pulls=_a_second(self._limits.pulls_per_s),
+        )  # fmt: skip
+        link.admit(standing, self._directory)
+        self.measure(link)
+        self._links.add(link)
+        if recorded and self._directory.record_local(key):
+            self._pending.changes.locals.append(key)
+        return link
+
+    def _too_many_kept(self, key: bytes) -> str:
+        """Return why no queue is kept for a further local key, or "" if there is room or it has one."""
+        most, kept = self._limits.locals_max, self._directory.locals
+        if key in kept or len(kept) < most:
+            return ""
+        text = f"this node keeps queues for {most} local keys, and has them all; raise limits.local_services_max, or "
+        return text + "sign on without a key that is kept"
+
+    def _is_the_lesser(self, earlier: Link, dialled: bool, hello: Hello, now: Now) -> bool:
+        """Whether both ends dialled at once and the earlier connection stays, as the lower key began it (R-B6)."""
+        both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
+        me = self._directory.me
+        return both and (me > earlier.key if dialled else earlier.key > me)
+
     def measure(self, link: Link) -> None:
         """Give the link the allowances of its standing."""
         limits = self._limits
@@ -71,7 +129,7 @@ class Admission:
             forgeries = limits.bad_signatures_max
         link.forgeries = Allowance(max(forgeries, 1) / MINUTE_S, forgeries)
 
-    def lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now) -> bool:
+    def _lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now) -> bool:
         """Whether a key may connect now; if all places of strangers are taken, the one longest silent gives way."""
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))

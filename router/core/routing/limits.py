@@ -27,7 +27,8 @@ class AdmissionLimits:
     """Limits of links: messages a second of a neighbour, a stranger, all strangers (0: no limit), false signatures.
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
-    link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`."""
+    link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`. `locals_max`:
+    keys recorded as local; `pulls_per_s`: PULLs answered for one neighbour."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -39,6 +40,8 @@ class AdmissionLimits:
     strangers_connections_max: int = 64
     strangers_idle_s: float = 60.0
     strangers_spared_s: float = 10.0
+    locals_max: int = 1000
+    pulls_per_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,4 @@ class Limits:
     queues: QueueLimits = field(default_factory=QueueLimits)
     routes: RouteLimits = field(default_factory=RouteLimits)
     seen_recent_max: int = 200_000
-    locals_max: int = 1000
     away_s_max: int = 30 * DAY_S
-    pulls_per_s: float = 10.0

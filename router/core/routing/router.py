@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from router.core.link.custody import Outgoing
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Allowance
 from router.core.log import events as ev
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
@@ -49,8 +47,6 @@ from .seen import Seen
 from .service_words import ServiceWords
 from .witness import Witness
 
-TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
-
 
 class Router:
     """The deciding core; `directory`: standings and rights of keys; `key` signs the router's own messages."""
@@ -66,7 +62,7 @@ class Router:
         self._pending = Pending()
         self.door = DoorLog(self._pending, limits.door)
         self.purges = Purges(self._pending, recovered.purges)
-        self.admission = Admission(self.links, self.groups, self._pending, limits.admission, self.link_down)
+        self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, limits.away_s_max)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
@@ -154,38 +150,9 @@ class Router:
     ) -> Link | None:  # fmt: skip
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
         self._services.signed_on(key, now)
-        standing = self.directory.standing(key, owner)
-        if standing is None or key == self.directory.me:
-            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+        link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place)
+        if link is None:
             return None
-        if not self.admission.lets_in(number, key, place, standing, now):
-            return None
-        earlier = self.links.to(key)
-        app = hello.role == "app"
-        recorded = app and owner and hello.durable and standing is Standing.LOCAL
-        if recorded and key not in self.directory.locals and len(self.directory.locals) >= self._limits.locals_max:
-            text = f"this node keeps queues for {self._limits.locals_max} local keys, and has them all; raise "
-            text += "limits.local_services_max, or sign on without a key that is kept"
-            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
-            return None
-        if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
-            text = "both ends dialled; the other connection stays"
-            self._pending.effects.append(Close(number, Reason.REPLACED, text))
-            return None
-        if earlier is not None:
-            self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
-            self.link_down(earlier.id, now, replaced=True)
-        link = Link(
-            number, key, standing, Outgoing(hello.window_messages, hello.window_bytes), owner=owner, app=app,
-            durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
-            dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
-            frame_bytes_max=hello.frame_bytes_max, pulls=Allowance(self._limits.pulls_per_s, self._limits.pulls_per_s),
-        )  # fmt: skip
-        link.admit(standing, self.directory)
-        self.admission.measure(link)
-        self.links.add(link)
-        if recorded and self.directory.record_local(key):
-            self._pending.changes.locals.append(key)
         self._away.came(key)
         self.door.link_up(link, now)
         self.routes.neighbour_up(key)
@@ -193,11 +160,6 @@ class Router:
         self._delivery.link_up(link)
         self._outcomes.link_up(key)
         return link
-
-    def _is_the_lesser(self, earlier: Link, dialled: bool, hello: link_items.Hello, now: Now) -> bool:
-        """Whether both ends dialled at once and the earlier connection stays, as the lower key began it (R-B6)."""
-        both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
-        return both and (self.directory.me > earlier.key if dialled else earlier.key > self.directory.me)
 
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; everything that depends on revoked rights ends."""

@@ -10,7 +10,7 @@ from router.core.log.events import State
 from router.core.routing.directory import JOIN, Neighbour
 from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
 from router.core.routing.groups import Subscription
-from router.core.routing.limits import Limits, MembershipLimits
+from router.core.routing.limits import AdmissionLimits, Limits, MembershipLimits
 from router.core.routing.membership import JOIN_AGAIN_S
 from router.core.routing.purges import Purge
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
@@ -263,7 +263,7 @@ def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
 
 
 def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
-    one = house(limits=Limits(pulls_per_s=2.0))
+    one = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=2.0)))
     alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
     pull = Pull(GROUP.public, MessageId(b"i" * 32))
     for _ in range(3):

@@ -8,11 +8,11 @@ from rigs.plain_store import Disk
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.log.events import State
+from router.core.routing.admission import TOGETHER_S
 from router.core.routing.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.effects import Close
 from router.core.routing.groups import Subscription
 from router.core.routing.limits import AdmissionLimits, Limits, QueueLimits, RouteLimits
-from router.core.routing.router import TOGETHER_S
 from router.core.routing.routes import Route
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -71,7 +71,7 @@ def test_neither_ourselves_nor_the_blocked_nor_too_many_strangers() -> None:
 
 
 def test_only_durable_apps_of_the_owner_are_recorded_and_not_too_many() -> None:
-    one = OneRouter(limits=Limits(locals_max=1), strangers=True)
+    one = OneRouter(limits=Limits(admission=AdmissionLimits(locals_max=1)), strangers=True)
     one.link(ALICE.public, durable=False)
     one.link(LOWER.public, owner=False)
     assert not one.disk.locals
