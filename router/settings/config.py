@@ -45,59 +45,69 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     role: Annotated[Role, about(
         "An edge node serves the apps of its owner; a core node serves other nodes as well.")] = "edge"
-    name: Annotated[Name, about("What neighbours may call this node.")] = ""
+    name: Annotated[Name, about("The name that neighbours may give this node.")] = ""
     listen: Annotated[tuple[Url, ...], about(
-        "Where to listen besides the owner's socket, unix:router.sock in the home, which is always there. "
-        "Empty: an edge node nowhere else, a core node at tls://127.0.0.1:4100 too.")] = ()
+        "The URLs to listen on, besides the owner's socket (unix:router.sock in the home), which is always there. "
+        "Empty: none on an edge node, tls://127.0.0.1:4100 on a core node.")] = ()
     accept: Annotated[Literal["", "known", "anyone"], about(
         'Whether strangers may connect. Empty: "known" on an edge node, "anyone" on a core node.')] = ""
     join_open: Annotated[bool, about(
-        "Whether anyone who may connect may join groups here, not only local apps and clients.")] = False
+        "Whether everybody who may connect may also join groups here, not only local apps and clients.")] = False
     services: Annotated[tuple[ServiceEntry, ...], about(
-        "Services to run, by module: services.echo. A [[node.services]] block with name, module and run gives one a "
-        'name of its own and a place: "inside", "apart" or "by-hand".')] = ()
+        "The services to run, by module: services.echo. Write a [[node.services]] block with name, module and run to "
+        'give one another name, or to choose where it runs: "inside", "apart" or "by-hand".')] = ()
     services_public: Annotated[tuple[Name, ...], about(
-        "Those of them, by name (echo), that strangers may send to.")] = ()
+        "The services, by name (echo), that strangers may send to.")] = ()
     service_restart_s_min: Annotated[float, span(0.01, HOUR_S,
-        "A service that failed is started again after this long; each further time doubles it.")] = 0.5
-    service_restart_s_max: Annotated[float, span(0.01, HOUR_S, "But never later than this.")] = 60.0
+        "The wait before a service that failed is started again; it doubles with each further failure.")] = 0.5
+    service_restart_s_max: Annotated[float, span(0.01, HOUR_S,
+        "The longest wait before a service that failed is started again.")] = 60.0
     service_attempts_max: Annotated[int, span(1, 1_000_000,
-        "A message on which a service fails so many times is refused, peer-refused, and the next has its turn.")] = 5
+        "How often a service may fail on one message; then the message is refused with reason peer-refused, and the "
+        "next one comes.")] = 5
 
 
 class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Bounds of messages waiting for absent or slow recipients; beyond them a message is refused `queue-full-…`."""
 
     recipient_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting for one recipient.")] = CORE.queues.recipient_messages_max
+        "The most messages waiting for one recipient.")] = CORE.queues.recipient_messages_max
     recipient_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
-        "Bytes waiting for one recipient.")] = CORE.queues.recipient_bytes_max
+        "The most bytes waiting for one recipient.")] = CORE.queues.recipient_bytes_max
     group_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting of one group or source, counted for each recipient.")] = CORE.queues.group_messages_max
+        "The most messages of one group or source that wait, counted once for each recipient.",
+        )] = CORE.queues.group_messages_max
     group_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
-        "Bytes waiting of one group or source, counted for each recipient.")] = CORE.queues.group_bytes_max
+        "The most bytes of one group or source that wait, counted once for each recipient.",
+        )] = CORE.queues.group_bytes_max
     neighbour_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting that one neighbour brought, counted for each recipient.",
+        "The most messages brought by one neighbour that wait, counted once for each recipient.",
         )] = CORE.queues.neighbour_messages_max
     neighbour_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX,
-        "Bytes waiting that one neighbour brought, counted for each recipient.")] = CORE.queues.neighbour_bytes_max
+        "The most bytes brought by one neighbour that wait, counted once for each recipient.",
+        )] = CORE.queues.neighbour_bytes_max
     node_messages_max: Annotated[int, span(1, COUNT_MAX,
-        "Messages waiting on this node.")] = CORE.queues.node_messages_max
-    node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "Bytes waiting on this node.")] = CORE.queues.node_bytes_max
+        "The most messages waiting on this node.")] = CORE.queues.node_messages_max
+    node_bytes_max: Annotated[int, span(4 * KIB, BYTES_MAX, "The most bytes waiting on this node.",
+        )] = CORE.queues.node_bytes_max
     share_percent: Annotated[int, span(1, 100,
-        "Share of a recipient's queue that one source, group or neighbour may fill; one message alone may be more.",
+        "Share of a recipient's queue that one source, group or neighbour may fill; a single message may exceed it.",
         )] = CORE.queues.share_percent
     strangers_percent: Annotated[int, span(0, 100,
-        "Share of what this node may hold that all strangers together may fill.")] = CORE.queues.strangers_percent
+        "Share of node_messages_max and node_bytes_max that all strangers together may fill.",
+        )] = CORE.queues.strangers_percent
     neighbour_node_percent: Annotated[int, span(1, 100,
-        "Share of it that one client or peer may fill; several divide what is free. Beyond it: queue-full-node.",
+        "Share of node_messages_max and node_bytes_max that one client or peer may fill; beyond it, messages are "
+        "refused with reason queue-full-node. Where there are several, it is the share of what the others leave free.",
         )] = CORE.queues.neighbour_node_percent
     keep_s: Annotated[int, span(0, 366 * DAY_S,
-        "Settled messages are kept so long for PULL and --since; 0: not at all.")] = STORE.keep_s
+        "How long settled messages are kept for PULL and --since; 0: not at all.")] = STORE.keep_s
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
-        "And so many bytes of them; the oldest go first.")] = STORE.keep_bytes_max
+        "The most bytes of settled messages that are kept for PULL and --since; the oldest go first.",
+        )] = STORE.keep_bytes_max
     away_s_max: Annotated[int, span(60, 3660 * DAY_S,
-        "A subscriber away for longer loses its subscriptions and its queue, reason left.")] = CORE.away_s_max
+        "How long a subscriber may be away. After that it loses its subscriptions, and what waits for it is dropped "
+        "with reason left.")] = CORE.away_s_max
 
 
 class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -107,39 +117,46 @@ class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         'Whether a message is settled only once it is safe on disk. "unsynced" survives a killed process but '
         "not a power cut.")] = "synced" if STORE.synced else "unsynced"
     map_bytes_initial: Annotated[int, span(MIB, BYTES_MAX,
-        "Size of the database at first; it grows.")] = STORE.map_bytes_initial
+        "The size of a new database; it grows as needed.")] = STORE.map_bytes_initial
     map_bytes_max: Annotated[int, span(0, BYTES_MAX,
-        "Messages fill three quarters of it, or all but 256 MiB; then they are refused disk-full. The rest is for "
-        "settling and events. 0: as far as the disk allows.")] = STORE.map_bytes_max
+        "The largest size of the database. Messages may fill three quarters of it, or all but 256 MiB; after that they "
+        "are refused with reason disk-full. The rest is reserved for settling and for events. 0: as large as the disk "
+        "allows.")] = STORE.map_bytes_max
     disk_free_bytes_min: Annotated[int, span(0, BYTES_MAX,
-        "With less free disk, messages are refused disk-full; what is left is for settling.")] = 256 * MIB
+        "The disk space to leave free. With less, messages are refused with reason disk-full; the rest is reserved for "
+        "settling.")] = 256 * MIB
     commit_messages_max: Annotated[int, span(1, 1_000_000,
-        "Messages of one commit; more wait for the next.")] = 4096
+        "The most messages written in one commit; more wait for the next.")] = 4096
     commit_bytes_max: Annotated[int, span(4 * KIB, GIB,
-        "Bytes of one commit; more wait for the next.")] = 16 * MIB
+        "The most bytes written in one commit; more wait for the next.")] = 16 * MIB
 
 
 class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The event log under `log/` in the home, which records the fate of every message."""
 
-    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "A segment is closed at this size.")] = LOG.segment_bytes
-    segment_s: Annotated[int, span(1, 7 * DAY_S, "Or at this age.")] = LOG.segment_s
+    segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "The size at which a segment of the log is closed.",
+        )] = LOG.segment_bytes
+    segment_s: Annotated[int, span(1, 7 * DAY_S, "The age at which a segment of the log is closed.")] = LOG.segment_s
     keep_s: Annotated[int, span(0, 3660 * DAY_S,
-        "Older segments are pruned, their signed footers stay. 0: 7 days on an edge node, 30 on a core node.",
+        "How long segments are kept; older ones are pruned, and their signed footers stay. 0: 7 days on an edge node, "
+        "30 days on a core node.",
         )] = 0
     keep_bytes: Annotated[int, span(0, BYTES_MAX,
-        "Beyond this the oldest segments are pruned; their indexes add a tenth. 0: 64 MiB on an edge node, 10 GiB on a "
-        "core node.")] = 0
+        "The most bytes of segments; beyond it the oldest are pruned. Their indexes take a tenth more. 0: 64 MiB on an "
+        "edge node, 10 GiB on a core node.")] = 0
     refused_percent: Annotated[int, span(1, 50,
-        "Share of keep_bytes that messages turned away from apps and known neighbours take within keep_s; beyond it "
-        "they are counted by the minute, without ids.")] = REFUSED_PERCENT
-    strangers_percent: Annotated[int, span(1, 50, "The same for strangers, with what they connect, join and leave.",
+        "Share of keep_bytes that may be used within keep_s to log messages refused to apps and known neighbours; "
+        "beyond it they are counted by the minute, without ids.")] = REFUSED_PERCENT
+    strangers_percent: Annotated[int, span(1, 50,
+        "Share of keep_bytes that may be used within keep_s to log what strangers do: refused messages, connections, "
+        "joins and leaves. Beyond it they are counted by the minute, without ids.",
         )] = REFUSED_STRANGERS_PERCENT
     refused_ids_per_s: Annotated[int, span(0, 100_000,
-        "Ids of messages turned away that are named, for one neighbour; an eighth for all strangers together.",
+        "The most ids of refused messages logged in a second for one neighbour; all strangers together have an eighth "
+        "of that.",
         )] = CORE.door.ids_max
     outcomes: Annotated[Outcomes, about(
-        "Whether a local publisher that asks for outcomes hears the recipients' names or counts only.",
+        "Whether a local publisher that asks for outcomes gets the recipients' names or only counts.",
         )] = "names" if CORE.outcomes.named else "counts"
 
 
@@ -147,33 +164,39 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Checking signatures, the most of the work."""
 
     verifiers: Annotated[int, span(-1, 1024,
-        "Processes that check signatures; 0: in the router itself; -1: one per core, none on a single core.",
+        "The number of processes that check signatures. 0: the router itself checks them; -1: one process per core, "
+        "none on a single core.",
         )] = -1
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Connections to neighbours."""
 
-    ping_s: Annotated[float, span(1, DAY_S, "A quiet link is pinged so often.")] = 30.0
+    ping_s: Annotated[float, span(1, DAY_S, "The time between pings on a quiet link.")] = 30.0
     idle_close_s: Annotated[float, span(1, 7 * DAY_S,
-        "A link to a peer that brings no messages is closed; those to apps, clients and uplinks are kept.")] = 300.0
-    dials_max: Annotated[int, span(1, 100_000, "Connections being dialled at once; more wait.")] = 64
-    dial_timeout_s: Annotated[float, span(0.1, 600, "Dialling is given up, connect-timeout.")] = 10.0
+        "How long a link to a peer stays open without messages. Links to apps, clients and uplinks are not closed for "
+        "that.")] = 300.0
+    dials_max: Annotated[int, span(1, 100_000, "The most connections being dialled at once; more wait.")] = 64
+    dial_timeout_s: Annotated[float, span(0.1, 600,
+        "How long dialling may take; then it fails with reason connect-timeout.")] = 10.0
     dial_backoff_s_min: Annotated[float, span(0.01, DAY_S,
-        "The first wait before dialling again; each further one doubles.")] = 0.5
+        "The first wait before dialling again; it doubles with each further failure.")] = 0.5
     dial_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest wait before dialling again.")] = 60.0
     retry_backoff_s_min: Annotated[float, span(0.01, DAY_S,
-        "The first wait before a message refused for now is sent again; each further one doubles.",
+        "The first wait before a message that was refused for now is sent again; it doubles with each further refusal.",
         )] = CORE.delivery.retry_s_min
-    retry_backoff_s_max: Annotated[float, span(0.01, DAY_S, "The longest such wait.")] = CORE.delivery.retry_s_max
-    goodbye_s: Annotated[float, span(0, 600, "Settling may take so long after a goodbye.")] = LINK.goodbye_s
+    retry_backoff_s_max: Annotated[float, span(0.01, DAY_S,
+        "The longest wait before a message that was refused for now is sent again.")] = CORE.delivery.retry_s_max
+    goodbye_s: Annotated[float, span(0, 600, "How long settling may go on after a goodbye.",
+        )] = LINK.goodbye_s
 
 
 class Defaults(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Values for commands and apps that name no others."""
 
-    ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long routers keep a message for a recipient.")] = TTL_S
-    expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message is void everywhere.")] = EXPIRY_MIN
+    ttl_s: Annotated[int, span(0, 366 * DAY_S, "How long each router keeps a message for a recipient that is away.",
+        )] = TTL_S
+    expiry_min: Annotated[int, span(1, 366 * 1440, "Minutes until a message expires everywhere.")] = EXPIRY_MIN
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -188,7 +211,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     link: Link = field(default_factory=Link)
     defaults: Defaults = field(default_factory=Defaults)
     services: Annotated[dict[str, dict[str, Any]], about(
-        "Options of a service, by its name: [services.echo].")] = field(default_factory=dict)
+        "The settings of a service, by its name: [services.echo].")] = field(default_factory=dict)
     local: tuple[Local, ...] = ()
     peers: tuple[Peer, ...] = ()
 # fmt: on

@@ -20,110 +20,135 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Bounds for connections, senders and tables; beyond them the newcomer is refused."""
 
     frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
-        "Largest frame; a longer one is refused at its first bytes, too-large.")] = FRAME_BYTES_MAX
+        "The largest frame. A longer one is refused with reason too-large as soon as its length is read.",
+        )] = FRAME_BYTES_MAX
     hello_s: Annotated[float, span(0.1, 600,
-        "Handshake, hello and proof may each take so long, or we close.")] = LINK.hello_s
+        "How long handshake, hello and proof may each take; then the connection is closed.")] = LINK.hello_s
     frame_s: Annotated[float, span(1, HOUR_S,
-        "The rest of a frame that has begun is waited for so long, then we close.")] = LINK.frame_s
+        "How long to wait for the rest of a frame that has begun; then the connection is closed.")] = LINK.frame_s
     window_messages: Annotated[int, span(1, 1_000_000,
-        "Messages a neighbour may have unsettled with us; more closes the link, window-exceeded.")] = 4096
+        "The most messages that a neighbour may have sent here and not yet seen settled. One more closes the link with "
+        "reason window-exceeded.")] = 4096
     window_bytes: Annotated[int, span(4 * KIB, GIB,
-        "The same in bytes; one message of any allowed size always fits.")] = 8 * MIB
+        "The most bytes of messages that a neighbour may have sent here and not yet seen settled. One message of any "
+        "allowed size always fits.")] = 8 * MIB
     in_flight_bytes_max: Annotated[int, span(MIB, 64 * GIB,
-        "Bytes received and not yet settled, on all links; reading pauses while it is taken.")] = 64 * MIB
+        "The most bytes received and not yet settled, over all links. While they are used up, nothing more is read.",
+        )] = 64 * MIB
     connections_max: Annotated[int, span(1, 1_000_000,
-        "Open connections; a further one is closed. Half of them are for keys that this node knows.")] = CONNECTIONS_MAX
+        "The most open connections; a further one is closed. Half of them are reserved for keys that this node knows.",
+        )] = CONNECTIONS_MAX
     handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
-        "Handshakes under way from one address prefix; a further one waits, or is closed.")] = HANDSHAKES.max_per_prefix
+        "The most handshakes under way from one address prefix; a further one waits or is closed.",
+        )] = HANDSHAKES.max_per_prefix
     handshakes_per_s_per_prefix: Annotated[float, span(0, 100_000,
-        "Handshakes a second from one address prefix, after as many as may be under way; the next waits for its turn; "
-        "0: no limit.")] = HANDSHAKES.per_s_per_prefix
+        "Handshakes begun in a second from one address prefix; more wait. At first as many may begin at once as "
+        "handshakes_max_per_prefix allows. 0: no limit.")] = HANDSHAKES.per_s_per_prefix
     handshakes_per_s: Annotated[float, span(0, 100_000,
-        "Handshakes a second in all, after those of two seconds; the next waits for its turn; 0: no limit.",
+        "Handshakes begun in a second from all addresses; more wait. At first those of two seconds may begin at once. "
+        "0: no limit.",
         )] = HANDSHAKES.per_s
     handshake_spared_s: Annotated[float, span(0.1, 600,
-        "A handshake for which another one waits is cut after this long.")] = HANDSHAKES.spared_s
+        "How long a handshake may take while others from its address prefix wait; then it is cut.",
+        )] = HANDSHAKES.spared_s
     groups_per_client_max: Annotated[int, span(1, 1_000_000,
-        "Groups one subscriber may join; a further JOIN fails.")] = CORE.membership.groups_per_client_max
+        "The most groups that one subscriber may join; a further JOIN fails.")] = CORE.membership.groups_per_client_max
     groups_max: Annotated[int, span(1, 10_000_000,
-        "Groups with subscribers on this node; a JOIN of a further one fails.")] = CORE.membership.groups_max
+        "The most groups with subscribers on this node; a JOIN of a further one fails.")] = CORE.membership.groups_max
     local_services_max: Annotated[int, span(1, 1_000_000,
-        "Local keys recorded from the owner's socket; a further kept key is refused, not-authorised.",
+        "The most keys recorded of apps and services at the owner's socket; a further kept key is refused with reason "
+        "not-authorised.",
         )] = CORE.admission.locals_max
     lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "A message whose expiry lies further ahead is refused, expiry-too-far.")] = CORE.index.lifetime_s_max
-    ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "A longer ttl counts as this.")] = CORE.acceptance.ttl_s_max
+        "The longest time until a message expires; one that expires later is refused with reason expiry-too-far.",
+        )] = CORE.index.lifetime_s_max
+    ttl_s_max: Annotated[int, span(0, 366 * DAY_S, "The longest ttl; a longer one counts as this.",
+        )] = CORE.acceptance.ttl_s_max
     strangers_lifetime_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "The same for what strangers bring.")] = CORE.index.strangers_lifetime_s_max
+        "The longest time until a message from a stranger expires; one that expires later is refused with reason "
+        "expiry-too-far.")] = CORE.index.strangers_lifetime_s_max
     seen_index_max: Annotated[int, span(1000, 10**10,
-        "Ids known on disk, kept past their expiry. From half of its share on, a bringer gets shorter lifetimes, and a "
-        "longer one is refused index-full.")] = CORE.index.entries_max
+        "The most ids of accepted messages kept on disk, by which duplicates are known. A neighbour that fills more "
+        "than half of its share may only bring messages of shorter lifetimes; others are refused with reason "
+        "index-full.")] = CORE.index.entries_max
     strangers_index_percent: Annotated[int, span(0, 40,
-        "Share of these ids that all strangers together may fill.")] = CORE.index.strangers_percent
+        "Share of seen_index_max that all strangers together may fill.")] = CORE.index.strangers_percent
     apps_index_percent: Annotated[int, span(1, 50,
-        "Share of these ids that no client or peer may fill: it is kept for apps of this node.",
+        "Share of seen_index_max reserved for apps of this node.",
         )] = CORE.index.apps_percent
     neighbour_index_percent: Annotated[int, span(1, 100,
-        "Share of the rest that one client or peer may fill; of several, each as much of what is still free.",
+        "Share of the rest of seen_index_max that one client or peer may fill. Where there are several, it is the "
+        "share of what the others leave free.",
         )] = CORE.index.neighbour_percent
     seen_recent_max: Annotated[int, span(0, 10**9,
-        "Of these the newest are in memory too; beyond it the disk is asked.")] = CORE.seen_recent_max
+        "The most ids that are kept in memory as well, the newest; older ones are looked up on disk.",
+        )] = CORE.seen_recent_max
     route_hold_s: Annotated[int, span(0, DAY_S,
-        "A learned route yields to another once its neighbour has been down so long.")] = CORE.routes.hold_s
+        "How long a neighbour must be down before a route through it may be replaced by another.")] = CORE.routes.hold_s
     routes_max: Annotated[int, span(1, 10**8,
-        "Learned routes; a further one is not learned, but for a client's a peer's is forgotten.",
+        "The most learned routes. A further one is not learned, except that a client's takes the place of a peer's.",
         )] = CORE.routes.routes_max
     routes_per_neighbour_max: Annotated[int, span(1, 10**8,
-        "The same through one neighbour.")] = CORE.routes.per_neighbour_max
+        "The most learned routes through one neighbour; a further one is not learned.")] = CORE.routes.per_neighbour_max
     routes_neighbour_percent: Annotated[int, span(1, 100,
-        "Share of all routes that may lead through one neighbour; of several, each as much as is still free.",
+        "Share of routes_max that may lead through one neighbour. Where there are several, it is the share of what the "
+        "others leave free.",
         )] = CORE.routes.neighbour_percent
     pulls_per_s: Annotated[float, span(0.1, 10**5,
-        "PULLs answered for one neighbour, no more.")] = CORE.admission.pulls_per_s
+        "PULLs answered in a second for one neighbour.")] = CORE.admission.pulls_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,
-        "Pings, pongs and unreadable messages taken from a neighbour, five times as many at once; more closes the "
-        "link.")] = LINK.link_items_per_s
+        "Pings, pongs and unreadable messages taken in a second from one neighbour; five times as many may come at "
+        "once, more closes the link.")] = LINK.link_items_per_s
     messages_per_s_neighbour: Annotated[int, span(0, 10_000_000,
-        "Messages taken from one neighbour, then rate-limited; 0: no limit.")] = CORE.admission.messages_per_s_neighbour
+        "Messages taken in a second from one neighbour; more are refused with reason rate-limited. 0: no limit.",
+        )] = CORE.admission.messages_per_s_neighbour
     messages_per_s_source: Annotated[int, span(0, 10_000_000,
-        "Messages taken from one source or group, then rate-limited; 0: no limit.",
+        "Messages taken in a second from one source or group; more are refused with reason rate-limited. 0: no limit.",
         )] = CORE.acceptance.source_messages_per_s
     messages_per_s_stranger: Annotated[int, span(0, 10_000_000,
-        "Messages read from one stranger; what is faster waits unread; 0: no limit.",
+        "Messages read in a second from one stranger; more wait unread. 0: no limit.",
         )] = CORE.admission.messages_per_s_stranger
     messages_per_s_strangers: Annotated[int, span(0, 10_000_000,
-        "Messages read from all strangers together; what is faster waits unread; 0: no limit.",
+        "Messages read in a second from all strangers together; more wait unread. 0: no limit.",
         )] = CORE.admission.messages_per_s_strangers
     bad_signatures_max: Annotated[int, span(0, 1_000_000,
-        "False signatures taken in a minute on one link; more closes it, bad-signature, and shuts its key out.",
+        "The most false signatures in a minute on one link. One more closes it with reason bad-signature and shuts its "
+        "key out.",
         )] = CORE.admission.bad_signatures_max
     strangers_bad_signatures_max: Annotated[int, span(0, 1_000_000,
-        "False signatures for a stranger; all strangers of its address prefix are shut out with it.",
+        "The most false signatures in a minute on a stranger's link. One more closes it and shuts out all strangers of "
+        "its address prefix.",
         )] = CORE.admission.strangers_bad_signatures_max
     bad_signatures_barred_s: Annotated[float, span(0, DAY_S,
         "How long a key or prefix is shut out for false signatures.")] = CORE.admission.bad_signatures_barred_s
     strangers_connections_max: Annotated[int, span(0, 1_000_000,
-        "Connections of all strangers together; for a further one the longest silent is closed.",
+        "The most connections of all strangers together; for a further one, the one that was silent longest is closed.",
         )] = CORE.admission.strangers_connections_max
     strangers_idle_s: Annotated[float, span(1, 7 * DAY_S,
-        "A stranger without messages for so long is closed; pings do not count.")] = CORE.admission.strangers_idle_s
+        "How long a stranger's connection stays open without a message; pings do not count.",
+        )] = CORE.admission.strangers_idle_s
     strangers_spared_s: Annotated[float, span(0, DAY_S,
-        "One that was silent for less gives way to no other; the further one is closed.",
+        "A stranger that was silent for less time than this is not closed to make room; the further connection is "
+        "closed instead.",
         )] = CORE.admission.strangers_spared_s
     strangers_hello_s: Annotated[float, span(0.1, 600,
-        "The hello of a key that this node does not know must come so soon after its handshake.")] = 3.0
+        "How long after its handshake the hello of a key that this node does not know may take.")] = 3.0
     strangers_in_flight_percent: Annotated[int, span(1, 100,
-        "Share of in_flight_bytes_max that all strangers together may take.")] = 25
+        "Share of in_flight_bytes_max that all strangers together may use.")] = 25
     strangers_frame_bytes_max: Annotated[int, span(4 * KIB, 64 * MIB,
-        "A stranger's largest frame; never more than frame_bytes_max.")] = 64 * KIB
+        "The largest frame of a stranger; never more than frame_bytes_max.")] = 64 * KIB
     strangers_bytes_per_s: Annotated[int, span(0, GIB,
-        "Bytes read from all strangers together; what is faster waits unread; 0: no limit.")] = MIB
-    strangers_window_messages: Annotated[int, span(1, 1_000_000, "A stranger's window, in messages.")] = 64
-    strangers_window_bytes: Annotated[int, span(4 * KIB, GIB, "A stranger's window, in bytes.")] = MIB
+        "Bytes read in a second from all strangers together; more wait unread. 0: no limit.")] = MIB
+    strangers_window_messages: Annotated[int, span(1, 1_000_000,
+        "The most messages that a stranger may have sent here and not yet seen settled.")] = 64
+    strangers_window_bytes: Annotated[int, span(4 * KIB, GIB,
+        "The most bytes of messages that a stranger may have sent here and not yet seen settled.")] = MIB
     clock_step_s_max: Annotated[int, span(60, 366 * DAY_S,
-        "A clock that jumps further ahead expires nothing until a neighbour or the operator confirms it.",
+        "The longest jump ahead of this machine's clock that is believed. After a longer one nothing expires until a "
+        "neighbour or the operator confirms the clock.",
         )] = HOUR_S
     clock_offset_s_max: Annotated[int, span(1, 366 * DAY_S,
-        "A clock that is further from those of most neighbours expires nothing, until it is set or confirmed.",
+        "The largest difference from the clocks of most neighbours that is believed. Beyond it nothing expires until "
+        "this machine's clock is set or confirmed.",
         )] = 600
 # fmt: on

@@ -38,7 +38,7 @@ class Local(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A local service or app whose key is known before it connects."""
 
     address: Address
-    name: Annotated[Name, about("What to call it here.")] = ""
+    name: Annotated[Name, about("Its name on this node.")] = ""
     public: Annotated[bool, about("Whether strangers may send to it.")] = False
 
 
@@ -46,13 +46,14 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A neighbour: another router, or a client with rights here. `router peer …` edits these blocks."""
 
     address: Address
-    name: Annotated[Name, about("What to call it here.")] = ""
-    urls: Annotated[tuple[Url, ...], about("Where to dial it, tried in order. Empty: it dials us.")] = ()
+    name: Annotated[Name, about("Its name on this node.")] = ""
+    urls: Annotated[tuple[Url, ...], about(
+        "The URLs to dial, tried in order. Empty: it is never dialled and must connect here.")] = ()
     grant: Annotated[tuple[Grant, ...], about(
-        "What it may do here: join groups; have messages stored while it is away; relay through us; ask why of what it "
-        "handed over.")] = ()
-    uplink: Annotated[bool, about("Whether we join our groups there and publish through it.")] = False
-    blocked: Annotated[bool, about("Whether it is shut out; what else stands here then waits.")] = False
+        "Its rights here: join groups; store messages for it while it is away; relay messages to others through this "
+        "node; ask why, that is what became of the messages it handed over.")] = ()
+    uplink: Annotated[bool, about("Whether this node joins its groups there and publishes through it.")] = False
+    blocked: Annotated[bool, about("Whether it is shut out; while it is, its other settings have no effect.")] = False
 
     @property
     def is_router(self) -> bool:

@@ -32,11 +32,11 @@ Run = Literal["inside", "apart", "by-hand"]
 class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A named instance of a service, so that a module can run more than once."""
 
-    name: Annotated[InstanceName, about("What it is called here: its key, its state and its settings carry that name.")]
+    name: Annotated[InstanceName, about("Its name on this node, which its key, its state and its settings carry.")]
     module: ServiceSpec
     run: Annotated[Run, about(
-        'Where it runs: "inside" the node\'s process, "apart" in one that the node starts, restarts and ends, or '
-        '"by-hand" in one that you start.')] = "inside"  # fmt: skip
+        'Where it runs: "inside" the node\'s process, "apart" in a process that the node starts, restarts and ends, or '
+        '"by-hand" in a process that you start.')] = "inside"  # fmt: skip
 
 
 ServiceEntry = ServiceSpec | Instance
