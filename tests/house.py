@@ -25,6 +25,7 @@ _SERVICES = (  # the wire, its tables, the contract, the client and the command 
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
     ("router/core/", r"router\.core(\..*)?", PURE),
     ("router/audit/", r"(router|spark_analytics)(\..*)?", []),
+    ("router/disk/log/", r"router(\..*)?|spark_analytics\.judgement\.(line_grammar|schema)", []),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core|transport)\..*", []),
     ("services/", _SERVICES, []),

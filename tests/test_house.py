@@ -25,6 +25,7 @@ FORBIDDEN = [
     ("layers", "router/core/clock.py", "def load():\n    import os"),
     ("layers", "router/node/node.py", "from transports.tls import dial"),
     ("layers", "router/node/node.py", "from spark_analytics import evidence"),
+    ("layers", "router/disk/log/search.py", "from spark_analytics.judgement.evidence import weighed"),
     ("layers", "router/audit/local.py", "from services.dmq import pool"),
     ("layers", "transports/tls.py", "from router.node import Node"),
     ("layers", "transports/tls.py", "from transports import unix"),

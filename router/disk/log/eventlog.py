@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.core.log.line import Line, encode_lines
-from router.core.log.line_form import read_line
 from router.core.log.segment import file_name, fold, is_authentic
 from router.core.wire.crypto import SigningKey
 from router.disk import private_file
 from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
 from router.disk.log.file import finish, last_line, not_written, open_private, sync
+from router.disk.log.line_form import read_line
 
 PRUNED = "pruned.jsonl"
 OPEN = ".open-"

@@ -9,8 +9,8 @@ from errno import EMFILE, ENFILE
 from pathlib import Path
 from typing import BinaryIO
 
-from router.core.log.line_form import LINE_BYTES_MAX
 from router.disk import private_file
+from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 
 FOOTER_BYTES_MAX = 64 * 1024
 WRITE_BYTES = 256 * 1024

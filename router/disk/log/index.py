@@ -22,9 +22,10 @@ from zlib import crc32
 
 from router.core.log.events import ID_BYTES, TURNED_EVENTS, Event, Outward, State, Turned
 from router.core.log.line import Line
-from router.core.log.line_form import FRAMES, read_line
 from router.disk import private_file
 from router.disk.log.file import lines_of
+from router.disk.log.line_form import read_line
+from spark_analytics.judgement.schema import FRAME_EVENTS
 
 INDEX = ".index-"
 TAG_BYTES = 8
@@ -206,7 +207,7 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
 def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -> bool:
     """Whether the line is a header, a footer, or about one of these events. `router`: whose log it is, None if
     unknown."""
-    if row.event in FRAMES:
+    if row.event in FRAME_EVENTS:
         return True
     return first_seq <= row.seq and row.seq + row.n - 1 <= last_seq and router in (None, row.router)
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from router.core.log.events import ID_BYTES, KNOWN_EVENTS, TURNED_EVENTS
 from router.core.log.line import Line
-from router.core.log.line_form import read_line
 from router.core.why.fate import Hole, Spoilt, Trace, covers
 from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Sealed
 from router.disk.log.file import EndlessLine, lines_of
 from router.disk.log.index import TAG_BYTES, Columns, Span, blocks, is_of
+from router.disk.log.line_form import read_line
 from router.disk.store.records import Record
 
 CANDIDATES_MAX = 10

@@ -17,7 +17,6 @@ from samples.audit_logs import APP, MINUTE, START, Log, message_id, name
 from samples.lines import samples
 
 from router.core.log.line import Line, encode_lines
-from router.core.log.line_form import LINE_BYTES_MAX, NotALine, read_line
 from router.core.log.segment import Tally, file_name, header, sign
 from router.core.why.fate import Prospect, fate
 from router.core.why.id_prefix import parse_prefix
@@ -25,9 +24,11 @@ from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Segments
 from router.disk.log.index import Growing, Span
+from router.disk.log.line_form import NotALine, read_line
 from router.disk.log.search import Found, Search
 from router.disk.log.search import Log as Sought
 from router.why.answers import not_one, one
+from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 
 IDS = [message_id(number) for number in range(3)]
 ENDLESS = b'{"v":1,"event":"delivered",' + b"x" * (65 << 20)

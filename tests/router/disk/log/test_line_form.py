@@ -1,4 +1,4 @@
-"""What is a line of an event log, for those who look one message up: what the audit's grammar says, and no more."""
+"""A node reads lines of event logs strictly: by the audit's grammar, and for each only the messages that it states."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from samples.lines import lines, samples
 from samples.segments import WHOLE
 
 from router.core.log.line import Line, encode_line
-from router.core.log.line_form import LINE_BYTES_MAX, RANGES_MESSAGES_MAX, NotALine, read_line
-from spark_analytics.judgement import line_grammar
+from router.disk.log.line_form import RANGES_MESSAGES_MAX, NotALine, read_line
+from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX, columns_fit, is_line
 
 OUTWARD = lines()[2]
 
@@ -29,26 +29,25 @@ def is_one(data: bytes) -> bool:
 
 
 def test_what_a_router_writes_is_read() -> None:
-    assert LINE_BYTES_MAX == line_grammar.LINE_BYTES_MAX
     for line in lines():
         assert read_line(encode_line(line)) == line
     assert all(map(is_one, WHOLE.splitlines()))
 
 
-def test_an_event_that_a_service_noted_is_a_line_to_both() -> None:
+def test_an_event_that_a_service_noted_is_a_line() -> None:
     state = next(line for line in WHOLE.splitlines() if b'"fields"' in line)
     for name, holds in ((b"guestbook:signed", True), (b"Guestbook", False), (b":x", False)):
         noted = re.sub(rb'"event":"[^"]*"', b'"event":"%b"' % name, state)
-        assert is_one(noted) is line_grammar.is_line(noted) is holds
+        assert is_one(noted) is holds
 
 
 @given(st.integers(0, 10**6))
 @example(4912)
-def test_it_is_a_line_where_the_audit_says_so(seed: int) -> None:
-    """But for ranges of very many messages without a parcel: these are gone through here."""
+def test_it_is_read_where_it_is_a_line_that_holds_its_messages(seed: int) -> None:
+    """Ranges of very many messages without a parcel are not: these are gone through."""
     for _, data in samples(seed, 20):
-        row = json.loads(data) if line_grammar.is_line(data) else {}
-        said = bool(row) and (row["event"] != "accepted" or line_grammar.columns_fit(row))
+        row = json.loads(data) if is_line(data) else {}
+        said = bool(row) and (row["event"] != "accepted" or columns_fit(row))
         assert is_one(data) is (said and not is_wide(row))
 
 
