@@ -10,12 +10,12 @@ from router.cli.services import ask_service
 
 COMMANDS = {
     "guestbook": "Read the guestbook.",
-    "guestbook-strike": "Strike a page out of the guestbook.",
+    "guestbook-strike": "Remove a page from the guestbook.",
 }
 
 
 @click.command(cls=Command)
-@click.option("--name", default="guestbook", help="Which guestbook, where there are several.")
+@click.option("--name", default="guestbook", help="The guestbook's name, if there are several.")
 @json_option
 def guestbook(name: str, as_json: bool) -> None:
     """Read the guestbook."""
@@ -28,7 +28,7 @@ def guestbook(name: str, as_json: bool) -> None:
 
 @click.command(cls=Command)
 @click.argument("page", type=int)
-@click.option("--name", default="guestbook", help="Which guestbook, where there are several.")
+@click.option("--name", default="guestbook", help="The guestbook's name, if there are several.")
 def guestbook_strike(page: int, name: str) -> None:
-    """Strike a page out of the guestbook."""
+    """Remove a page from the guestbook."""
     say(f"{ask_service(invocation().home, name, 'strike', str(page))['struck']} struck out")

@@ -76,27 +76,36 @@ class Size(click.ParamType[Any]):
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write every table as Parquet, the summary and a page there; an earlier audit is replaced.",
+    help="Write every table as Parquet, the summary and an HTML page to this directory, replacing an earlier audit.",
 )
-@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
-@click.option("--since", type=When(), help="Only messages accepted from then on: 2026-03-12T17:30 (UTC), or 2d (ago).")
-@click.option("--until", type=When(), help="Only messages accepted before then.")
-@click.option("--as-of", type=When(), help="The audit's now: what is over by then is judged; default: now.")
 @click.option(
-    "--memory", type=Size(), default="2GB", show_default=True, help="What it may take; the rest goes to disk."
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where to compute: this process, or Spark.",
 )
-@click.option("--format", "table_format", type=click.Choice(["parquet"]), default="parquet", help="Of the tables.")
-@click.option("--strict", is_flag=True, help="End with code 1 if the verdict is bad, or nothing could be judged.")
+@click.option(
+    "--since",
+    type=When(),
+    help="Only messages accepted at or after WHEN: 2026-03-12T17:30 (UTC), or 2d for two days ago.",
+)
+@click.option("--until", type=When(), help="Only messages accepted before WHEN.")
+@click.option("--as-of", type=When(), help="Judge the messages as of WHEN.  [default: now]")
+@click.option("--memory", type=Size(), default="2GB", show_default=True, help="The memory to use; more goes to disk.")
+@click.option(
+    "--format", "table_format", type=click.Choice(["parquet"]), default="parquet", help="The format of the tables."
+)
+@click.option("--strict", is_flag=True, help="End with exit code 1 if the verdict is bad or nothing could be judged.")
 @json_option
 def audit(
     paths: tuple[Path, ...], out: Path | None, engine: str, since: float | None, until: float | None,
     as_of: float | None, memory: int, table_format: str, strict: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Say what became of every message that the logs tell of, and prove it.
+    """Account for every message in event logs, with proof.
 
-    A PATH is a directory with event logs (searched through), a log file, or the home of a node: then its newest
-    events, which are not in the log yet, count too. Several routers' logs together let messages be followed from one
-    to the next.
+    A PATH is a log file, a directory that is searched for event logs, or the home of a node, whose newest events count
+    even if they are not in the log yet. Give the logs of several routers to follow messages from one to the next.
     """
     from router.audit.database import MEMORY_BYTES_MIN, AuditFailed
     from router.audit.engine import Span

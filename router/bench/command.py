@@ -28,34 +28,57 @@ BACKLOG_MESSAGES = 50_000
 
 
 @click.command(cls=Command)
-@click.option("--transport", "transports", multiple=True, type=click.Choice(["unix", "tls"]), help="Default: both.")
-@click.option("--messages", default=30_000, type=AT_LEAST_1, show_default=True, help="Messages of the throughput run.")
-@click.option("--size", default=1024, type=click.IntRange(16, 60_000), show_default=True, help="Bytes of a body.")
-@click.option("--publishers", default=1, type=AT_LEAST_1, show_default=True)
-@click.option("--subscribers", default=1, type=AT_LEAST_1, show_default=True)
+@click.option(
+    "--transport",
+    "transports",
+    multiple=True,
+    type=click.Choice(["unix", "tls"]),
+    help="The transport to measure.  [default: both]",
+)
+@click.option("--messages", default=30_000, type=AT_LEAST_1, show_default=True, help="Messages in the throughput run.")
+@click.option("--size", default=1024, type=click.IntRange(16, 60_000), show_default=True, help="Bytes in a body.")
+@click.option("--publishers", default=1, type=AT_LEAST_1, show_default=True, help="Apps that publish.")
+@click.option("--subscribers", default=1, type=AT_LEAST_1, show_default=True, help="Apps that read.")
 @click.option("--duplicates", default=1, type=AT_LEAST_1, show_default=True, help="How often each message arrives.")
 @click.option(
-    "--stalled", default=0, type=click.IntRange(0), show_default=True, help="Further subscribers that never read."
+    "--stalled", default=0, type=click.IntRange(0), show_default=True, help="Additional subscribers that never read."
 )
-@click.option("--verifiers", type=click.IntRange(0, 1024), help="Verifier processes of the node; 0: check inline.")
-@click.option("--unsynced", is_flag=True, help="Acknowledge before the disk has it.")
 @click.option(
-    "--drain", type=click.IntRange(10), metavar="N", help="Instead: queue N messages for an absent one, who comes back."
+    "--verifiers", type=click.IntRange(0, 1024), help="Processes that check signatures; 0: the router itself."
+)
+@click.option("--unsynced", is_flag=True, help="Acknowledge messages before they are safe on disk.")
+@click.option(
+    "--drain",
+    type=click.IntRange(10),
+    metavar="N",
+    help="Measure instead: N messages queued for an absent subscriber, until it has come back and read them.",
 )
 @click.option(
     "--backlog", type=click.IntRange(10), metavar="[N]", is_flag=False, flag_value=BACKLOG_MESSAGES,
-    help=f"Instead: N messages queued, each a parcel, beside full ones; {BACKLOG_MESSAGES}, or 1000000 at full size.",
+    help="Measure instead: delivery while N messages, each in its own parcel, are queued; "
+    f"{BACKLOG_MESSAGES}, or 1000000 at full size.",
 )  # fmt: skip
-@click.option("--idle", type=AT_LEAST_1, metavar="N", help="Instead: N idle links, and what each takes.")
+@click.option("--idle", type=AT_LEAST_1, metavar="N", help="Measure instead: the memory and CPU of N idle links.")
 @click.option(
-    "--goals", is_flag=True, help="Instead: every scenario that has a goal, with the goal beside it. Minutes."
-)
-@click.option("--hostile", is_flag=True, help="Instead: an honest pair beside 64 strangers who do harm. Minutes.")
-@click.option(
-    "--attack", "attacks", multiple=True, type=click.Choice(list(ATTACKS)), help="With --hostile: only these."
+    "--goals",
+    is_flag=True,
+    help="Measure instead: every scenario that has a goal, and print the goal beside it; takes minutes.",
 )
 @click.option(
-    "--report", type=click.Path(dir_okay=False, path_type=Path), help="With --goals or --hostile: write Markdown there."
+    "--hostile", is_flag=True, help="Measure instead: an honest pair while 64 strangers attack; takes minutes."
+)
+@click.option(
+    "--attack",
+    "attacks",
+    multiple=True,
+    type=click.Choice(list(ATTACKS)),
+    metavar="KIND",
+    help=f"With --hostile: only this kind of attack ({', '.join(ATTACKS)}). Repeatable.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --goals or --hostile: write the result to FILE as Markdown.",
 )
 @json_option
 def bench(
@@ -65,7 +88,7 @@ def bench(
 ) -> None:  # fmt: skip
     """Measure throughput, latency, loss, duplicates, CPU and memory on real sockets and a real disk.
 
-    Your own node is not touched: the bench starts its own nodes in a temporary home.
+    Your own node is not touched: the bench starts nodes of its own in a temporary directory.
     """
     if messages < publishers:
         raise click.UsageError(f"{messages} messages are too few for {publishers} publishers")

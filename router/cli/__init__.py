@@ -28,31 +28,33 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "init": Entry("router.cli.keys:init", "Make the key and a commented configuration."),
+    "init": Entry("router.cli.keys:init", "Make a node: its key and a commented configuration."),
     "serve": Entry("router.node.command:serve", "Run the node."),
     "id": Entry("router.cli.keys:show_id", "Print this node's address."),
     "group": Entry("router.cli.groups:group", "Make, share and add groups."),
     "sub": Entry("router.cli.receive:sub", "Join a group and print its messages."),
-    "pub": Entry("router.cli.publish:pub", "Publish to a group."),
-    "send": Entry("router.cli.publish:send", "Send to one address."),
-    "recv": Entry("router.cli.receive:recv", "Print what is sent to you."),
-    "leave": Entry("router.cli.kept_keys:leave", "Leave a group that a kept key has joined."),
-    "keys": Entry("router.cli.kept_keys:keys", "The kept keys, and what each has joined."),
-    "peer": Entry("router.cli.neighbours:peer", "Wire nodes by hand; shut one out."),
-    "status": Entry("router.cli.views:status", "The running node at a glance."),
-    "peers": Entry("router.cli.views:peers", "Who is connected."),
-    "queue": Entry("router.cli.views:queue", "What waits for whom; drop it."),
-    "groups": Entry("router.cli.views:groups", "Who has joined which group on this node."),
-    "clock": Entry("router.cli.clock:clock", "Whether the node believes its clock; confirm that it is right."),
-    "why": Entry("router.why.command:why", "What became of a message."),
+    "pub": Entry("router.cli.publish:pub", "Publish messages to a group."),
+    "send": Entry("router.cli.publish:send", "Send messages to one app or service."),
+    "recv": Entry("router.cli.receive:recv", "Print the messages sent to your address."),
+    "leave": Entry("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
+    "keys": Entry("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
+    "peer": Entry("router.cli.neighbours:peer", "Add, change, list, remove and block neighbours."),
+    "status": Entry("router.cli.views:status", "Show the running node at a glance."),
+    "peers": Entry("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),
+    "queue": Entry("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),
+    "groups": Entry("router.cli.views:groups", "Show the groups of the running node and who has joined them."),
+    "clock": Entry("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
+    "why": Entry("router.why.command:why", "Explain what became of a message."),
     "config": Entry("router.cli.config:config", "Check and show the configuration."),
-    "audit": Entry("router.audit.command:audit", "Say what became of every message in event logs, and prove it."),
-    "audit-export": Entry("router.audit.export.command:audit_export", "Logs to give away, without a key in them."),
-    "audit-sample": Entry(
-        "router.audit.sample.command:audit_sample", "Logs of a made-up fleet, and the truth about them."
+    "audit": Entry("router.audit.command:audit", "Account for every message in event logs, with proof."),
+    "audit-export": Entry(
+        "router.audit.export.command:audit_export", "Copy event logs with all keys and ids replaced."
     ),
-    "bench": Entry("router.bench.command:bench", "Measure this machine."),
-    "demo": Entry("router.demo.command:demo", "A core and two edges on this machine: killed, restarted, counted."),
+    "audit-sample": Entry(
+        "router.audit.sample.command:audit_sample", "Write event logs of an invented fleet, to try the audit."
+    ),
+    "bench": Entry("router.bench.command:bench", "Measure the router on this machine."),
+    "demo": Entry("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
 }
 
 

@@ -17,7 +17,7 @@ from router.core.wire.lifetime import SECOND_NS
 @json_option
 @click.pass_context
 def clock(ctx: click.Context, as_json: bool) -> None:
-    """Whether the node believes its clock. `router clock confirm` says that it is right."""
+    """Show whether the node trusts its clock; `router clock confirm` confirms it."""
     if ctx.invoked_subcommand is None:
         _tell(ask(invocation().home, "clock"), as_json)
 
@@ -25,9 +25,10 @@ def clock(ctx: click.Context, as_json: bool) -> None:
 @clock.command(cls=Command)
 @json_option
 def confirm(as_json: bool) -> None:
-    """Look at the clock first: what has had its time by it expires at once.
+    """Confirm that this machine's clock is right.
 
-    Neighbours that differ are not heard again until it steps.
+    Check the clock first: messages whose time is over by it expire at once. Neighbours' clocks that differ are then
+    ignored until this clock jumps.
     """
     _tell(ask(invocation().home, "clock", "confirm"), as_json)
 

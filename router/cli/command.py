@@ -78,10 +78,10 @@ def _everywhere() -> list[click.Parameter]:
     return [
         click.Option(
             ["--home", "home_option"], metavar="DIR", expose_value=False, callback=_remember,
-            help="The node's directory; else ROUTER_HOME, else the user's data directory."),
+            help="The node's directory. Default: ROUTER_HOME, or the user's data directory."),
         click.Option(
             ["--verbose"], is_flag=True, expose_value=False, callback=_remember,
-            help="Say more; tracebacks of errors."),
+            help="Log more, and show the tracebacks of errors."),
     ]  # fmt: skip
 
 
@@ -113,4 +113,4 @@ class Group(click.Group):
 
 def json_option(command: Function) -> Function:
     """Add `--json` to the command, passed as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON instead of text for people.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)

@@ -29,7 +29,9 @@ def config() -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
-    """Find every mistake in `router.toml`, and keys that `router serve` would refuse; exit code 2 if there is one."""
+    """Find every mistake in `router.toml` and the keys.
+
+    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too."""
     home = invocation().home
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
@@ -47,7 +49,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
 @click.argument("prefix", default="")
 @json_option
 def show(prefix: str, as_json: bool) -> None:
-    """The settings in force and where each came from.
+    """Show the settings in force and where each came from.
 
     PREFIX (`link`, `store.durability`) chooses some.
     """

@@ -42,7 +42,7 @@ def new(name: str, as_json: bool) -> None:
 @group.command("list", cls=Command)
 @json_option
 def list_groups(as_json: bool) -> None:
-    """The groups kept here."""
+    """List the groups whose links are kept here."""
     known = keyring.groups(invocation().home)
     if as_json:
         say_json([{"name": name, "group": link.group, "send": link.seed is not None} for name, link in known.items()])
@@ -56,11 +56,11 @@ def list_groups(as_json: bool) -> None:
 
 @group.command("share", cls=Command)
 @click.argument("name")
-@click.option("--read-only", is_flag=True, help="A link without the sending key.")
-@click.option("--qr", is_flag=True, help="Show it as a QR code too.")
+@click.option("--read-only", is_flag=True, help="Print a link whose holder can read but not send.")
+@click.option("--qr", is_flag=True, help="Print the link as a QR code too.")
 @json_option
 def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
-    """Print the link of a group, by its name or key."""
+    """Print the link of the group with that name or key."""
     found, link = keyring.find(invocation().home, name)
     if link.seed is None and not read_only:
         note(f"this link is for reading only: the right to send to {found} is not kept here")
@@ -72,13 +72,13 @@ def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
 
 @group.command("add", cls=Command)
 @click.argument("link")
-@click.option("--name", help="What to call it here; else what the link says.")
+@click.option("--name", help="The group's name here. Default: the name in the link.")
 @json_option
 def add(link: str, name: str | None, as_json: bool) -> None:
-    """Keep the group of a LINK.
+    """Keep the group that a LINK describes.
 
-    With - the link is read from standard input, which leaves no trace in the shell's history. A group that is known
-    already gains the right to send, if the link brings it, and the new name, if one is given.
+    Give - to read the link from standard input, which leaves no trace in the shell's history. If the group is known
+    already, it gets the right to send if the link brings that, and the new name if one is given.
     """
     found = parse_link(sys.stdin.readline() if link == "-" else link)
     wanted = keyring.checked(_name_for(found) if name is None else name)

@@ -26,7 +26,8 @@ from router.settings.names import Names
 def keys(as_json: bool) -> None:
     """List the keys kept here, and the groups that each has joined if the node runs.
 
-    `--as NAME` signs on with one. What comes for a key that has joined a group waits for it while it is away.
+    An app signs on with a kept key by `--as NAME`. Messages to the groups that the key has joined wait
+    while it is away.
     """
     home = invocation().home
     joined = _joined(home)
@@ -49,12 +50,14 @@ def keys(as_json: bool) -> None:
 
 @click.command(cls=Command)
 @click.argument("group")
-@click.option("--as", "as_name", metavar="NAME", required=True, help="The kept key that is to leave; `router keys`.")
+@click.option(
+    "--as", "as_name", metavar="NAME", required=True, help="The kept key that leaves; `router keys` lists them."
+)
 @json_option
 def leave(group: str, as_name: str, as_json: bool) -> None:
     """Leave a GROUP that a kept key has joined.
 
-    What waits for it there ends `dropped`, reason `left`, and nothing more is kept for it.
+    The group's messages that wait for the key end `dropped`, reason `left`, and no more are kept for it.
     """
     home = invocation().home
     key = keyring.load(home, as_name).public

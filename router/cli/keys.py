@@ -21,19 +21,19 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
 @click.option(
     "--role",
     type=click.Choice(["edge", "core"]),
-    help="An edge node serves its owner, a core node others too.",
+    help="An edge node serves its owner's apps; a core node serves other nodes as well.",
 )
 @click.option(
     "--listen",
     multiple=True,
     metavar="URL",
-    help="Where others reach this node: tls://HOST:PORT, 0.0.0.0 for every interface. Repeatable.",
+    help="The URL to listen on: tls://HOST:PORT; HOST 0.0.0.0 is every interface. Repeatable.",
 )
 @json_option
 def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
-    """Make the key and a commented configuration; print the address.
+    """Make a node: its key and a commented configuration. Print its address.
 
-    What exists already stays as it is.
+    A key or configuration that exists already stays as it is.
     """
     for url in listen:
         transport.check(url)

@@ -26,33 +26,35 @@ GRANTS = ("join", "store", "relay", "why")
 
 @click.group(cls=Group)
 def peer() -> None:
-    """Wire nodes by hand; shut one out."""
+    """Add, change, list, remove and block neighbours."""
 
 
 @peer.command("add", cls=Command)
 @click.argument("address")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
-@click.option("--name", help="What to call it here.")
+@click.option("--name", help="Its name on this node.")
 @click.option(
     "--grant",
     metavar="RIGHTS",
     multiple=True,
-    help='All that it may do here: any of join,store,relay,why; "" for nothing.',
+    help='All its rights here, comma-separated: join,store,relay,why; "" for none. They replace those it had.',
 )
-@click.option("--revoke", metavar="RIGHTS", multiple=True, help="Rights to take away; the others stay.")
 @click.option(
-    "--uplink/--no-uplink", default=None, help="Join our groups there and publish through it; or do so no more."
+    "--revoke", metavar="RIGHTS", multiple=True, help="Rights to take away, comma-separated; its others stay."
+)
+@click.option(
+    "--uplink/--no-uplink", default=None, help="Join this node's groups there and publish through it, or stop doing so."
 )
 @json_option
 def add(
     address: str, urls: tuple[str, ...], name: str | None, grant: tuple[str, ...], revoke: tuple[str, ...],
     uplink: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make a node a neighbour, or change what is said of one.
+    """Add a neighbour, or change the entry of one.
 
-    Without URL it is one that dials us. What is not given stays as it is; what is given takes the place of what stood
-    there. What rests on a right that is taken away ends at once. A neighbour that was blocked is let in again, unless
-    something is only taken away.
+    A neighbour without URL is never dialled and must connect here. Each value given replaces the one in the entry; the
+    others stay. When a right is taken away, everything that depends on it ends at once. A blocked neighbour is let in
+    again, unless the command only takes something away.
     """
     for url in urls:
         transport.check(url)
@@ -87,9 +89,10 @@ def add(
 @click.argument("address")
 @json_option
 def block(address: str, as_json: bool) -> None:
-    """Shut a key out, and end all that it has here.
+    """Shut a key out.
 
-    Its entry stays, and `router peer add ADDRESS` lets it in again.
+    Its connection is closed, and its subscriptions and its queue end at once. Its entry stays, and
+    `router peer add ADDRESS` lets it in again.
     """
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
@@ -102,7 +105,10 @@ def block(address: str, as_json: bool) -> None:
 @click.argument("address")
 @json_option
 def remove(address: str, as_json: bool) -> None:
-    """Forget a neighbour, and end all that it has here."""
+    """Remove a neighbour.
+
+    Its entry is deleted, and its subscriptions and its queue end at once.
+    """
     home = invocation().home
     key = Names.of(home).address(address)
     known = _peer(home, key)
@@ -113,9 +119,9 @@ def remove(address: str, as_json: bool) -> None:
 @peer.command("list", cls=Command)
 @json_option
 def list_peers(as_json: bool) -> None:
-    """The neighbours of `router.toml`.
+    """List the neighbours in `router.toml`.
 
-    If the node runs, also how they are, and those that services of it have learned.
+    If the node runs, show their state too, and the neighbours that its services have added.
     """
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers

@@ -66,20 +66,22 @@ class Posting:
 
 _TTL = click.option(
     "--ttl", type=click.IntRange(0, UINT32_MAX), metavar="S",
-    help="Seconds it may wait at each router for those who are away; 0: only for who is there.",
+    help="How many seconds each router keeps a message for recipients that are away; 0: not at all.",
 )  # fmt: skip
-_EXPIRY = click.option("--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until it is void everywhere.")
-_AS = click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key of that name.")
-_QUEUE = click.option("--queue", is_flag=True, help="While the node is down, wait for it instead of failing.")
-_WAIT = click.option("--wait", is_flag=True, help="Show what becomes of it, recipient by recipient.")
+_EXPIRY = click.option(
+    "--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until a message expires everywhere."
+)
+_AS = click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key NAME.")
+_QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")
+_WAIT = click.option("--wait", is_flag=True, help="Wait for each recipient's outcome and print it.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0), metavar="S", help=f"How long --wait waits.  [default: {WAIT_S:g}]"
+    "--timeout", type=click.FloatRange(0), metavar="S", help=f"How many seconds --wait waits.  [default: {WAIT_S:g}]"
 )
 
 
 _FILE = click.option(
     "--file", "files", type=click.Path(exists=True, dir_okay=False, allow_dash=True), multiple=True, metavar="PATH",
-    help="Send what the file holds, as one message; - is standard input. Repeatable.",
+    help="Send the file as one message; - is standard input. Repeatable.",
 )  # fmt: skip
 
 
@@ -111,13 +113,13 @@ def _posting(
 @click.command(cls=Command)
 @click.argument("group")
 @click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
-@click.option("--raw", is_flag=True, help="Send bodies as they are, not sealed; standard input is one message.")
+@click.option("--raw", is_flag=True, help="Send bodies without encrypting them; all of standard input is one message.")
 @_options
 def pub(group: str, **given: Any) -> None:
-    """Publish to a GROUP: its name, its key, or its link.
+    """Publish messages to a GROUP: its name, its key, or its link.
 
-    Each BODY is a message; without one, or with -, each line of standard input is; with --file, all that a file holds.
-    Prints the id of each when the router has it in custody. Exit code 4: some were refused.
+    Each BODY is a message. Without BODY, or with -, each line of standard input is one. Prints each message's id when
+    the router has it in custody, that is on its disk. Exit code 4: some were refused.
     """
     posting = _posting(**given)
     check_name(invocation().home, posting.as_name)
@@ -129,10 +131,11 @@ def pub(group: str, **given: Any) -> None:
 @click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
 @_options
 def send(address: str, **given: Any) -> None:
-    """Send to the ADDRESS of an app or service: addr1… text, hex, or a name that the home knows.
+    """Send messages to the ADDRESS of an app or service: addr1… text, hex, or a name that the home knows.
 
-    Names are those of kept keys, of services (service-NAME), and of neighbours that are apps: a router itself takes no
-    text. As `router pub` otherwise.
+    The home knows kept keys, services (service-NAME) and neighbours by name. Routers themselves take no messages.
+    Each BODY is a message. Without BODY, or with -, each line of standard input is one. Prints each message's id when
+    the router has it in custody, that is on its disk. Exit code 4: some were refused.
     """
     posting = _posting(**given)
     home = invocation().home

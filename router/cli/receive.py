@@ -48,17 +48,17 @@ class Listening:
         )  # fmt: skip
 
 
-_COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages.")
+_COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so long, with exit code 5."
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after S seconds, with exit code 5."
 )
 _AS = click.option(
     "--as", "as_name", metavar="NAME",
-    help="Sign on with the kept key of that name; what comes while you are away waits for you.",
+    help="Sign on with the kept key NAME; messages for it wait while it is away.",
 )  # fmt: skip
 _JOURNAL = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH",
-    help="Remember there what was printed; after a crash at most the last line comes again.",
+    help="Record in PATH which messages were printed; after a crash at most the last one is printed again.",
 )  # fmt: skip
 
 
@@ -77,13 +77,13 @@ def _listening(
 
 @click.command(cls=Command)
 @click.argument("group")
-@click.option("--raw", is_flag=True, help="Print bodies as they are, not opened.")
+@click.option("--raw", is_flag=True, help="Print bodies as received, without decrypting them.")
 @_options
 def sub(group: str, raw: bool, **given: Any) -> None:
     """Join a GROUP (its name, its key, or its link) and print its messages, one a line, until Ctrl-C.
 
-    A message is settled once its line is out; one that was printed but not settled comes again. While the node is away
-    it waits. Ctrl-C ends it with code 0, or 130 before --count messages have come.
+    A message is settled after its line is printed; one that was printed but not settled comes again. If the node stops,
+    this command waits for it. Ctrl-C ends it with exit code 0, or 130 before --count messages have come.
     """
     trio.run(_until_signal, _subscribe, group, raw, _listening(**given))
 
@@ -93,7 +93,7 @@ def sub(group: str, raw: bool, **given: Any) -> None:
 def recv(**given: Any) -> None:
     """Print what is sent to your address, one message a line, until Ctrl-C.
 
-    With --as NAME that is the address of the kept key, else one that lives as long as this command.
+    With --as NAME it is the address of that kept key; otherwise a temporary one, which ends with this command.
     """
     trio.run(_until_signal, _receive, _listening(**given))
 

@@ -30,7 +30,7 @@ def _names() -> Names:
 @click.command(cls=Command)
 @json_option
 def status(as_json: bool) -> None:
-    """The running node at a glance."""
+    """Show the running node at a glance."""
     found = ask(invocation().home, "status")
     found["peers"] -= 1  # this command's own app
     if as_json:
@@ -73,7 +73,7 @@ def _counted(counts: dict[str, int]) -> str:
 @click.command(cls=Command)
 @json_option
 def peers(as_json: bool) -> None:
-    """Every neighbour and app: connected, away or blocked, and what is wrong with it."""
+    """Show every neighbour and app: connected, away or blocked, and what is wrong with it."""
     found = ask_peers(invocation().home)
     names = _names()
     if as_json:
@@ -94,7 +94,7 @@ def peers(as_json: bool) -> None:
 @json_option
 @click.pass_context
 def queue(ctx: click.Context, as_json: bool) -> None:
-    """What waits for whom. `router queue drop RECIPIENT` clears one."""
+    """Show how many messages wait for each recipient; `router queue drop RECIPIENT` drops them."""
     if ctx.invoked_subcommand is not None:
         return
     found = ask(invocation().home, "queue")
@@ -121,9 +121,9 @@ def _percent(row: dict[str, Any], what: str) -> int:
 @click.argument("recipient")
 @json_option
 def drop(recipient: str, as_json: bool) -> None:
-    """Clear the queue of a RECIPIENT.
+    """Drop all messages that wait for a RECIPIENT.
 
-    Each message ends `dropped`, reason `left`.
+    Each of them ends `dropped`, reason `left`.
     """
     key = _names().address(recipient)
     found = ask(invocation().home, "drop", key.hex())
@@ -136,7 +136,7 @@ def drop(recipient: str, as_json: bool) -> None:
 @click.command(cls=Command)
 @json_option
 def groups(as_json: bool) -> None:
-    """Who has joined which group on the running node."""
+    """Show the groups of the running node and who has joined them."""
     found = ask(invocation().home, "groups")
     names = _names()
     rows = [

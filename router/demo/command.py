@@ -31,14 +31,18 @@ GONE = "The homes are removed now; `router demo --keep` keeps them, to look at l
 @click.command(cls=Command)
 @click.option(
     "--messages", default=1000, show_default=True, type=click.IntRange(10, 100_000), metavar="N",
-    help="How many are published while edge B is away.",
+    help="Messages to publish while edge B is away.",
 )  # fmt: skip
-@click.option("--keep", is_flag=True, help="Keep the homes, the apps' books and what the nodes printed, and say where.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep the nodes' homes, the apps' records and the nodes' output, and print where they are.",
+)
 @json_option
 def demo(messages: int, keep: bool, as_json: bool) -> None:
-    """A core and two edges on this machine: nodes are killed in the midst of messages, and what arrived is counted.
+    """Kill and restart a core and two edges on this machine while messages go through, and count what arrives.
 
-    Nothing of your own node is touched. Exit code 0: everything that was acknowledged has arrived, once.
+    Your own node is not touched. Exit code 0: every acknowledged message arrived exactly once.
     """
     with _directory(keep) as base:
         counts = _play(base, messages, Telling(for_json=as_json))

@@ -29,22 +29,27 @@ log = logging.getLogger(__name__)
     "--listen",
     multiple=True,
     metavar="URL",
-    help="tls://HOST:PORT or unix://PATH; instead of what the configuration says. Repeatable.",
+    help="The URL to listen on, instead of those in the configuration: tls://HOST:PORT or unix://PATH. Repeatable.",
 )
-@click.option("--verifiers", type=int, metavar="N", help="Processes that check signatures; 0: none, -1: one per core.")
+@click.option(
+    "--verifiers",
+    type=int,
+    metavar="N",
+    help="The number of processes that check signatures; 0: the router itself, -1: one per core.",
+)
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any setting: store.durability=unsynced. Repeatable.",
+    help="Override a setting, for example store.durability=unsynced. Repeatable.",
 )
 @json_option
 def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Run the node in the foreground.
 
-    Prints address, listeners, durability and queue when it is ready. SIGTERM and Ctrl-C drain and stop it; messages in
-    custody are safe on disk and go on at the next start.
+    Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
+    custody are on disk and are delivered after the next start.
     """
     for url in listen:
         transport.check(url)

@@ -29,12 +29,15 @@ NOT_KEPT = Reason.NOT_KEPT.word
 
 @click.command(cls=Command)
 @click.argument("message", metavar="MESSAGE-ID")
-@click.option("--follow", is_flag=True, help="Ask the routers that took custody, where they grant us `why`.")
+@click.option(
+    "--follow", is_flag=True, help="Ask the routers that took custody as well, if they grant this node `why`."
+)
 @json_option
 def why(message: str, follow: bool, as_json: bool) -> None:
-    """What became of a message, per recipient: where it is, each attempt, why it ended, and what happens next.
+    """Explain what became of a message.
 
-    MESSAGE-ID is hex or msg1… text; its beginning will do, from 4 digits on. The node need not run.
+    Shows for each recipient where the message is, each attempt, why it ended, and what happens next. MESSAGE-ID is hex
+    or msg1… text; its first 4 digits or more are enough. The node need not run.
     """
     home = invocation().home
     parse_prefix(message)

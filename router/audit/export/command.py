@@ -24,19 +24,24 @@ PROBLEMS_MAX = 20
 
 @click.command("audit-export", cls=Command)
 @click.argument("paths", nargs=-1, metavar="PATH…", type=click.Path(exists=True, path_type=Path))
-@click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="New or empty.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory to write to, new or empty.",
+)
 @click.option(
     "--secret", required=True, metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-    help="What names are made with; made if missing. Exports with one secret can be joined.",
+    help="The secret that new names are made from; created if missing. Exports of one secret can be audited together.",
 )  # fmt: skip
-@click.option("--whose", metavar="KEY", help="Only print the name that this key or message has in such an export.")
+@click.option("--whose", metavar="KEY", help="Only print the new name of this key or message.")
 @json_option
 def audit_export(paths: tuple[Path, ...], out: Path | None, secret: Path, whose: str | None, as_json: bool) -> None:
-    """Write the logs of PATH… to DIR with every key and message id under another name.
+    """Copy the event logs of PATH… to DIR with all keys and message ids replaced.
 
-    The figures and the verdict of `router audit DIR` are those of the logs: for a file that cannot be believed there
-    is a stand-in, which is found bad as the file is. Export the logs of neighbours together: only then does DIR tell
-    what they saw of each other's ends. Nobody without the secret can tell whose names these are.
+    `router audit DIR` gives the same figures and verdict as for the original logs; a damaged file is replaced by one
+    that is found damaged in the same way. Export the logs of neighbours together: otherwise DIR lacks what they
+    recorded of each other's messages. Without the secret nobody can find out whose keys they were.
     """
     from router.audit.database import AuditFailed
     from router.audit.export.lines import ExportError

@@ -17,19 +17,31 @@ from router.cli.signals import removing
 
 
 @click.command("audit-sample", cls=Command)
-@click.option("--nodes", default=10, type=click.IntRange(1, NODES_MAX), show_default=True, help="Routers of the fleet.")
 @click.option(
-    "--messages", default=100_000, type=click.IntRange(1, MESSAGES_MAX), show_default=True, help="Published by apps."
+    "--nodes", default=10, type=click.IntRange(1, NODES_MAX), show_default=True, help="The number of routers."
 )
-@click.option("--seed", default=1, type=click.IntRange(0), show_default=True, help="The same seed, the same bytes.")
 @click.option(
-    "--out", required=True, metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="New or empty."
+    "--messages",
+    default=100_000,
+    type=click.IntRange(1, MESSAGES_MAX),
+    show_default=True,
+    help="The number of messages that apps publish.",
+)
+@click.option(
+    "--seed", default=1, type=click.IntRange(0), show_default=True, help="The seed; the same one gives the same bytes."
+)
+@click.option(
+    "--out",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory to write to, new or empty.",
 )
 @json_option
 def audit_sample(nodes: int, messages: int, seed: int, out: Path, as_json: bool) -> None:
-    """Write the event logs of a synthetic fleet to DIR/NODE/log, and the truth about them to DIR/truth.json.
+    """Write the event logs of an invented fleet, to try or to measure the audit.
 
-    Use it to try or to measure the audit: `router audit DIR` must find the numbers of truth.json.
+    The logs are in DIR/NODE/log, and the numbers that `router audit DIR` must find in DIR/truth.json.
     """
     if out.exists() and any(out.iterdir()):
         raise Failure(Exit.USAGE, f"{out} is not empty; name a directory that is, or that is not there yet")
