@@ -1,4 +1,5 @@
-"""Settings for all tests: hypothesis has no time limits, only the packaged Java is found, Spark has one session."""
+"""Settings for all tests: hypothesis has no time limits, only the packaged Java is found, Spark has one session, and a
+failure with an exception group is reported in a few lines."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import settings
+from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+from rigs.patience import HANG_S
+
 _PURE = """
     __future__ abc array base64 binascii bisect blake3 cbor2 collections contextlib dataclasses datetime enum
     fractions functools hashlib heapq hmac io ipaddress itertools json math msgspec nacl operator re
@@ -263,6 +265,20 @@ def limits_once(tree: Tree) -> Iterator[str]:
                     yield f"{path}:{call.lineno} {given.arg} has a default in {first} and in {second}: keep one"
 
 
+def hurry(tree: Tree) -> Iterator[str]:
+    """Forbid a test to fail because a machine is slow; where the clock is the test's own, it may say what it likes."""
+    for path, module in _modules(tree):
+        functions = [one for one in ast.walk(module) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        own = [one for one in functions if any(given.arg == "autojump_clock" for given in one.args.args)]
+        timed = {id(node) for one in own for node in ast.walk(one)}
+        for node in ast.walk(module) if path.startswith("tests/") else ():
+            if isinstance(node, ast.Call) and id(node) not in timed:
+                limits = [one.value for one in node.keywords if one.arg == "timeout"]
+                limits += node.args if ast.unparse(node.func) == "trio.fail_after" else []
+                if any(isinstance(one, ast.Constant) and 0 < float(str(one.value)) < HANG_S for one in limits):
+                    yield f"{path}:{node.lineno} gives up too soon for a slow machine: wait for HANG_S of rigs.patience"
+
+
 def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
     """Return the place of each field's default, by class and field, except for those taken from another object."""
     return {
@@ -289,4 +305,6 @@ RULES = (
     swallowing,
     docstrings,
     limits_once,
+    hurry,
+    worlds,
 )

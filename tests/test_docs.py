@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 from router.cli import COMMANDS
 from router.cli.exits import Exit
@@ -238,7 +239,7 @@ class Player:
 
     def _done(self, command: list[str]) -> str:
         done = subprocess.run(
-            command, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=60
+            command, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=HANG_S
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
@@ -268,7 +269,7 @@ class Player:
         said = []
         for process in reversed(self.running):
             process.send_signal(signal.SIGINT)
-            said.append(process.communicate(timeout=30)[0])
+            said.append(process.communicate(timeout=HANG_S)[0])
             assert process.returncode == 0
         self.running.clear()
         return said

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 import router
 from router.core.wire.text import parse_key
@@ -18,7 +19,6 @@ from router.core.wire.text import parse_key
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ROUTER = (sys.executable, "-m", "router")
 GROUP = "friends"
-WAIT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         line(node)
         yield home
         node.terminate()
-        assert node.wait(WAIT_S) == 0
+        assert node.wait(HANG_S) == 0
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def test_a_chat_between_two(home: Path) -> None:
         type_in(bob, "hello yourself")
         assert line(ann) == "Bob: hello yourself"
         for one in (ann, bob):
-            assert one.communicate(timeout=WAIT_S)[0] == ""
+            assert one.communicate(timeout=HANG_S)[0] == ""
             assert one.returncode == 0
 
 
@@ -77,8 +77,8 @@ def test_a_blocking_publisher(home: Path) -> None:
     with router.connect_blocking(home=home) as node:
         messages = iter(node.join(GROUP))
         with running(example("blocking_publisher", GROUP), home) as publisher:
-            printed, _ = publisher.communicate("one\ntwo\nthree\n", timeout=WAIT_S)
-        received = [messages.next(WAIT_S) for _ in range(3)]
+            printed, _ = publisher.communicate("one\ntwo\nthree\n", timeout=HANG_S)
+        received = [messages.next(HANG_S) for _ in range(3)]
         assert [one and one.body for one in received] == [b"one", b"two", b"three"]
         assert [one and router.key_text("msg", one.id) for one in received] == printed.split()
         assert publisher.returncode == 0
@@ -89,7 +89,7 @@ def test_a_service_in_its_own_process(home: Path) -> None:
         address = line(shouting)
         with router.connect_blocking(home=home) as node:
             node.send(address, b"hello")
-            answer = node.unicasts().next(WAIT_S)
+            answer = node.unicasts().next(HANG_S)
             assert answer is not None and answer.body == b"HELLO"
             assert answer.source == parse_key(address, "addr")
 
@@ -100,13 +100,13 @@ def test_ctrl_c_ends_them_quietly(name: str, home: Path) -> None:
     with running(command, home) as process:
         assert line(process)
         process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT_S) == 0
+        assert process.wait(HANG_S) == 0
 
 
 @pytest.mark.parametrize("name", ["chat", "blocking_publisher"])
 def test_without_a_node_they_say_so(name: str, tmp_path: Path) -> None:
     command = example(name, GROUP, *["Ann"] * (name == "chat"))
     env = {**os.environ, "ROUTER_HOME": str(tmp_path / "nowhere")}
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=WAIT_S)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=HANG_S)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and "router serve" in done.stderr

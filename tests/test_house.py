@@ -62,6 +62,8 @@ FORBIDDEN = [
     ("swallowing", "router/store.py", "try:\n    x\nexcept Exception:\n    pass\n"),
     ("swallowing", "router/store.py", "with suppress(Exception):\n    x\n"),
     ("docstrings", "router/store.py", "x = 1"),
+    ("hurry", "tests/test_store.py", "with trio.fail_after(30):\n    x"),
+    ("hurry", "tests/test_store.py", "process.communicate(timeout=20)"),
 ]
 ALLOWED = [
     (
@@ -90,6 +92,8 @@ ALLOWED = [
         "import json\nfrom pyspark.sql import functions\nfrom spark_analytics import silver",
     ),
     ("router/store.py", "try:\n    x\nexcept KeyError:\n    pass"),
+    ("tests/test_store.py", "async def test_x(autojump_clock):\n    with trio.fail_after(1):\n        x"),
+    ("tests/test_store.py", "process.communicate(timeout=HANG_S)"),
 ]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import trio
 
 from router.actors.actor import TrioActor, as_failure
-from router.client.errors import NodeUnavailable, Refused
+from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.client.received import Received
 from router.core.wire.crypto import MessageId, SigningKey
@@ -221,7 +221,7 @@ class Service(TrioActor):
         """Offer these events to the node's log; the number of the last one that it has."""
         try:
             answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
-        except (Refused, NodeUnavailable, SaidError) as error:
+        except (ClientError, SaidError) as error:
             log.warning("%s: its events wait for the node's log: %s", self, error)
             return 0
         return int(answer["noted"])
@@ -229,7 +229,7 @@ class Service(TrioActor):
     async def say(self, word: str, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Say a word of the contract to the own router, and return its answer.
 
-        Raises `SaidError`, `Refused`, `NodeUnavailable`.
+        Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
         """
         found: dict[str, Any] = json.loads(await self.node.ask(word, json.dumps(argument)))
         if "error" in found:

@@ -27,6 +27,7 @@ from router.core.wire.message import message_id, seal_multicast
 
 LIFE_S = 86_400
 PAUSE_S = 0.004
+LOCKED_S = 300.0  # as `HANG_S` of the rigs, which this process does not find
 PUBLISHED = """
     CREATE TABLE IF NOT EXISTS published
         (n INTEGER PRIMARY KEY, id BLOB UNIQUE, frame BLOB, acknowledged INTEGER NOT NULL DEFAULT 0);
@@ -59,7 +60,7 @@ class App:
 
     def open(self, schema: str) -> sqlite3.Connection:
         """Open the database; a killed process loses nothing of it, a power cut might."""
-        database = sqlite3.connect(self.database, isolation_level=None, timeout=30)
+        database = sqlite3.connect(self.database, isolation_level=None, timeout=LOCKED_S)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
         database.executescript(schema)
@@ -142,7 +143,7 @@ def ids(database: Path, what: str) -> list[bytes]:
 
 
 def _ask(database: Path, question: str) -> list[tuple[Any]]:
-    connection = sqlite3.connect(database, timeout=30)
+    connection = sqlite3.connect(database, timeout=LOCKED_S)
     try:
         return connection.execute(question).fetchall()
     finally:

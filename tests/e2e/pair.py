@@ -11,13 +11,13 @@ import trio
 from processes import until
 from raw_link import RawLink, linked
 from rig import NodeProcess, Rig, new_key, rig
+from rigs.patience import HANG_S
 
 from router import connect
 from router.core.wire.crypto import SigningKey
 
 HELLO_S = 1.0
 FRAME_BYTES_MAX = 64 * 1024
-PATIENCE_S = 20.0  # no message of the pair takes longer, on the busiest machine
 STRICT = {"limits.hello_s": HELLO_S, "limits.frame_bytes_max": FRAME_BYTES_MAX}
 
 
@@ -33,12 +33,12 @@ class Pair:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         home = self.node.home
         async with connect(home=home) as listener, connect(home=home) as speaker:
-            listening, speaking = await listener.join(self.group), speaker.group(self.group)
+            listening, speaking = await listener.join(self.group, timeout_s=HANG_S), speaker.group(self.group)
             task_status.started()
             n = 0
             while True:
                 began = trio.current_time()
-                with trio.fail_after(PATIENCE_S):
+                with trio.fail_after(HANG_S):
                     await speaking.publish(b"%d" % n)
                     async for message in listening:
                         self.heard.append(message.body)

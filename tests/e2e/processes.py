@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
+from rigs.patience import HANG_S
 
-READY_S = 30.0
-ENDED_S = 30.0
-STATE_S = 30.0
 POLL_S = 0.01
 
 
@@ -45,17 +43,17 @@ class Finished(NamedTuple):
 
 async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
     """Run the command to its end."""
-    with trio.fail_after(ENDED_S):
+    with trio.fail_after(HANG_S):
         done = await trio.run_process(list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False)
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]], within_s: float = STATE_S) -> None:
+async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
     """Poll until the condition holds."""
-    deadline = trio.current_time() + within_s
+    deadline = trio.current_time() + HANG_S
     while not await holds():
         if trio.current_time() > deadline:
-            raise Failed(f"after {within_s:g} s still not: {what}")
+            raise Failed(f"after {HANG_S:g} s still not: {what}")
         await trio.sleep(POLL_S)
 
 
@@ -105,7 +103,7 @@ class Process:
     async def line(self) -> str:
         """Return its next line; empty at its end."""
         assert self._process is not None and self._process.stdout is not None
-        with trio.move_on_after(READY_S):
+        with trio.move_on_after(HANG_S):
             while b"\n" not in self._unread:
                 data = await self._process.stdout.receive_some()
                 if not data:
@@ -113,7 +111,7 @@ class Process:
                 self._unread += data
             line, _, self._unread = self._unread.partition(b"\n")
             return line.decode()
-        raise Failed(f"{self.name} printed no line within {READY_S:g} s: {self.said()}")
+        raise Failed(f"{self.name} printed no line within {HANG_S:g} s: {self.said()}")
 
     async def tell(self, line: str) -> None:
         """Write a line to its standard input."""
@@ -137,13 +135,13 @@ class Process:
     async def wait(self) -> int:
         process = self._process
         assert process is not None
-        with trio.move_on_after(ENDED_S):
+        with trio.move_on_after(HANG_S):
             code = await process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     await pipe.aclose()
             return code
-        raise Failed(f"{self.name} did not end within {ENDED_S:g} s: {self.said()}")
+        raise Failed(f"{self.name} did not end within {HANG_S:g} s: {self.said()}")
 
     async def freeze(self) -> None:
         """Stop every thread where it stands: its files are now as `kill -9` would leave them."""

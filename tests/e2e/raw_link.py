@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import trio
-from processes import STATE_S, Failed
+from processes import Failed
 from rig import NodeProcess
+from rigs.patience import HANG_S
 
 from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items as link
@@ -52,7 +53,7 @@ class RawLink:
 
     async def connect(self, url: str, expect: PublicKey) -> None:
         self.router = expect
-        self.stream = await transport.dial(url, self.key, expect, timeout_s=10)
+        self.stream = await transport.dial(url, self.key, expect, timeout_s=HANG_S)
         self.session = Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=expect)
         await self._flush()
         await self.until("the link is up", lambda: self.is_up)
@@ -99,9 +100,9 @@ class RawLink:
 
     # -- hearing -------------------------------------------------------------------------------------------
 
-    async def until(self, what: str, holds: Callable[[], bool], within_s: float = STATE_S) -> None:
+    async def until(self, what: str, holds: Callable[[], bool]) -> None:
         """Read until the condition holds."""
-        with trio.move_on_after(within_s) as scope:
+        with trio.move_on_after(HANG_S) as scope:
             while not holds() and not self.is_closed:
                 await self._read()
         if scope.cancelled_caught or not holds():
@@ -191,9 +192,9 @@ async def linked(
 async def say_bytes(node: NodeProcess, data: bytes, *, key: SigningKey, tls: bool = False) -> list[link.Item]:
     """Write any bytes to a new connection, and return all items that the node sends until it closes."""
     url = node.url if tls else f"unix://{node.home.socket_path}"
-    stream = await transport.dial(url, key, node.address, timeout_s=10)
+    stream = await transport.dial(url, key, node.address, timeout_s=HANG_S)
     heard = b""
-    with trio.fail_after(STATE_S), suppress(StreamBroken):
+    with trio.fail_after(HANG_S), suppress(StreamBroken):
         await stream.send_all(data)
         while more := await stream.receive_some(READ_BYTES):
             heard += more

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import trio
-from processes import STATE_S, Failed, Finished, Process, run_command, until
+from processes import Failed, Finished, Process, run_command, until
+from rigs.patience import HANG_S
 
 from router import connect
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -22,7 +23,6 @@ from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.home import Home
 
-TEST_S = 120.0
 ROUTER = (sys.executable, "-m", "router")
 SHIFTED = Path(__file__).parent / "shifted.py"
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
@@ -109,9 +109,9 @@ class NodeProcess(Process):
 
     async def ask(self, word: str) -> Any:
         """Ask the node what `router status`, `queue`, `groups` or `peers` ask, without starting a process."""
-        with trio.fail_after(STATE_S):
+        with trio.fail_after(HANG_S):
             async with connect(home=self.home) as app:
-                return json.loads(await app.ask(word))
+                return json.loads(await app.ask(word, timeout_s=HANG_S))
 
     async def queued(self, recipient: PublicKey | None = None) -> int:
         """Return how many messages are queued, for all recipients or for one."""
@@ -180,7 +180,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(base: Path, within_s: float = TEST_S) -> AsyncIterator[Rig]:
+async def rig(base: Path, within_s: float = HANG_S) -> AsyncIterator[Rig]:
     """Yield the rig of a test; kill its processes by their pids when the test ends or has taken too long."""
     found = Rig(base)
     try:
@@ -203,7 +203,7 @@ class Tiers(NamedTuple):
 
 @asynccontextmanager
 async def three_tiers(
-    base: Path, settings: Settings = MappingProxyType({}), *, verifiers: int = 0, within_s: float = TEST_S
+    base: Path, settings: Settings = MappingProxyType({}), *, verifiers: int = 0, within_s: float = HANG_S
 ) -> AsyncIterator[Tiers]:
     """Start and connect all three. `verifiers`: the number of the core's verifier processes."""
     async with rig(base, within_s) as found:

@@ -11,6 +11,7 @@ import pytest
 import trio
 from processes import run_command, until
 from rig import ROUTER, NodeProcess, Tiers, new_key, three_tiers
+from rigs.patience import HANG_S
 
 from router import Reason, connect
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -33,7 +34,7 @@ class Reader:
 
     async def run(self, group: SigningKey, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with connect(home=self.node.home, key=self.key, when_down="queue") as app:
-            messages = await app.join(group.public)
+            messages = await app.join(group.public, timeout_s=HANG_S)
             task_status.started()
             async for message in messages:
                 if message.body == UNWANTED:
@@ -69,7 +70,7 @@ class Story:
             for reader, group in ((self.at_core, self.big), (self.of_small, self.small), (self.at_b, self.big)):
                 await nursery.start(reader.run, group)
             async with connect(home=self.b.home, key=self.sleeper) as app:
-                await app.join(self.naps.public)
+                await app.join(self.naps.public, timeout_s=HANG_S)
             for group in (self.big, self.naps):
                 await self.core.until_joined(group.public, self.b.address)
             await self._publish()

@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from processes import until
 from rig import ROUTER, NodeProcess, Rig, new_key, rig
+from rigs.patience import HANG_S
 
 from router import Node, NodeUnavailable, connect
 
@@ -41,7 +42,7 @@ async def test_the_loop_goes_on_where_it_was(how: signal.Signals, tmp_path: Path
             connect(home=node.home, when_down="queue") as speaker,
             trio.open_nursery() as nursery,
         ):
-            heard = await listener.join(group)
+            heard = await listener.join(group, timeout_s=HANG_S)
 
             async def listen() -> None:
                 async for message in heard:
@@ -74,7 +75,7 @@ async def test_publishing_raises(tmp_path: Path) -> None:
     async with one_node(tmp_path) as (_, node):
         group, got = new_key(), list[bytes]()
         async with connect(home=node.home, key=new_key()) as listener, connect(home=node.home) as speaker:
-            heard = await listener.join(group)
+            heard = await listener.join(group, timeout_s=HANG_S)
             speaking = speaker.group(group)
             await node.kill()
             await until_up(speaker, False)
@@ -86,7 +87,7 @@ async def test_publishing_raises(tmp_path: Path) -> None:
             await until_up(speaker)
             await until_up(listener)
             await speaking.publish(b"not lost")
-            with trio.fail_after(10):
+            with trio.fail_after(HANG_S):
                 async for message in heard:
                     got.append(message.body)
                     break
@@ -108,7 +109,7 @@ async def test_publishing_queues(tmp_path: Path) -> None:
 
             await node.start()
             async with connect(home=node.home, key=key) as listener:
-                await listener.join(group)
+                await listener.join(group, timeout_s=HANG_S)
             await node.kill()
             await until_up(speaker, False)
             for n in range(5):
@@ -142,7 +143,7 @@ async def test_the_commands_do_the_same(tmp_path: Path) -> None:
 
         await node.start()
         async with connect(home=node.home, as_name="reader") as reader:
-            heard = await reader.join("g")
+            heard = await reader.join("g", timeout_s=HANG_S)
             await node.kill()
             waiting = found.process("pub", *ROUTER, "--home", str(node.home.path), "pub", "--queue", "g", "later")
             await waiting.launch()

@@ -14,6 +14,7 @@ import pytest
 import trio
 from processes import Process, until
 from rig import free_port
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.actors.process import program
@@ -26,7 +27,6 @@ from router.settings.home import Home
 
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
 RUNS = ("inside", "apart", "by-hand")
-TEST_S = 60
 
 
 def configuration(ports: dict[str, int]) -> str:
@@ -63,7 +63,7 @@ async def are_there(home: Home) -> bool:
 
 
 async def asked(node: Node, name: str, question: str) -> Any:
-    return json.loads(await node.ask("service", f"{name} {question}"))
+    return json.loads(await node.ask("service", f"{name} {question}", timeout_s=HANG_S))
 
 
 async def told(node: Node, guest: PublicKey, body: bytes) -> bytes:
@@ -77,7 +77,7 @@ async def told(node: Node, guest: PublicKey, body: bytes) -> bytes:
 
 def dialled(path: Path, text: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as desk:
-        desk.settimeout(TEST_S)
+        desk.settimeout(HANG_S)
         desk.connect(str(path))
         desk.sendall(text)
         return desk.recv(100)
@@ -85,7 +85,7 @@ def dialled(path: Path, text: bytes) -> bytes:
 
 def counted(port: int) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as board:
-        board.settimeout(TEST_S)
+        board.settimeout(HANG_S)
         board.sendto(b"?", ("127.0.0.1", port))
         return board.recv(100)
 
@@ -95,15 +95,15 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     address, neighbour = key_of(home, run).public, SigningKey(run.encode().ljust(32)).public
     async with connect(home=home, as_name=f"guest-{run}", outcomes=True) as node:
-        group = await node.join(address)
+        group = await node.join(address, timeout_s=HANG_S)
         found["first"] = await told(node, address, b"well met")
         found["published"] = (await anext(group.messages())).body
         found["desk"] = await trio.to_thread.run_sync(dialled, home.path / f"{run}.sock", b"from the desk\n")
         found["board"] = await trio.to_thread.run_sync(counted, port)
         found["third"] = await told(node, address, b"well well")
         empty = await node.send(address, b" ", wait=True)
-        found["empty"] = [(one.state, one.reason) for one in await empty.final(TEST_S)]
-        why = json.loads(await node.ask("why", empty.id.hex()))
+        found["empty"] = [(one.state, one.reason) for one in await empty.final(HANG_S)]
+        why = json.loads(await node.ask("why", empty.id.hex(), timeout_s=HANG_S))
         found["why"] = [(one["state"], one["reason"]) for one in why["recipients"]]
         found["favourite"] = await asked(node, run, "favourite")
         found["struck"] = await asked(node, run, "strike 2")
@@ -121,7 +121,7 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
 async def answer(home: Home, word: str, argument: str = "") -> Any:
     """Return the node's answer to a new app, since one app may repeat a question only so often."""
     async with connect(home=home) as node:
-        return json.loads(await node.ask(word, argument))
+        return json.loads(await node.ask(word, argument, timeout_s=HANG_S))
 
 
 async def is_known(home: Home, key: PublicKey, by: str) -> bool:
@@ -143,7 +143,7 @@ async def is_noted(home: Home, id: bytes) -> bool:
 
 async def test_it_is_the_same_inside_apart_and_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", EXAMPLES)
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with guestbooks(tmp_path) as (home, ports):
             inside, apart, by_hand = [await story(home, run, ports[run]) for run in RUNS]
     assert inside == apart == by_hand
@@ -164,12 +164,12 @@ async def test_a_message_is_pulled_and_sent_on_as_it_is_to_a_neighbour_that_was_
     near.config_path.write_text('[node]\nservices = ["guestbook"]\n')
     far.config_path.write_text(f'[node]\nlisten = ["{url}"]\n[[peers]]\naddress = "{here.hex()}"\n')
     book = key_of(near, "guestbook").public
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with (
             serving(near.path, {}), serving(far.path, {}), connect(home=near, as_name="guest") as node,
             connect(home=far, as_name="reader") as reader,
         ):  # fmt: skip
-            group, afar = await node.join(book), await reader.join(book)
+            group, afar = [await one.join(book, timeout_s=HANG_S) for one in (node, reader)]
             await node.send(book, f"meet {there.hex()} {url}".encode())
             await until("the neighbour is known", lambda: is_known(near, there, "guestbook"))
             await node.send(book, b"well met")
@@ -186,7 +186,7 @@ async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(tmp_pa
     home.create()
     text = '[node]\nservices = ["guestbook"]\n[services.guestbook]\ndesk = "unix:desk.sock?mode=666"\n'
     home.config_path.write_text(f'{text}[[peers]]\naddress = "{guest.public.hex()}"\ngrant = ["join"]\n')
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), trio.open_nursery() as nursery:
             await until("the guestbook is there", lambda: are_there(home))
             raw = trio.socket.socket(socket.AF_UNIX)
@@ -195,7 +195,7 @@ async def test_a_stream_of_another_user_is_handed_to_the_router_as_a_link(tmp_pa
             listener = trio.SocketListener(raw)
             nursery.start_soon(partial(lead_to_desk, home.path / "desk.sock", listener))
             async with connect(url=f"unix://{tmp_path / 'led.sock'}", key=guest, home=tmp_path) as node:
-                await node.join(SigningKey(b"h" * 32))
+                await node.join(SigningKey(b"h" * 32), timeout_s=HANG_S)
                 [peer] = [one for one in await answer(home, "peers") if one["address"] == guest.public.hex()]
                 assert (peer["standing"], peer["state"]) == ("client", "connected")
                 with pytest.raises(Refused):

@@ -16,11 +16,11 @@ from apps import App
 from disk import Disk, read_disk
 from processes import Process, until
 from rig import NodeProcess, Tiers, new_key, three_tiers
+from rigs.patience import HANG_S
 
 from router.core.wire.crypto import PublicKey
 
 MESSAGES = 80
-ROUND_S = 15.0  # at most, on a busy machine; most take a second
 MOMENT_S = 0.15  # about the duration of a round's traffic
 LITTLE_SEGMENTS = {"log.segment_bytes": 64 * 1024, "log.segment_s": 1}
 
@@ -135,7 +135,7 @@ class Rounds:
 
 @asynccontextmanager
 async def killing(base: Path, seed: int, rounds: int) -> AsyncIterator[Rounds]:
-    async with three_tiers(base, LITTLE_SEGMENTS, verifiers=1, within_s=ROUND_S * rounds) as tiers:
+    async with three_tiers(base, LITTLE_SEGMENTS, verifiers=1, within_s=HANG_S * rounds) as tiers:
         found = Rounds(tiers, random.Random(seed))
         await found.begin()
         yield found

@@ -15,11 +15,11 @@ import pytest
 import trio
 from processes import Process, until
 from rig import free_port
+from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli.exits import Exit
 
-TEST_S = 60
 FOLDER = {
     "__init__.py": '"""Counts what is sent to it."""\n',
     "settings.py": """
@@ -116,7 +116,7 @@ class Node:
 
 def asked_at_door(port: int) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-        door.settimeout(TEST_S)
+        door.settimeout(HANG_S)
         door.sendto(b"?", ("127.0.0.1", port))
         return door.recv(100)
 
@@ -127,7 +127,7 @@ async def test_all_of_a_service_is_found_in_its_folder_and_lasts(
     write(tmp_path / "place")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "place"))
     node, port = Node(tmp_path), free_port()
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         await node.run("init")
         sample = (node.home / "router.toml").read_text()
         assert "#[services.ledger]" in sample and "# The most that is counted. (1 to 100)\n#most = 3" in sample

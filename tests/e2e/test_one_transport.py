@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 from click.testing import CliRunner
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.cli import main
@@ -16,7 +17,6 @@ from router.core.wire.crypto import SigningKey
 from router.settings import keyring
 from router.settings.home import Home
 
-TEST_S = 30
 TRANSPORT = '''
 """Streams in this process under names that may be loud."""
 from transports import memory
@@ -64,9 +64,9 @@ async def test_a_new_scheme_is_checked_listened_on_and_dialled(tmp_path: Path, m
     assert "there is no transport for horn://; known are drum" in checked("horn://tom")
     assert "line 2: node.listen: 'drum://a' is too short a name; write drum://tom" in checked("drum://a")
     assert "'soft=yes' is no option of a drum; there is loud=yes" in checked("drum://tom?soft=yes")
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         listening = serving(home.path, {"node.listen": ["drum://tom?loud=yes"]})
         async with listening, connect(url="drum://tom?loud=yes", key=guest, home=tmp_path) as node:
-            await node.join(SigningKey(b"h" * 32))
+            await node.join(SigningKey(b"h" * 32), timeout_s=HANG_S)
     assert sys.modules["transports.drum"].heard, "the node gave it the limits that it names"
     monkeypatch.delitem(sys.modules, "transports.drum")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rig import NodeProcess, three_tiers
+from rigs.patience import HANG_S
 
 from router import connect
 from router.core.wire.grouplink import parse_link
@@ -27,7 +28,7 @@ async def test_bodies_are_sealed_over_a_core(tmp_path: Path) -> None:
         assert (await core.run("group", "list", "--json")).json == []
         group = parse_link(text).group
         async with connect(home=edge_b.home, as_name="reader") as reader:
-            await reader.join("family")
+            await reader.join("family", timeout_s=HANG_S)
             await core.until_joined(group, edge_b.address)
         await edge_b.kill()
         await core.until_connected(edge_b.address, up=False)

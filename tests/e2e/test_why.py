@@ -10,6 +10,7 @@ import trio
 from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, Tiers, new_key, rig, three_tiers
+from rigs.patience import HANG_S
 
 from router import connect
 from router.cli.ask import ask
@@ -42,7 +43,7 @@ async def test_before_and_after_kill_9_and_with_the_node_stopped(tmp_path: Path)
         node = found.node("core", "core")
         await node.start()
         async with connect(home=node.home, key=bob_key) as bob:
-            await bob.join(group.public)
+            await bob.join(group.public, timeout_s=HANG_S)
         async with connect(home=node.home) as alice:
             identity = (await alice.group(group).publish(b"hello", ttl_s=3600)).hex()
         answer = await why(node, identity)
@@ -56,7 +57,7 @@ async def test_before_and_after_kill_9_and_with_the_node_stopped(tmp_path: Path)
         assert "which is stopped" in stopped["recipients"][0]["next"]
         await node.start()
         async with connect(home=node.home, key=bob_key) as bob:
-            async for message in await bob.join(group.public):
+            async for message in await bob.join(group.public, timeout_s=HANG_S):
                 assert message.body == b"hello"
                 await message.settle()
                 break
@@ -86,7 +87,7 @@ async def published_on_a(tiers: Tiers) -> tuple[str, str]:
     """Publish a message on A that an app on B receives; return its id and the core's key."""
     group = new_key()
     async with connect(home=tiers.edge_b.home) as bob, connect(home=tiers.edge_a.home) as alice:
-        listening = await bob.join(group.public)
+        listening = await bob.join(group.public, timeout_s=HANG_S)
         await tiers.core.until_joined(group.public, tiers.edge_b.address)
         identity = (await alice.group(group).publish(b"hello")).hex()
         async for message in listening:
@@ -148,7 +149,7 @@ async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_gr
             linked(core, unpermitted, tls=True, role="router") as three,
             linked(core, stranger, tls=True, role="router") as four,
         ):  # fmt: skip
-            await bob.join(group.public)
+            await bob.join(group.public, timeout_s=HANG_S)
             wire = multicast(group, b"hello")
             assert await one.publish(wire) == [None]
             identity = message_id(wire).hex()

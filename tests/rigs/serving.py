@@ -8,11 +8,10 @@ from pathlib import Path
 
 import trio
 
+from rigs.patience import HANG_S
 from router.node.node import Node, Ready
 from router.settings.config import load
 from router.settings.home import Home
-
-PATIENCE_S = 30
 
 
 @asynccontextmanager
@@ -26,9 +25,11 @@ async def serving(path: Path, settings: Mapping[str, object]) -> AsyncIterator[H
     def on_ready(_: Ready) -> None:
         is_ready.set()
 
-    with trio.fail_after(PATIENCE_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(node.run, on_ready)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(node.run, on_ready)
+        with trio.fail_after(HANG_S):
             await is_ready.wait()
-            yield home
-            node.stop()
+        yield home
+        node.stop()
+        nursery.cancel_scope.deadline = trio.current_time() + HANG_S
+    assert not nursery.cancel_scope.cancelled_caught, "the node does not stop"

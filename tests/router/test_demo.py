@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 from router.demo.counts import Counts, Disk, Heard, compare, search
 
@@ -37,7 +38,7 @@ def processes(directory: Path) -> list[bytes]:
 
 def test_everything_arrives_once(tmp_path: Path) -> None:
     command = (*DEMO, "--json", "--messages", str(AWAY))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=45, env=environment(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, env=environment(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert found["ok"] and not found["failures"]
@@ -67,7 +68,7 @@ def test_ctrl_c_ends_all_of_it(number: signal.Signals, tmp_path: Path) -> None:
         told = next(line for line in process.stdout if line.startswith("Edge B and its app are killed"))
         assert "1,000" in told and processes(tmp_path)
         process.send_signal(number)
-        assert process.wait(20) == 130
+        assert process.wait(HANG_S) == 130
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
 
 
@@ -80,7 +81,7 @@ def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
         next(line for line in process.stdout if "receive them" in line)
         assert len(processes(tmp_path)) >= 3  # the core, edge A and its app at least
         process.kill()
-    give_up_s = time.monotonic() + 20
+    give_up_s = time.monotonic() + HANG_S
     while processes(tmp_path):
         assert time.monotonic() < give_up_s, processes(tmp_path)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from rigs.patience import HANG_S
 from samples.audit_logs import APP, LATE, START, Log
 
 from router.audit.publish import GOLD
@@ -66,7 +67,12 @@ def test_where_there_is_nothing_it_says_so(
 def test_without_a_java_it_says_what_is_needed(tmp_path: Path, module: str) -> None:
     command = [sys.executable, "-m", f"spark_analytics.{module}", str(tmp_path), "--out", str(tmp_path / "out")]
     ended = subprocess.run(
-        command, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
     )
     assert ended.returncode == 2
     assert "it needs a Java of version 17 or later" in ended.stderr

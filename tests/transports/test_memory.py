@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, listening, receive_exactly
 
 from router.transport.contract import ConnectFailed, Stream, dial
@@ -55,7 +56,7 @@ async def test_time_stands_still_while_bytes_move(autojump_clock: trio.testing.M
 
     async with trio.open_nursery() as nursery:
         await nursery.start(lambda task_status: listen("memory://t", SERVER, answer_later, task_status=task_status))
-        stream = await dial("memory://t", CLIENT, None, timeout_s=1)
+        stream = await dial("memory://t", CLIENT, None, timeout_s=HANG_S)
         await stream.send_all(b"x")
         assert await stream.receive_some(1) == b"x"
         assert trio.current_time() == pytest.approx(3600)
@@ -69,4 +70,4 @@ async def test_names_are_separate() -> None:
         assert await (await b.accept()).receive_some(100) == b"for b"
         await a.connect()
     with pytest.raises(ConnectFailed, match="nobody in this process is listening on memory://a"):
-        await dial("memory://a", CLIENT, None, timeout_s=1)
+        await dial("memory://a", CLIENT, None, timeout_s=HANG_S)

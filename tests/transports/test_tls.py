@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from OpenSSL import crypto
+from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, close_at_once, echo, fresh_url, listening, says, two_ends
 
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -62,7 +63,7 @@ def other_client(alpn: str | None = "upsycle/1") -> ssl.SSLContext:
 def talk(url: str, context: ssl.SSLContext) -> bytes:
     """Say hello over that context and return the answer; runs in a thread."""
     with (
-        socket.create_connection(tcp_address(url), timeout=5) as raw,
+        socket.create_connection(tcp_address(url), timeout=HANG_S) as raw,
         context.wrap_socket(raw) as tls,
     ):
         tls.sendall(b"hello")
@@ -90,7 +91,7 @@ async def test_both_learn_the_other_s_key() -> None:
 
 async def test_any_key_is_accepted_when_none_was_dialled() -> None:
     async with listening("tls://127.0.0.1:0", handler=echo) as this:
-        stream = await dial(this.url, SigningKey(bytes(32)), None, timeout_s=5)
+        stream = await dial(this.url, SigningKey(bytes(32)), None, timeout_s=HANG_S)
         assert stream.peer == SERVER.public
         await stream.aclose()
 
@@ -99,7 +100,7 @@ async def test_a_wrong_key_is_named_and_learns_nothing_of_us() -> None:
     wrong = SigningKey(bytes(32)).public
     async with listening("tls://127.0.0.1:0") as this:
         with pytest.raises(ConnectFailed) as caught:
-            await dial(this.url, CLIENT, wrong, timeout_s=5)
+            await dial(this.url, CLIENT, wrong, timeout_s=HANG_S)
         assert caught.value.reason is Reason.CONNECT_FAILED
         assert all(short(key_text("addr", one)) in caught.value.text for one in (wrong, SERVER.public))
         assert "alert" in await this.refusal()
@@ -169,7 +170,7 @@ async def test_a_server_of_another_protocol_is_refused(tmp_path: Path) -> None:
         listener, *_ = await nursery.start(trio.serve_tcp, serve, 0)
         port = listener.socket.getsockname()[1]
         with pytest.raises(ConnectFailed, match="speaks TLS but not the protocol upsycle/1"):
-            await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=5)
+            await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=HANG_S)
         nursery.cancel_scope.cancel()
 
 
@@ -215,7 +216,7 @@ async def test_a_handshake_that_trickles_is_cut() -> None:
 
 
 async def test_handshakes_per_prefix_are_limited() -> None:
-    limits = HandshakeLimits(max_per_prefix=2, timeout_s=5)
+    limits = HandshakeLimits(max_per_prefix=2, timeout_s=HANG_S)
     async with listening("tls://127.0.0.1:0", handler=echo, handshakes=limits) as this:
         silent = [await trio.open_tcp_stream(*tcp_address(this.url)) for _ in range(2 + 2 * Places.WAITING)]
         for stream in silent:
@@ -300,7 +301,9 @@ async def test_a_changed_byte_breaks_the_stream_on_both_sides() -> None:
     async with listening("tls://127.0.0.1:0") as this, trio.open_nursery() as nursery:
         proxy = Proxy(this.url)
         listener, *_ = await nursery.start(trio.serve_tcp, proxy.serve, 0)
-        ours = await dial(f"tls://127.0.0.1:{listener.socket.getsockname()[1]}", CLIENT, SERVER.public, timeout_s=5)
+        ours = await dial(
+            f"tls://127.0.0.1:{listener.socket.getsockname()[1]}", CLIENT, SERVER.public, timeout_s=HANG_S
+        )
         theirs = await this.accept()
         await ours.send_all(b"true")
         assert await theirs.receive_some(10) == b"true"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, echo, listening, says
 
 from router.core.wire.reasons import Reason
@@ -36,7 +37,7 @@ async def test_ipv6() -> None:
 async def test_every_interface() -> None:
     async with listening("tls://:0", handler=echo) as this:
         port = tcp_address(this.url)[1]
-        stream = await dial(f"tls://127.0.0.1:{port}", CLIENT, SERVER.public, timeout_s=5)
+        stream = await dial(f"tls://127.0.0.1:{port}", CLIENT, SERVER.public, timeout_s=HANG_S)
         assert await says(stream, b"x") == b"x"
         await stream.aclose()
 
@@ -61,7 +62,7 @@ async def test_nobody_listens() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         with pytest.raises(ConnectFailed) as caught:
-            await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=5)
+            await dial(f"tls://127.0.0.1:{port}", CLIENT, None, timeout_s=HANG_S)
     expected = f"127.0.0.1:{port} cannot be reached: connection refused; is the node running and its port open?"
     assert caught.value.text == expected
 

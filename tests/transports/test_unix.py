@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from rigs.patience import HANG_S
 from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
 from router.core.wire.reasons import Reason
@@ -113,7 +114,7 @@ async def test_a_path_too_long_is_told_the_limit(directory: Path) -> None:
     with pytest.raises(ListenFailed, match=expected):
         await listen(url, SERVER, echo)
     with pytest.raises(ConnectFailed, match=expected):
-        await dial(url, CLIENT, None, timeout_s=1)
+        await dial(url, CLIENT, None, timeout_s=HANG_S)
 
 
 async def test_a_directory_open_to_all_is_refused(directory: Path) -> None:
@@ -172,7 +173,7 @@ async def test_another_user_is_refused_at_both_ends(directory: Path) -> None:
         finally:
             os.seteuid(0)
         with pytest.raises(ConnectFailed, match="is served by another user"):
-            await dial(f"unix://{path}", CLIENT, None, timeout_s=1)
+            await dial(f"unix://{path}", CLIENT, None, timeout_s=HANG_S)
 
 
 @pytest.mark.parametrize("left_over", [False, True])
@@ -182,7 +183,7 @@ async def test_nobody_listens(directory: Path, left_over: bool) -> None:
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(path))
     with pytest.raises(ConnectFailed) as caught:
-        await dial(f"unix://{path}", CLIENT, None, timeout_s=1)
+        await dial(f"unix://{path}", CLIENT, None, timeout_s=HANG_S)
     assert caught.value.text == f"no node is listening on {path}; start one with `router serve`"
 
 
@@ -206,7 +207,7 @@ async def test_a_full_backlog_is_waited_for(directory: Path) -> None:
         async with trio.open_nursery() as nursery:
 
             async def come() -> None:
-                stream = await dial(f"unix://{path}", CLIENT, None, timeout_s=5)
+                stream = await dial(f"unix://{path}", CLIENT, None, timeout_s=HANG_S)
                 await stream.aclose()
 
             nursery.start_soon(come)

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 import trio
+from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.transport.contract import Stream, dial, load, scheme_of
 
 SERVER = SigningKey(b"\x01" * 32)
 CLIENT = SigningKey(b"\x02" * 32)
-TIMEOUT_S = 20.0
 
 
 @contextmanager
@@ -53,7 +53,7 @@ class Listening:
     async def connect(self) -> Stream:
         """Dial the listener; the stream is closed when the listener ends."""
         expect = SERVER.public if self.url.startswith("tls:") else None
-        stream = await dial(self.url, CLIENT, expect, timeout_s=5)
+        stream = await dial(self.url, CLIENT, expect, timeout_s=HANG_S)
         self._dialled.append(stream)
         return stream
 
@@ -73,11 +73,11 @@ class Listening:
 
 @asynccontextmanager
 async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
-    """Listen on `url` for as long as the block runs; the whole may take TIMEOUT_S."""
+    """Listen on `url` for as long as the block runs; the whole may take HANG_S."""
     this = Listening()
     handler = options.pop("handler", this.handle)
     listen = partial(load(scheme_of(url)).listen, url, SERVER, handler, on_refused=this.on_refused, **options)
-    with trio.fail_after(TIMEOUT_S):
+    with trio.fail_after(HANG_S):
         async with trio.open_nursery() as nursery:
             this.url = await nursery.start(listen)
             try:

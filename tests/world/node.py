@@ -76,7 +76,7 @@ class Clocks:
         return self.time.mono_ns
 
 
-class Book:
+class MemoryLog:
     """A node's event log: committed events, decoded; sealed now and then, so that the store may delete them."""
 
     def __init__(self, node: Node) -> None:
@@ -152,7 +152,7 @@ class Node:
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
         self.check_counters(tables=False)
         self.in_flight = InFlight(settings.in_flight_bytes, settings.in_flight_bytes // 4)
-        book = Book(self)
+        book = MemoryLog(self)
         self.cycle = Cycle(
             self.router, self.store, book, self.in_flight, self.clocks, wall, settings.cycle, settings.housekeeping,
             Inquiries(dict, str, dict, lambda: 0), Fates(book, dict, settings.limits.acceptance.ttl_s_max),

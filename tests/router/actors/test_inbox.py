@@ -8,6 +8,7 @@ from typing import Any
 import pykka
 import pytest
 import trio
+from rigs.patience import HANG_S
 from rigs.recorder import Recorder, Sleeper, ask, tell_all
 from trio.testing import MockClock
 
@@ -26,7 +27,7 @@ async def test_tell_from_another_thread() -> None:
     async with actor_system():
         ref = Recorder.start(diary)
         await trio.to_thread.run_sync(tell_all, ref, range(1000))
-        assert await trio.to_thread.run_sync(lambda: ref.ask("blocking ask", timeout=10)) == "blocking ask"
+        assert await trio.to_thread.run_sync(lambda: ref.ask("blocking ask", timeout=HANG_S)) == "blocking ask"
     assert diary[1:-1] == [*range(1000), "blocking ask"]
 
 
@@ -73,7 +74,7 @@ class Blocking(pykka.ThreadingActor):
     """A service that must block: it asks a trio actor from its own thread."""
 
     def on_receive(self, message: Any) -> Any:
-        return message.ask("from the thread", timeout=10)
+        return message.ask("from the thread", timeout=HANG_S)
 
 
 async def test_beside_a_threading_actor() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rigs.patience import HANG_S
 
 from router.cli import main
 
@@ -45,7 +46,7 @@ def start_node(home: Path, *args: str) -> tuple[subprocess.Popen[str], dict[str,
 
 def stop_node(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=15)
+    process.communicate(timeout=HANG_S)
     return process.returncode
 
 

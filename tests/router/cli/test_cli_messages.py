@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+from rigs.patience import HANG_S
 
 from router.cli.exits import Failure
 from router.cli.input import BODY_BYTES_MAX, _check
@@ -23,6 +24,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text, parse_key
 
 NUMBERS = count()
+WAITING = ("--timeout", str(HANG_S))
 
 
 class Party(NamedTuple):
@@ -64,14 +66,14 @@ def test_what_was_published_is_printed_a_line_each(at_node: Run, party: Party) -
     published = at_node("pub", party.group, "one", "two words")
     assert published.exit_code == 0, published.stderr
     assert [len(parse_key(line, "msg")) for line in published.stdout.splitlines()] == [32, 32]
-    printed = at_node("sub", party.group, "--as", party.bob, "--count", "2", "--timeout", "10")
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "2", *WAITING)
     assert (printed.exit_code, printed.stdout) == (0, "one\ntwo words\n")
 
 
 def test_json_has_the_contract_s_keys(at_node: Run, party: Party) -> None:
     published = records(at_node("pub", party.group, "-", "--json", stdin=b"hello\n" + b"\xff\x00").stdout)
     assert [one["custody"] for one in published] == [True, True]
-    result = at_node("sub", party.group, "--as", party.bob, "--count", "2", "--timeout", "10", "--json")
+    result = at_node("sub", party.group, "--as", party.bob, "--count", "2", *WAITING, "--json")
     first, second = records(result.stdout)
     assert [first["id"], second["id"]] == [one["id"] for one in published]
     assert (first["body"], first["size"], first["seq"]) == ("hello", 5, 0)
@@ -85,13 +87,13 @@ def test_standard_input_is_one_message_a_line(at_node: Run, party: Party) -> Non
     lines = [f"line {number}" for number in range(300)]
     published = at_node("pub", party.group, stdin="\n".join(lines) + "\n")
     assert len(set(published.stdout.splitlines())) == 300
-    printed = at_node("sub", party.group, "--as", party.bob, "--count", "300", "--timeout", "10")
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "300", *WAITING)
     assert printed.stdout.splitlines() == lines
 
 
 def test_raw_is_all_of_standard_input_as_it_is(at_node: Run, party: Party) -> None:
     assert at_node("pub", party.group, "--raw", stdin="two\nlines\n").exit_code == 0
-    printed = at_node("sub", party.group, "--raw", "--as", party.bob, "--count", "1", "--timeout", "9", "--json")
+    printed = at_node("sub", party.group, "--raw", "--as", party.bob, "--count", "1", *WAITING, "--json")
     [found] = records(printed.stdout)
     assert (found["body"], found["sender"]) == ("two\nlines\n", None)
 
@@ -100,7 +102,7 @@ def test_a_file_is_one_sealed_message(at_node: Run, party: Party, tmp_path: Path
     (tmp_path / "picture").write_bytes(b"\x89PNG\n\x00two\nlines")
     published = at_node("pub", party.group, "--file", str(tmp_path / "picture"), "--file", "-", stdin=b"\xfe\n")
     assert (published.exit_code, len(published.stdout.splitlines())) == (0, 2), published.stderr
-    printed = at_node("sub", party.group, "--as", party.bob, "--count", "2", "--timeout", "9", "--json")
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "2", *WAITING, "--json")
     found = [(base64.b64decode(one["body_base64"]), one["seq"]) for one in records(printed.stdout)]
     assert found == [(b"\x89PNG\n\x00two\nlines", 0), (b"\xfe\n", 1)]
 
@@ -120,7 +122,7 @@ def test_a_file_that_is_too_large_names_the_limit(at_node: Run, party: Party, tm
 def test_raw_in_a_sealed_group_is_said_once(at_node: Run, party: Party) -> None:
     assert at_node("pub", party.group, "--raw", "one", "two").exit_code == 0
     assert at_node("pub", party.group, "three").exit_code == 0
-    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9")
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", *WAITING)
     assert printed.stdout == "three\n"
     [line] = printed.stderr.splitlines()
     assert "given to nobody: it is not sealed (`router pub --raw` sends such)" in line
@@ -142,7 +144,7 @@ def test_pub_says_what_was_not_sent_when_nobody_reads_the_ids(
         process.stdin.write("more\n" * (many - 1))
         process.stdin.close()
         said = process.stderr.read()
-        assert process.wait(15) == 1
+        assert process.wait(HANG_S) == 1
     rest = ", the rest was not sent" if many > 1 else ""
     assert said == f"standard output was closed: {queued(at_node, party)} messages are in custody{rest}\n"
     at_node("queue", "drop", party.bob)
@@ -167,7 +169,7 @@ def test_pub_says_how_far_it_came_when_its_node_goes(home: Path, router: Run) ->
                 publisher.stdin.flush()
                 if publisher.poll() is not None:
                     break
-        said = publisher.communicate(timeout=40)[1].splitlines()
+        said = publisher.communicate(timeout=HANG_S)[1].splitlines()
     assert publisher.returncode == 3
     assert said[0].startswith("the node is away: ") and "--queue" in said[0]
     assert said[1:] == ["2 messages are in custody; of what followed that is not certain"]
@@ -179,18 +181,18 @@ def queued(at_node: Run, party: Party) -> int:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + 15
+    give_up_s = time.monotonic() + HANG_S
     while not holds():
         assert time.monotonic() < give_up_s
 
 
 def test_as_signs_on_with_a_kept_key(at_node: Run, party: Party, node: RunningNode) -> None:
     at_node("pub", party.group, "mine", "--as", "alice")
-    [found] = records(at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9", "--json").stdout)
+    [found] = records(at_node("sub", party.group, "--as", party.bob, "--count", "1", *WAITING, "--json").stdout)
     assert (node.home / "keys/alice.key").exists()
     other = at_node("pub", party.group, "again", "--as", "alice", "--json")
     assert other.exit_code == 0
-    [again] = records(at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9", "--json").stdout)
+    [again] = records(at_node("sub", party.group, "--as", party.bob, "--count", "1", *WAITING, "--json").stdout)
     assert (again["sender"], again["seq"]) == (found["sender"], found["seq"] + 1)
 
 
@@ -215,10 +217,10 @@ def test_wait_shows_each_recipient(at_node: Run, party: Party) -> None:
 
 
 def test_a_unicast_is_delivered(at_node: Run, node: RunningNode) -> None:
-    with listening(node, "recv", "--as", "carol", "--count", "1", "--timeout", "20", "--json") as process:
+    with listening(node, "recv", "--as", "carol", "--count", "1", *WAITING, "--json") as process:
         sent = at_node("send", "carol", "hello", "--wait", "--json")
         assert sent.exit_code == 0, sent.stderr
-        [found] = records(process.communicate(timeout=15)[0])
+        [found] = records(process.communicate(timeout=HANG_S)[0])
     [told] = records(sent.stdout)
     assert told["recipients"][0]["state"] == "delivered"
     assert (found["id"], found["body"]) == (told["id"], "hello")
@@ -231,7 +233,7 @@ def test_sub_ends_cleanly_on_ctrl_c(at_node: Run, node: RunningNode, party: Part
         assert process.stdout is not None
         assert process.stdout.readline() == "hello\n"  # printed at once, though it is a pipe
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=15)
+        process.communicate(timeout=HANG_S)
         assert process.returncode == 0
     at_node("queue", "drop", party.bob)
 
@@ -245,7 +247,7 @@ def test_sub_that_is_interrupted_before_its_count_is_code_130(
         assert process.stdout is not None
         assert process.stdout.readline() == "hello\n"
         process.send_signal(number)
-        said = process.communicate(timeout=15)[1]
+        said = process.communicate(timeout=HANG_S)[1]
     assert process.returncode == 130
     assert said.splitlines()[-1] == "interrupted; 1 of 2 messages came"
 
@@ -258,7 +260,7 @@ def test_pub_ends_cleanly_on_ctrl_c(node: RunningNode, at_node: Run, party: Part
     ) as process:
         wait_until(lambda: len(json.loads(at_node("peers", "--json").stdout)) > 0)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=15)
+        said = process.communicate(timeout=HANG_S)
     assert (process.returncode, *said) == (130, "", "\n")
 
 
@@ -274,16 +276,16 @@ def test_sub_says_that_its_node_is_away_and_back(home: Path, router: Run) -> Non
         assert "the node is back\n" in subscriber.stderr
         wait_until(lambda: router("groups", "--json").stdout != "[]\n")
         assert router("pub", "g", "hello").exit_code == 0
-        assert subscriber.communicate(timeout=15)[0] == "hello\n"
+        assert subscriber.communicate(timeout=HANG_S)[0] == "hello\n"
     assert stop_node(process) == 0
 
 
 def test_a_journal_prints_nothing_twice(at_node: Run, party: Party, tmp_path: Path) -> None:
     journal = str(tmp_path / "journal")
     at_node("pub", party.group, "one")
-    args = ("sub", party.group, "--as", party.bob, "--journal", journal, "--count", "1", "--timeout")
-    assert at_node(*args, "10").stdout == "one\n"
-    assert at_node(*args, "0.3").exit_code == 5
+    args = ("sub", party.group, "--as", party.bob, "--journal", journal, "--count", "1")
+    assert at_node(*args, *WAITING).stdout == "one\n"
+    assert at_node(*args, "--timeout", "0.3").exit_code == 5
     assert (tmp_path / "journal").exists()
 
 
@@ -382,9 +384,9 @@ def test_queue_waits_for_the_node(router: Run, home: Path) -> None:
     command = [*ROUTER, "--home", str(home), "pub", "g", "patience", "--queue"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
         process, _ = start_node(home, "--verifiers", "0")
-        assert waiting.communicate(timeout=20)[0].startswith("msg1")
+        assert waiting.communicate(timeout=HANG_S)[0].startswith("msg1")
     assert waiting.returncode == 0
-    assert router("sub", "g", "--as", "bob", "--count", "1", "--timeout", "9").stdout == "patience\n"
+    assert router("sub", "g", "--as", "bob", "--count", "1", *WAITING).stdout == "patience\n"
     assert stop_node(process) == 0
 
 
@@ -398,5 +400,5 @@ def test_in_a_pipe_a_message_is_one_line_whatever_its_body(at_node: Run, party: 
     path = tmp_path / "body"
     path.write_bytes(b"two\nlines\xff")
     assert at_node("pub", party.group, "--file", str(path)).exit_code == 0
-    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", "--timeout", "9")
+    printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", *WAITING)
     assert printed.stdout_bytes == b"two\\nlines\xff\n"

@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+from rigs.patience import HANG_S
 
 
 def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path: Path) -> None:
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(tmp_path / "notify"))
-    manager.settimeout(15)
+    manager.settimeout(HANG_S)
     command = [*ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "PATH": ""}
     with manager, subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert manager.recv(100) == b"READY=1"
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=15)
+        said, _ = process.communicate(timeout=HANG_S)
         assert manager.recv(100) == b"STOPPING=1"
     assert process.returncode == 0
     assert [line.split()[0] for line in said.splitlines()] == ["address", "listening", "durability", "queue"]
@@ -44,7 +45,7 @@ def test_a_new_home_is_said_to_be_new(router: Run, home: Path) -> None:
             assert process.stdout is not None
             address = process.stdout.readline().split()[1]
             process.send_signal(signal.SIGTERM)
-            said.append(process.communicate(timeout=15)[1])
+            said.append(process.communicate(timeout=HANG_S)[1])
     assert said == [f"there was no node at {home}: made one, {address}\n", ""]
 
 
@@ -107,7 +108,7 @@ def test_ctrl_c_while_it_starts_ends_it_quietly(home: Path, router: Run) -> None
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         try:
-            said = process.communicate(timeout=15)[1]
+            said = process.communicate(timeout=HANG_S)[1]
         finally:
             process.kill()
     assert (process.returncode, said) == (0, "")

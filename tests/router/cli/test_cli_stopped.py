@@ -16,6 +16,7 @@ from typing import NamedTuple
 import lmdb
 import pytest
 from conftest import Run, run_in, start_node, stop_node
+from rigs.patience import HANG_S
 
 from router.client import running_or_stopped as held_home
 from router.core.log.events import Outward
@@ -30,7 +31,6 @@ from router.settings import keyring
 from router.settings.home import Home
 
 DATA = Path("store", "data.mdb")
-SEALED_S = 20.0
 
 
 class Kept(NamedTuple):
@@ -49,7 +49,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         assert run("group", "new", "friends").exit_code == 0
         assert run("sub", "friends", "--as", "bob", "--timeout", "0.01").exit_code == 5
         message = json.loads(run("pub", "friends", "hello", "--json").stdout)["id"]
-        until = time.monotonic() + SEALED_S
+        until = time.monotonic() + HANG_S
         while not any(message in path.read_text() for path in (home / "log").glob("events-*.jsonl")):
             assert time.monotonic() < until, "the segment is not closed"
             time.sleep(0.05)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROUTER
+from rigs.patience import HANG_S
 
 from router.audit.sample.sample import write_sample
 from router.cli.signals import SIGNALS, removing
@@ -43,7 +44,7 @@ def test_the_code_is_the_signal_s(number: signal.Signals, tmp_path: Path) -> Non
         for again in (number, signal.SIGTERM):  # as `timeout` does, which signals the process and its group
             process.stdout.readline()
             process.send_signal(again)
-        assert process.communicate("\n", timeout=20) == ("", said(number))
+        assert process.communicate("\n", timeout=HANG_S) == ("", said(number))
     assert process.returncode == 128 + number
     assert not (tmp_path / "begun").exists()
 
@@ -80,7 +81,7 @@ def test_an_audit_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None
             assert process.poll() is None
             time.sleep(0.001)
         process.send_signal(number)
-        assert process.communicate(timeout=20) == ("", said(number))
+        assert process.communicate(timeout=HANG_S) == ("", said(number))
     assert process.returncode == 128 + number
     assert list((tmp_path / "near").iterdir()) == []
 
@@ -92,6 +93,6 @@ def test_a_sample_leaves_nothing(tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.001)
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=20)[1] == said(signal.SIGTERM)
+        assert process.communicate(timeout=HANG_S)[1] == said(signal.SIGTERM)
     assert process.returncode == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []

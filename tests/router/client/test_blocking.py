@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from rigs.router_end import RouterEnd
 from samples.apps import FAMILY, OPEN, raw_wires
 
@@ -37,7 +38,7 @@ class ThreadedEnd:
 
     def __enter__(self) -> ThreadedEnd:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(HANG_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,7 +53,7 @@ class ThreadedEnd:
         trio.from_thread.run(self._until, holds, trio_token=self._token)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        with trio.fail_after(10):
+        with trio.fail_after(HANG_S):
             while not holds():
                 await trio.sleep(0.01)
 
@@ -138,7 +139,7 @@ def test_outcomes(node_end: ThreadedEnd, node: BlockingNode) -> None:
     done = link.Outcome(outcomes.id, (link.RecipientOutcome(SigningKey(b"x" * 32).public, "delivered"),))
     node_end.run(node_end.end.link_to(node.key).say, done)
     assert [one.state for one in outcomes] == ["queued", "delivered"]
-    assert [one.state for one in outcomes.final(timeout_s=1)] == ["delivered"] and outcomes.complete
+    assert [one.state for one in outcomes.final(timeout_s=HANG_S)] == ["delivered"] and outcomes.complete
     assert outcomes.id.hex()[:12] in repr(outcomes)
     group = node.join(OPEN)
     with router.connect_blocking(url=node_end.end.url) as bob:
@@ -156,7 +157,7 @@ def test_feeds_and_bulk_and_questions(node_end: ThreadedEnd, node: BlockingNode)
     refused: list[int] = []
     node.on_refused(lambda number, reason, text: refused.append(number))
     assert node.send_frames([frame(wire) for wire in raw_wires(3)]) == 3
-    node.settled(3, timeout_s=5)
+    node.settled(3, timeout_s=HANG_S)
     assert node.settled_count == 3 and refused == [1, 2, 3]
 
 
@@ -166,7 +167,7 @@ def test_after_the_block(node_end: ThreadedEnd) -> None:
         loop = group.messages()
         reader = threading.Thread(target=list, args=(loop,))
         reader.start()
-    reader.join(10)
+    reader.join(HANG_S)
     assert not reader.is_alive()
     with pytest.raises(NodeUnavailable, match="left"):
         group.publish(b"x")

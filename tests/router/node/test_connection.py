@@ -11,6 +11,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -89,7 +90,7 @@ class Ends:
 
     async def goodbye(self) -> Ended:
         """What the node says at the end."""
-        with trio.fail_after(60):
+        with trio.fail_after(HANG_S):
             while data := await self.stream.receive_some(1 << 16):
                 for event in self.session.receive(data, 0):
                     if isinstance(event, Ended):
@@ -315,7 +316,7 @@ async def test_after_its_goodbye_the_node_says_no_more_than_what_is_settled(auto
         link_writer.say(link.Redelivered(1))
         link_writer.settle(1, [])
         heard: list[object] = []
-        with trio.fail_after(60):
+        with trio.fail_after(HANG_S):
             while data := await ends.stream.receive_some(1 << 16):
                 heard += ends.session.receive(data, 0)
         assert heard == [Ended(Reason.SHUTDOWN, "the node stops"), SettledUpTo(1)]

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 
 from router.core.routing.directory import Neighbour
@@ -34,7 +35,7 @@ async def test_a_dial_is_given_up_after_its_time(timeout_s: float) -> None:
         async with trio.open_nursery() as nursery:
             dialler = Dialler(ALICE, neighbours, limits, nursery, never, nothing, lambda: 0.0)
             dialler.reconcile(neighbours)
-            with trio.fail_after(30):
+            with trio.fail_after(HANG_S):
                 while not dialler.problems:
                     await trio.sleep(0.02)
             nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ import sys
 from array import array
 
 import pytest
+from rigs.patience import HANG_S
 
 from router.node.verifier_process import HEAD_WORDS, WORD
 
@@ -25,5 +26,5 @@ def test_it_ends_with_its_node(whole_bytes: int, unread: bool) -> None:
         if unread:
             theirs.sendall(b"\1")  # what we never read makes the kernel reset the connection when we close
         ours.close()
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=HANG_S)
     assert (process.returncode, said) == (0, b"")

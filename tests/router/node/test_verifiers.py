@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 
 from router.core.link.custody import Outgoing
@@ -61,7 +62,7 @@ class Released:
         self._more = trio.Event()
 
     async def until(self, count: int) -> list[Job]:
-        with trio.fail_after(60):
+        with trio.fail_after(HANG_S):
             while len(self.jobs) < count:
                 await self._more.wait()
         return self.jobs
@@ -73,7 +74,7 @@ async def verifying(count: int) -> AsyncIterator[tuple[Verifiers, Released]]:
     verifiers = Verifiers(count, released)
     async with trio.open_nursery() as nursery:
         await nursery.start(verifiers.run)
-        with trio.fail_after(60):
+        with trio.fail_after(HANG_S):
             while len(verifiers.pids) < count:
                 await trio.sleep(0.01)
         yield verifiers, released
@@ -141,7 +142,7 @@ async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_plac
         jobs = await released.until(20)
         verdicts = b"".join(one.valid for one in jobs)
         assert [n for n, good in enumerate(verdicts) if not good] == sorted(false), "once each, and in order"
-        with trio.fail_after(60):
+        with trio.fail_after(HANG_S):
             while not verifiers.pids:
                 await trio.sleep(0.01)
         assert verifiers.pids != [pid]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.node import connect
 from router.service.running import key_of
 from router.settings.home import Home
 
-TEST_S = 30
 HEAD = "from router.service.contract import Answer, Asked, Came, Compute, Computed, Keep, Message, Send\n"
 GOOD = """
 class Good:
@@ -55,7 +55,7 @@ def write(place: Path, name: str, body: str) -> None:
 
 async def status(home: Home) -> dict[str, dict[str, Any]]:
     async with connect(home=home) as node:
-        return {one["name"]: one for one in json.loads(await node.ask("status"))["services"]}
+        return {one["name"]: one for one in json.loads(await node.ask("status", timeout_s=HANG_S))["services"]}
 
 
 async def until(home: Home, holds: Callable[[dict[str, dict[str, Any]]], bool]) -> dict[str, dict[str, Any]]:
@@ -96,7 +96,7 @@ def block(name: str, module: str, run: str = "inside") -> str:
 
 
 async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, trio.fail_after(TEST_S):
+    with socket.create_server(("127.0.0.1", 0)) as taken, trio.fail_after(HANG_S):
         for name, (body, _) in BAD.items():
             write(place, name, body.replace("PORT", str(taken.getsockname()[1])))
         (place / "good_one.py").write_text(HEAD + GOOD)
@@ -111,18 +111,18 @@ async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, p
 async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Path, place: Path) -> None:
     (place / "good_one.py").write_text(HEAD + GOOD)
     home = made(tmp_path, block("apart", "good_one", "apart"), block("inside", "good_one"))
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}):
             await until(home, lambda services: services["apart"]["state"] == "running")
             assert await counted(home, "apart") == b"1"
             async with connect(home=home) as node:
-                os.kill(json.loads(await node.ask("service", "apart pid"))["pid"], signal.SIGKILL)
+                os.kill(json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
             found = await until(home, lambda services: services["apart"]["starts"] == 2)
             assert "-9" in found["apart"]["problem"] or found["apart"]["state"] == "running"
             assert await counted(home, "inside") == b"1", "the other one is not disturbed"
             assert await counted(home, "apart") == b"2"
             async with connect(home=home) as node:
-                pid = json.loads(await node.ask("service", "apart pid"))["pid"]
+                pid = json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"]
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)  # it ended with its node
 
@@ -131,7 +131,7 @@ async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Pat
     write(place, "blocking", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
           "        __import__('time').sleep(1.1)\n        return []")  # fmt: skip
     home = made(tmp_path, block("blocking", "blocking"))
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}):
             found = await until(home, lambda services: "blocked" in services["blocking"]["problem"])
             assert "over Started; let it Compute that, or run it apart" in found["blocking"]["problem"]

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 import trio
 from rigs.failing_service import POISON, Failing
-from rigs.router_end import RouterEnd, later
+from rigs.router_end import RouterEnd, RouterLink, later
 from rigs.serving import serving
 
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff
 from router.client.node import connect
+from router.client.received import Received
+from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 from router.service import plugins
 from router.service.attempts import Attempts
-from router.service.host import Place
+from router.service.contract import Note
+from router.service.host import Place, Service
 from router.service.running import supervise
 from router.settings import keyring
 from router.settings.home import Home
@@ -169,3 +172,41 @@ async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(
         await trio.sleep(2)
         assert Failing.seen == [POISON] * 4, "twice each, and one new instance between"
         assert not end.queues[key.public].wires
+
+
+class Noting(Service):
+    """A service that notes each message it hears."""
+
+    starts = 0
+
+    async def on_connected(self) -> None:
+        Noting.starts += 1
+
+    async def on_message(self, message: Received) -> None:
+        await self.keep(Note("noting_heard", message.id))
+
+
+async def test_events_are_offered_again_when_the_node_is_slow_to_answer(
+    nursery: trio.Nursery, autojump_clock: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service goes on meanwhile."""
+    end, offered = RouterEnd(), list[str]()
+
+    def answer_late(link: RouterLink, inquiry: Inquiry) -> None:
+        offered.append(inquiry.argument)
+        if len(offered) == 2:
+            link.tell(Answer(b'{"noted": 0}'))  # to the first one, which was given up
+            link.tell(Answer(b'{"noted": 1}'))
+
+    monkeypatch.setattr(RouterLink, "answer", answer_late)
+    await nursery.start(end.run)
+    key = SigningKey(b"s" * 32)
+    async with actor_system():
+        supervise(Noting, Place("noting", end.url, key, Home(tmp_path)), BackOff(1, 1))
+        await trio.sleep(0.1)
+        end.owe(key.public, seal_unicast(SigningKey(b"a" * 32), key.public, b"x", ttl_s=60, expiry_min=later()))
+        while len(offered) < 2:
+            await trio.sleep(1)
+        await trio.sleep(60)
+    assert Noting.starts == 1
+    assert len(offered) == 2 and offered[0] == offered[1]

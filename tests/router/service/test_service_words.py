@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.errors import ClientError, NodeUnavailable, Refused
@@ -23,7 +24,6 @@ from router.core.wire.reasons import Reason
 from router.service.running import guests_url, key_of
 from router.settings.home import Home
 
-TEST_S = 30
 GUEST, FRIEND = SigningKey(b"g" * 32), SigningKey(b"f" * 32)
 CONFIG = f"""
 [[node.services]]
@@ -51,12 +51,16 @@ async def service(home: Home) -> AsyncIterator[Node]:
 
 
 async def said(node: Node, word: str, **argument: Any) -> Any:
-    return json.loads(await node.ask(word, json.dumps(argument)))
+    return json.loads(await node.ask(word, json.dumps(argument), timeout_s=HANG_S))
 
 
 async def learned(node: Node) -> dict[str, str]:
     """The node's neighbours, and who made each known."""
-    return {one["address"]: one["learned"] for one in json.loads(await node.ask("peers")) if one["learned"]}
+    return {
+        one["address"]: one["learned"]
+        for one in json.loads(await node.ask("peers", timeout_s=HANG_S))
+        if one["learned"]
+    }
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -71,12 +75,12 @@ def soon(seconds: int = 3600) -> int:
 async def test_what_a_service_learns_stands_beside_the_configuration(tmp_path: Path) -> None:
     home = made(tmp_path)
     guest = GUEST.public.hex()
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), service(home) as node:
             told = {"key": guest, "urls": ["tls://127.0.0.1:9"], "name": "met"}
             assert await said(node, "learn", **told, until_s=soon()) == {"learned": True}
             assert await learned(node) == {guest: "tester", FRIEND.public.hex(): "config"}
-            assert json.loads(await node.ask("reload")) == {"reloaded": True}
+            assert json.loads(await node.ask("reload", timeout_s=HANG_S)) == {"reloaded": True}
             assert (await learned(node))[guest] == "tester", "a reload does not wipe it"
             own = node.router
             assert own is not None and "of this node" in (await said(node, "learn", key=own.hex()))["error"]
@@ -104,9 +108,9 @@ async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> No
 
     async def visit() -> None:
         async with connect(url=guests_url(home), key=GUEST, home=home) as guest:
-            await guest.join(group)
+            await guest.join(group, timeout_s=HANG_S)
 
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), service(home) as node:
             with pytest.raises(NodeUnavailable):
                 await visit()
@@ -118,7 +122,7 @@ async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> No
                 await visit()
             await said(node, "grant", **rights)
             async with connect(url=guests_url(home), key=GUEST, home=home) as guest:
-                await guest.join(group)
+                await guest.join(group, timeout_s=HANG_S)
                 await said(node, "grant", key=GUEST.public.hex())
                 await until(lambda: not guest.is_up)
                 with pytest.raises(ClientError):
@@ -128,7 +132,7 @@ async def test_a_grant_lets_a_guest_in_as_often_as_it_says(tmp_path: Path) -> No
 async def test_events_are_logged_once_and_only_those_that_are_declared(tmp_path: Path) -> None:
     home = made(tmp_path)
     events = [{"event": "guestbook_signed", "fields": {"page": page}} for page in (1, 2)]
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), service(home) as node:
             epoch = {"epoch": "00" * 8, "first": 1}
             assert await said(node, "note", **epoch, events=events[:1]) == {"noted": 1}
@@ -139,7 +143,7 @@ async def test_events_are_logged_once_and_only_those_that_are_declared(tmp_path:
                 "not declared in events.py"
                 in (await said(node, "note", epoch="00" * 8, first=3, events=other))["error"]
             )
-            lines = [json.loads(line) for line in json.loads(await node.ask("log", "0"))["lines"]]
+            lines = [json.loads(line) for line in json.loads(await node.ask("log", "0", timeout_s=HANG_S))["lines"]]
             told = [line["fields"]["page"] for line in lines if line["event"] == "guestbook_signed"]
             assert told == [1, 2]
 
@@ -150,14 +154,14 @@ async def test_the_router_is_in_the_group_of_each_of_its_services(tmp_path: Path
     word = {"key": GUEST.public.hex(), "urls": ["tls://127.0.0.1:9"], "until_s": soon()}
     body = encode_inquiry(Inquiry("learn", json.dumps(word)))
     key = key_of(home, "tester")
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), service(home) as node, connect(home=home) as app:
             with pytest.raises(Refused, match="no-subscribers"):
                 await node.group(key).publish(b"nobody hears this", ttl_s=0)
             await node.group(key).publish(body, ttl_s=0)
             assert (await learned(node))[GUEST.public.hex()] == "tester"
             assert await said(node, "learn", key=GUEST.public.hex()) == {"learned": False}
-            group = await app.join(key.public)
+            group = await app.join(key.public, timeout_s=HANG_S)
             await node.group(key).publish(body, ttl_s=0)
             assert (await anext(group.messages())).body == body
             assert (await learned(node))[GUEST.public.hex()] == "tester"

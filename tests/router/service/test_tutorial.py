@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.node import connect
@@ -18,7 +19,6 @@ from router.service.running import key_of
 from router.settings.home import Home
 
 PAPER = Path(__file__).parents[3] / "docs" / "services.md"
-TEST_S = 30
 
 
 def blocks() -> dict[str, str]:
@@ -29,7 +29,7 @@ def blocks() -> dict[str, str]:
 
 def rung(port: int) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as button:
-        button.settimeout(TEST_S)
+        button.settimeout(HANG_S)
         button.sendto(b"!", ("127.0.0.1", port))
         return button.recv(100)
 
@@ -50,9 +50,9 @@ async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.M
     home.create()
     [config] = re.findall(r"```toml\n(\[node\].*?)```", PAPER.read_text(), re.DOTALL)
     home.config_path.write_text(config.replace("4445", str(port)))
-    with trio.fail_after(TEST_S):
+    with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as node:
             await node.send(key_of(home, "bell").public, b"hello")
             assert (await anext(node.unicasts())).body == b"ding"
             assert await trio.to_thread.run_sync(rung, port) == b"ding\n"
-            assert json.loads(await node.ask("service", "bell count")) == {"rung": 2}
+            assert json.loads(await node.ask("service", "bell count", timeout_s=HANG_S)) == {"rung": 2}

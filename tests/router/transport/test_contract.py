@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.transport.contract import (
@@ -102,4 +103,4 @@ def test_an_unknown_scheme_is_told_the_known_ones(scheme: str) -> None:
 
 async def test_dialling_an_unknown_scheme_fails_as_any_dial_does() -> None:
     with pytest.raises(ConnectFailed, match="no transport for gopher://"):
-        await dial("gopher://x", SigningKey(bytes(32)), None, timeout_s=1)
+        await dial("gopher://x", SigningKey(bytes(32)), None, timeout_s=HANG_S)

@@ -9,6 +9,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from rigs.patience import HANG_S
 from trio.socket import SocketType
 
 from router.transport import tcp
@@ -80,7 +81,7 @@ class Door:
         return stream
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(HANG_S):
             while not holds():
                 await self._changed.wait()
 

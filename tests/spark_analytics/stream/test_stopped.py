@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 from spark_analytics.stream.stopped import Stopped, alone, sentence, signals
 
@@ -56,5 +57,5 @@ def test_a_signal_is_kept_for_when_the_stream_looks() -> None:
     with signals() as over:
         assert not over.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert over.wait(10)
+        assert over.wait(HANG_S)
     assert signal.getsignal(signal.SIGTERM) is before

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from rigs.patience import HANG_S
 from samples.log_facts import read_log
 from samples.logs import KEY, names, outward, problems
 from samples.stores import apply, opened
@@ -91,13 +92,13 @@ class SlowDisk:
     def fsync(self, descriptor: int) -> None:
         self.threads.add(threading.get_ident())
         self.reached.set()
-        assert self.may_go.wait(30)
+        assert self.may_go.wait(HANG_S)
         if self.failure is not None:
             raise self.failure
         self._fsync(descriptor)
 
     async def until_reached(self) -> None:
-        assert await trio.to_thread.run_sync(self.reached.wait, 30)
+        assert await trio.to_thread.run_sync(self.reached.wait, HANG_S)
 
 
 async def test_the_loop_goes_on_while_a_segment_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

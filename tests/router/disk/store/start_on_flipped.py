@@ -14,6 +14,7 @@ from random import Random
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[2]), str(HERE.parents[3])]
 
+from rigs.patience import HANG_S  # noqa: E402
 from samples.logs import KEY, outward  # noqa: E402
 from samples.stores import KEYS, WALL_S, apply, opened, parcel  # noqa: E402
 
@@ -25,7 +26,6 @@ from router.disk.store.terms import StoreError  # noqa: E402
 
 PAGE_BYTES = 4096
 HEADER_BYTES = range(10, 16)
-WITHIN_S = 20.0
 GOES_ON, SAYS_WHY, FAILS = 0, 3, 4
 
 
@@ -66,7 +66,7 @@ def outcome(path: Path) -> str:
     if not child:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         os._exit(start(path))
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
