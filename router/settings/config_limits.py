@@ -94,6 +94,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Share of routes_max that may lead through one neighbour. Where there are several, it is the share of what the "
         "others leave free.",
         )] = CORE.routes.neighbour_percent
+    learned_max: Annotated[int, span(1, 100_000,
+        "Neighbours that services of this node make known, and advertisements heard of them; a further neighbour is "
+        "refused, and the advertisement heard least lately gives way.")] = CORE.learned_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
         "PULLs answered in a second for one neighbour.")] = CORE.admission.pulls_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,

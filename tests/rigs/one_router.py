@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
 from router.core.log.events import Accepted, Event, Outward, State, Turned
-from router.core.routing.directory import Directory, Neighbour
+from router.core.routing.directory import Directory, Neighbour, ServiceFacts
 from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, SendItem, SendOwn, SendParcel, Settle
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
@@ -29,9 +29,11 @@ class OneRouter:
 
     def __init__(
         self, *neighbours: Neighbour, limits: Limits | None = None, strangers: bool = False, disk: Disk | None = None,
-        locals: Iterable[bytes] = (), seconds: float = 0.0,
+        locals: Iterable[bytes] = (), seconds: float = 0.0, services: Mapping[bytes, str] | None = None,
     ) -> None:  # fmt: skip
-        directory = Directory(ME.public, strangers, locals=set(locals), configured_locals=frozenset(locals))
+        of_node = {key: ServiceFacts(name) for key, name in (services or {}).items()}
+        kept = frozenset((*locals, *of_node))
+        directory = Directory(ME.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
         directory.replace_neighbours(neighbours)
         self.disk = disk or Disk()
         self.seconds = seconds

@@ -1,7 +1,8 @@
-"""Unicasts to this router itself, judged before a signature is checked and before anything is decoded.
+"""Messages to this router itself, judged before a signature is checked and before anything is decoded.
 
 A unicast to a router is a question or an answer between two linked neighbours: its signer, its first two bytes and its
-length decide whether anything else of it is read (R-C4).
+length decide whether anything else of it is read (R-C4). In the group of a service's own key the router hears what that
+service alone says: its requests, and of the discovery service advertisements (R-C26).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from router.core.why.report import REPORT_BYTES_MAX
 from router.core.wire.admin import ANSWER, ASK
 from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
-from router.core.wire.message import body_at
+from router.core.wire.message import MULTICAST, body_at
 from router.core.wire.reasons import Reason
 
-from .directory import Standing
+from .advertisements import ADVERTISEMENT, ADVERTISEMENT_BYTES_MAX
+from .directory import DISCOVERY, Directory, Standing
 from .intake import SIGNATURE_BYTES, Row
 from .links import Link
 
@@ -24,10 +26,22 @@ def body_of(row: Row, data: bytes) -> tuple[int, int]:
     return body_at(data, row.start, row.end), row.end - SIGNATURE_BYTES
 
 
+def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> bytes | None:
+    """Return the first two bytes of what a service of this node says to this router in the group of its own key.
+
+    None: it says nothing to the router there."""
+    if link.key not in directory.services or row.signer != link.key:
+        return None
+    start, _ = body_of(row, data)
+    kind = data[start : start + 2]
+    is_ours = kind == ASK or (kind == ADVERTISEMENT and directory.has_role(link.key, DISCOVERY))
+    return kind if is_ours else None
+
+
 def out_of_place(
     link: Link, row: Row, data: bytes, *, is_awaited: bool, ask_bytes_max: int
 ) -> tuple[Reason, str] | None:
-    """Return why a unicast to this router is refused undecoded, or None.
+    """Return why a message to this router is refused undecoded, or None.
 
     `is_awaited`: its neighbour owes an answer; `ask_bytes_max`: the most bytes of a question.
     """
@@ -43,6 +57,8 @@ def out_of_place(
         most = ask_bytes_max
         if is_stranger:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+    elif row.kind == MULTICAST:
+        most = ADVERTISEMENT_BYTES_MAX
     elif kind == ANSWER:
         most = REPORT_BYTES_MAX + HEAD_BYTES
         if is_stranger or link.app or link.standing is Standing.LOCAL:

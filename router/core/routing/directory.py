@@ -10,6 +10,8 @@ JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """The rights that make a neighbour a client; `why` alone does not."""
 CONFIG = "config"
+DISCOVERY = "discovery"
+"""The name that makes a service of this node its discovery service (R-C26)."""
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
 
@@ -78,6 +80,15 @@ class Directory:
         self.locals.add(key)
         self.revision += 1
         return True
+
+    def has_role(self, key: bytes, role: str) -> bool:
+        """Whether a key is that of the service of this node with this name, which gives it its role."""
+        service = self.services.get(key)
+        return service is not None and service.name == role
+
+    def is_node_local(self, group: bytes) -> bool:
+        """Whether a group never leaves this node, whoever joins it: the discovery service's own (R-C26, R-D8)."""
+        return self.has_role(group, DISCOVERY)
 
     def forget_local(self, key: bytes) -> bool:
         """Forget a recorded key unless the configuration names it; return whether it was forgotten."""

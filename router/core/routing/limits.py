@@ -171,3 +171,4 @@ class Limits:
     routes: RouteLimits = field(default_factory=RouteLimits)
     seen_recent_max: int = 200_000
     away_s_max: int = 30 * DAY_S
+    learned_max: int = 1000

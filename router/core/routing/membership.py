@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from router.core.log import events as ev
 from router.core.wire.admin import (
-    ASK,
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
     Answer,
@@ -36,7 +35,8 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.reasons import Reason
 
-from .addressed import body_of, out_of_place
+from .addressed import body_of, kind_in_group, out_of_place
+from .advertisements import ADVERTISEMENT, Advertised
 from .directory import WHY, Directory, Standing
 from .door_log import DoorLog
 from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
@@ -54,13 +54,14 @@ class Membership:
     """Owns the subscriptions, and the JOINs sent to each uplink.
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
-    `service_says` handles inquiries of services.
+    `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service.
     """
 
     def __init__(
         self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
         service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
+        advertised: Callable[[Advertised], tuple[Reason, str] | None],
     ) -> None:  # fmt: skip
         self._key = key
         self._directory = directory
@@ -71,6 +72,7 @@ class Membership:
         self._limits = limits
         self._left = left
         self._service_says = service_says
+        self._advertised = advertised
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
         self._awaited: dict[bytes, int] = {}  # by neighbour's router: number of answers due on the present link
@@ -78,27 +80,28 @@ class Membership:
     # -- requests of neighbours ------------------------------------------------------------------------------
 
     def judge(self, link: Link, row: Row, data: bytes) -> tuple[Reason, str] | None:
-        """Return why a unicast for this router is refused before it is verified, or None."""
-        if row.kind == MULTICAST and not self._is_word(link, row, data):
+        """Return why a message for this router is refused before it is verified, or None."""
+        if row.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
             return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
         return out_of_place(link, row, data, is_awaited=link.key in self._awaited, ask_bytes_max=most)
 
-    def _is_word(self, link: Link, row: Row, data: bytes) -> bool:
-        """Whether a service of this node says something to this router, in the group of its own key."""
-        start, _ = body_of(row, data)
-        return link.key in self._directory.services and row.signer == link.key and data[start : start + 2] == ASK
-
     def overhear(self, link: Link, row: Row, data: bytes, now: Now) -> None:
         """Hear a multicast as a subscriber of the groups of this node's services; others hear it as well."""
-        if self._is_word(link, row, data):
+        if self.judge(link, row, data) is None:
             self.hear(link, row, data, now)
 
     def hear(self, link: Link, row: Row, data: bytes, now: Now) -> tuple[Reason, str] | None:
-        """Handle a unicast for this router that passed `judge`; return why it is refused, or None.
+        """Handle a message for this router that passed `judge`; return why it is refused, or None.
 
         A request that is not granted is answered by a failure to known keys, and not at all to strangers (R-C15)."""
         start, end = body_of(row, data)
+        if row.kind == MULTICAST:
+            kind = kind_in_group(self._directory, link, row, data)
+            if kind == ADVERTISEMENT:
+                return self._advertised(Advertised(link.key, data[start + 2 : end]))
+            if kind is None:
+                return Reason.NO_SUBSCRIBERS, ""
         if data[start : start + 2] == CARRIED:
             return None  # the carried message is judged separately, together with its carrier
         body = data[start:end]
@@ -194,10 +197,13 @@ class Membership:
         return allowed and (group in joined or (room and known))
 
     def _join(self, link: Link, group: PublicKey, local: bool, now: Now) -> bool:
-        if not self._may_join(link, group):
+        node_local = self._directory.is_node_local(group)
+        if not self._may_join(link, group) or (node_local and link.standing is not Standing.LOCAL):
             return False
         wanted = self._groups.is_wanted(group)
-        subscription = Subscription(group, link.key, local, link.durable or link.standing is not Standing.LOCAL)
+        subscription = Subscription(
+            group, link.key, local or node_local, link.durable or link.standing is not Standing.LOCAL
+        )
         if self._groups.add(subscription):
             self._pending.changes.members[group, link.key] = subscription
             self._log("join", link.key, group, now, subscription)

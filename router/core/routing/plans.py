@@ -125,6 +125,8 @@ class Routing:
         directory = self._directory
         if standing is Standing.STRANGER:
             return Reason.NOT_AUTHORISED
+        if directory.is_node_local(group) and standing is not Standing.LOCAL:
+            return Reason.NOT_LOCAL_SOURCE  # a replay
         if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)
             return self._through(via)
         uplinks = directory.uplinks
@@ -149,7 +151,12 @@ class Routing:
         )  # fmt: skip
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
-        """Whether the message stays on this node, by local subscriptions of its apps or of the publisher itself."""
+        """Whether the message stays on this node (R-C14).
+
+        It does by local subscriptions of its apps, or of the publisher itself, while there are no others. In the group
+        of each service's own key this router is such a subscriber, by configuration."""
+        if group in self._directory.services:
+            return self._directory.is_node_local(group) or not self._groups.is_wanted(group)
         return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
 
     def _waits_for(self, subscriber: bytes) -> bool:

@@ -20,6 +20,7 @@ from router.core.wire.reasons import Reason
 
 from .acceptance import Acceptance
 from .admission import Admission
+from .advertisements import Advertisements
 from .away import Away
 from .book import Book
 from .delivery import Delivery
@@ -64,9 +65,10 @@ class Router:
         self.purges = Purges(self._pending, recovered.purges)
         self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, limits.away_s_max)
+        self.advertisements = Advertisements(limits.learned_max)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
-            lambda link, inquiry, now: self._services.hear(link, inquiry, now),
+            lambda link, inquiry, now: self._services.hear(link, inquiry, now), self.advertisements.hear,
         )  # fmt: skip
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
         self._delivery = Delivery(

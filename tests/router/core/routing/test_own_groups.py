@@ -1,0 +1,129 @@
+"""The group of a service's own key by value: how far it reaches, and what the router hears in it (R-C14, R-C26)."""
+
+from __future__ import annotations
+
+import pytest
+from rigs.one_router import ME, WALL_S, OneRouter
+from samples.core import ALICE
+
+from router.core.routing.advertisements import ADVERTISEMENT_BYTES_MAX, Advertised, Advertisements
+from router.core.routing.directory import JOIN, STORE, Neighbour
+from router.core.routing.limits import Limits
+from router.core.wire.codec import encode
+from router.core.wire.control import Join, encode_control
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.reasons import Reason
+
+UP, CLIENT, BELL, DISCOVERY, FAR = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65))
+EXPIRY = expiry_min(WALL_S + 600)
+ADVERTISED = encode({"id": FAR.public, "rev": 1, "sig": bytes(64)})
+BODY = b"\x82\x01" + ADVERTISED
+
+
+def house(**more: object) -> OneRouter:
+    known = Neighbour(UP.public, uplink=True), Neighbour(CLIENT.public, grants=frozenset({JOIN, STORE}))
+    services = {bytes(BELL.public): "bell", bytes(DISCOVERY.public): "discovery"}
+    return OneRouter(*known, services=services, **more)  # type: ignore[arg-type]
+
+
+def publish(one: OneRouter, link: int, group: SigningKey, body: bytes, ttl_s: int = 60) -> list[Reason]:
+    """Return the reasons of refusals."""
+    one.bring(link, seal_multicast(group, body, ttl_s=ttl_s, expiry_min=EXPIRY, seen=()))
+    one.cycle()
+    return [reason for _, reason, _ in one.settled()[link][1]]
+
+
+def join(one: OneRouter, link: int, source: SigningKey, group: SigningKey, *, local: bool) -> None:
+    body = encode_control(Join(group.public, local))
+    one.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    one.settled()
+
+
+@pytest.mark.parametrize("ttl_s", [0, 60])
+def test_what_a_service_says_in_its_own_group_stays_here_while_nobody_joins_it_from_afar(ttl_s: int) -> None:
+    one = house()
+    up, bell, alice = one.link(UP.public, role="router"), one.link(BELL.public), one.link(ALICE.public)
+    assert publish(one, bell, BELL, b"1", ttl_s) == [Reason.NO_SUBSCRIBERS], "the router hears no such thing"
+    join(one, alice, ALICE, BELL, local=True)
+    assert publish(one, bell, BELL, b"2", ttl_s) == []
+    assert one.accepted()[-1][2] == (ALICE.public,) and not one.handed(up)
+    join(one, alice, ALICE, BELL, local=False)
+    assert publish(one, bell, BELL, b"3", ttl_s) == []
+    assert one.accepted()[-1][2] == (ALICE.public, UP.public)
+    assert publish(one, alice, FAR, b"4", ttl_s) == [], "a group that is no service's goes upstream as before"
+    assert one.accepted()[-1][2] == (UP.public,)
+
+
+def test_the_group_of_discovery_never_leaves_the_node() -> None:
+    """Whatever its members asked for, and whoever is linked; from outside nothing comes into it."""
+    one = house()
+    up, found = one.link(UP.public, role="router"), one.link(DISCOVERY.public)
+    alice, client = one.link(ALICE.public), one.link(CLIENT.public, role="router")
+    join(one, alice, ALICE, DISCOVERY, local=False)
+    join(one, client, CLIENT, DISCOVERY, local=False)
+    assert one.router.groups.members(DISCOVERY.public) == (ALICE.public,)
+    assert not one.router.groups.is_wanted(DISCOVERY.public)
+    assert publish(one, found, DISCOVERY, b"hello") == []
+    assert one.accepted()[-1][2] == (ALICE.public,)
+    assert publish(one, up, DISCOVERY, b"hello again") == [Reason.NOT_LOCAL_SOURCE]
+
+
+@pytest.mark.parametrize("overheard", [False, True])
+def test_the_router_hears_advertisements_of_its_discovery_service(overheard: bool) -> None:
+    """Once as a value, whether or not others hear them too; it is no recipient of the log."""
+    one = house()
+    found, alice = one.link(DISCOVERY.public), one.link(ALICE.public)
+    if overheard:
+        join(one, alice, ALICE, DISCOVERY, local=True)
+    assert publish(one, found, DISCOVERY, BODY, 0) == []
+    assert one.router.advertisements.get(FAR.public) == Advertised(DISCOVERY.public, ADVERTISED)
+    assert [recipients for _, _, recipients in one.accepted()] == [(ALICE.public,)] * overheard
+
+
+def test_it_hears_them_there_and_nowhere_else() -> None:
+    one = house()
+    found, bell, alice = one.link(DISCOVERY.public), one.link(BELL.public), one.link(ALICE.public)
+    assert publish(one, bell, BELL, BODY) == [Reason.NO_SUBSCRIBERS], "another service"
+    assert publish(one, alice, ALICE, BODY) == [], "an app's goes upstream"
+    assert publish(one, bell, DISCOVERY, BODY) == [Reason.NO_SUBSCRIBERS], "another's group"
+    one.bring(found, seal_unicast(DISCOVERY, ME.public, BODY, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    assert [reason for _, reason, _ in one.settled()[found][1]] == [Reason.MALFORMED], "to the router that is a JOIN"
+    inner = seal_multicast(BELL, encode_control(Join(FAR.public, False)), ttl_s=60, expiry_min=EXPIRY, seen=())
+    one.bring(bell, seal_unicast(BELL, ME.public, encode([0, inner]), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    assert not one.router.groups.members(FAR.public), "what is carried in a unicast is no request either"
+    assert len(one.router.advertisements) == 0
+
+
+@pytest.mark.parametrize(
+    ("advertisement", "reason"),
+    [
+        (b"", Reason.MALFORMED),
+        (encode({"rev": 1}), Reason.MALFORMED),
+        (encode({"id": bytes(32), "sig": bytes(64)}), Reason.MALFORMED),
+        (ADVERTISED + b"\x00", Reason.MALFORMED),
+        (encode({"id": FAR.public, "sig": bytes(ADVERTISEMENT_BYTES_MAX)}), Reason.TOO_LARGE),
+    ],
+)
+def test_what_is_no_advertisement_is_refused(advertisement: bytes, reason: Reason) -> None:
+    one = house()
+    assert publish(one, one.link(DISCOVERY.public), DISCOVERY, b"\x82\x01" + advertisement) == [reason]
+    assert len(one.router.advertisements) == 0
+
+
+def test_the_advertisement_heard_least_lately_gives_way() -> None:
+    keys = [SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3)]
+    told = [Advertised(b"s" * 32, encode({"id": key, "sig": b""})) for key in keys]
+    book = Advertisements(2)
+    for said in (told[0], told[1], told[0], told[2]):
+        assert book.hear(said) is None
+    assert [book.get(key) for key in keys] == [told[0], None, told[2]]
+    one = house(limits=Limits(learned_max=1))
+    found = one.link(DISCOVERY.public)
+    for said in told:
+        assert publish(one, found, DISCOVERY, b"\x82\x01" + said.advertisement) == []
+    assert len(one.router.advertisements) == 1
