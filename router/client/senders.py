@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from router.client.composer import GroupSender, RecentIds
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.grouplink import SCHEME, GroupLink, parse_link
+from router.core.wire.grouplink import GroupLink, parse_link
+from router.core.wire.link_text import is_link
 from router.core.wire.text import BadText, parse_key
 from router.settings import keyring
 from router.settings.home import Home
@@ -35,7 +36,7 @@ class Senders:
         raise TypeError(f"a group is given as its name, link or key, not as {type(group).__name__}")
 
     def _of_text(self, text: str) -> tuple[GroupSender, str | None]:
-        if text.strip()[: len(SCHEME)].lower() == SCHEME:
+        if is_link(text):
             return self.of(parse_link(text))
         try:
             name, found = keyring.find(self._home, text)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from router.core.wire.crypto import KEY_BYTES, SigningKey
 from router.core.wire.errors import RouterError
-from router.core.wire.grouplink import LINK_CHARACTERS_MAX, GroupLink, parse_link
+from router.core.wire.grouplink import GroupLink, parse_link
+from router.core.wire.link_text import LINK_CHARACTERS_MAX
 from router.core.wire.text import KINDS, BadText, key_text, parse_key
 from router.disk import private_file
 

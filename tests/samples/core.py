@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from router.core.wire import application, control, grouplink, message, prekey
+from router.core.wire import address, advert, application, control, grouplink, invitation, message, prekey
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
@@ -98,9 +99,39 @@ APPLICATIONS = (
     application.encode_application(ALICE, GROUP.public, 3, (), 15, b"\xf6"),
 )
 
+ADDRESSES = tuple(
+    address.parse_address(url)
+    for url in (
+        "tls://198.51.100.7:4101",
+        "tls://[2001:db8::7]:4101",
+        "tls://router.example.org:443",
+        "wss://example.org/router",
+    )
+)
+
 LINKS = (
     grouplink.new_group(GROUP.seed, CONTENT_KEY, "bread & roses"),
     grouplink.new_group(GROUP.seed, CONTENT_KEY).read_only(),
+    replace(
+        grouplink.new_group(GROUP.seed, CONTENT_KEY),
+        hints=(grouplink.Hint(ALICE.public, ADDRESSES[:1]), grouplink.Hint(BOB.public, ADDRESSES[1:3])),
+    ),
+)
+
+RIGHTS = ("join", "store", "relay")
+ADVERTISEMENTS = (
+    advert.make_advertisement(ALICE, ADDRESSES[:1], rev=1_790_000_000_000, expiry_min=EXPIRY_MIN),
+    advert.make_advertisement(
+        BOB, ADDRESSES[:3], services={"discovery": ALICE.public, "pubsub": GROUP.public}, groups=[GROUP.public],
+        rev=0, ttl_s=0, expiry_min=0,
+    ),
+)  # fmt: skip
+INVITATIONS = (
+    invitation.make_invitation(ALICE, ADDRESSES[:1], b"i" * 16, expiry_min=EXPIRY_MIN, rights=["why"]),
+    invitation.make_invitation(
+        ALICE, ADDRESSES[:2], b"j" * 16, expiry_min=0, rights=RIGHTS, name="bakery", group=LINKS[0]
+    ),
+    invitation.make_invitation(ALICE, ADDRESSES[2:3], b"k" * 16, expiry_min=EXPIRY_MIN, rights=RIGHTS, group=LINKS[1]),
 )
 
 NO_SIGNATURE = Signature(bytes(64))

@@ -26,6 +26,10 @@ class TooLarge(Malformed):
     """Raised for an announced length beyond the limit."""
 
 
+class CutShort(Malformed):
+    """Raised for bytes that end before the item that they begin."""
+
+
 def encode(value: Any) -> bytes:
     """Return the deterministic CBOR of a plain value (int, bytes, str, bool, None, list, tuple, dict)."""
     return cbor2.dumps(value, canonical=True)
@@ -58,6 +62,8 @@ def decode(data: bytes, items_max: int, *, depth_max: int = DEPTH_MAX) -> Any:
             allow_duplicate_keys=False,
         )
         value = decoder.decode()
+    except cbor2.CBORDecodeEOF:
+        raise CutShort("not CBOR: it ends before the item does") from None
     except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError, TypeError) as error:
         raise Malformed(f"not CBOR: {str(error)[:120]}") from None
     if stream.tell() != len(data):

@@ -1,7 +1,8 @@
 """Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
 
 Numbers 0-63 are the router's; every service has a later range (`RANGES`), and declares its reasons in its `reasons.py`.
-A reason that is not declared in this process is shown by its number.
+A reason that is not declared in this process is shown by its number. Those of discovery's range that the router itself
+gives, which redeems invitations and dials, are declared here.
 """
 
 from __future__ import annotations
@@ -123,3 +124,14 @@ def missed_text(count: int, number: int, whom: str) -> str:
     remedy = "; the operator of that router can grant `store`" if reason is Reason.NOT_KEPT else ""
     are = "message" if count == 1 else "messages"
     return f"{count} {are} for {whom} {'was' if count == 1 else 'were'} not delivered: {reason.clause}{remedy}"
+
+
+INVITE_UNKNOWN = Reason.declare(192, "invite:unknown", "This router has made no such invitation.")
+INVITE_EXPIRED = Reason.declare(193, "invite:expired", "The invitation's time has passed.")
+INVITE_USED_UP = Reason.declare(194, "invite:used-up", "All uses of the invitation are taken by other guests.")
+INVITE_REVOKED = Reason.declare(195, "invite:revoked", "The operator has revoked the invitation.")
+ADVERT_STALE = Reason.declare(200, "advert:stale", "A newer advertisement of that router is known.")
+ADVERT_ADDRESS = Reason.declare(
+    201, "advert:address", "The advertisement names an address that its bringer may not name."
+)
+DIAL_BUDGET = Reason.declare(204, "dial:budget", "That address was dialled often enough for now.", later=True)

@@ -98,5 +98,5 @@ def checked_key(value: Any, name: str) -> PublicKey:
     """Check for a canonical point of large order (R-B2), for keys that nothing has vouched for yet."""
     try:
         return PublicKey.checked(octets(value, name, 32))
-    except InvalidKey as error:
-        raise Malformed(f"{name}: {error}") from None
+    except InvalidKey:
+        raise Malformed(f"{name} is not a valid Ed25519 public key") from None

@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from rigs.session_pair import offer
 from rigs.work import allocated, opcodes
 from samples.core import (
+    ADVERTISEMENTS,
     ALICE,
     APPLICATIONS,
     BOB,
     CONTENT_KEYS,
     CONTROLS,
     GROUP,
+    INVITATIONS,
     ITEMS,
     LINKS,
     PREKEY,
@@ -38,11 +40,14 @@ from router.core.link.session import Messages, Session
 from router.core.routing.intake import read_messages
 from router.core.why.report import OUTCOMES_MAX, Outcome, Report, decode_report, encode_report
 from router.core.wire import link_items as link
+from router.core.wire.address import parse_address
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
+from router.core.wire.advert import decode_advertisement, decode_datagram
 from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
 from router.core.wire.codec import Malformed, decode, first_of, frame, frame_bounds, head, split_frames, unframe
 from router.core.wire.control import decode_control, encode_control
 from router.core.wire.grouplink import parse_link
+from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.text import BadText
@@ -98,6 +103,10 @@ COSTS = {
     "report.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
+    "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
+    "advert.decode_datagram": Cost(decode_datagram, 20_000, 0.1),
     "application.decode_application": Cost(lambda data: decode_application(data, GROUP.public), 350_000, 0.1),
     "application.unseal": Cost(lambda data: unseal(data, GROUP.public, CONTENT_KEYS), 5000, 0.1),
     "application.unseal_unicast": Cost(lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS), 5000, 0.1),
@@ -107,7 +116,8 @@ SAMPLES = (
     *WIRES, *map(encode_control, CONTROLS), *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
     encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
-    *(one.text().removeprefix("upsycle:").encode() for one in LINKS),
+    *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
+    *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
 )  # fmt: skip
 OUTCOME = b"\x83\x09\x58\x20" + bytes(32)
 OPENINGS: tuple[bytes, ...] = (b"", OUTCOME, *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)))

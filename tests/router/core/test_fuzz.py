@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples.core import (
+    ADVERTISEMENTS,
     APPLICATIONS,
     BOB,
     CONTENT_KEYS,
@@ -22,6 +23,7 @@ from samples.core import (
     value_of,
 )
 
+from router.core.wire.advert import decode_advertisement, decode_datagram
 from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
 from router.core.wire.codec import Malformed, frame, split_frames, unframe
 from router.core.wire.control import decode_control, encode_control
@@ -40,6 +42,8 @@ READERS: dict[str, Reader] = {
     "decode_control": decode_control,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
+    "decode_advertisement": decode_advertisement,
+    "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
     "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
     "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
@@ -52,6 +56,7 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    *(one.message for one in ADVERTISEMENTS),
     frame(WIRES[0]),
 )
 

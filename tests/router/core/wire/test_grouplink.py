@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.core import BOB, CONTENT_KEY, GROUP, LINKS
+from samples.core import ADDRESSES, ALICE, BOB, CONTENT_KEY, GROUP, LINKS
 
+from router.core.wire.address import NamedAddress
 from router.core.wire.codec import encode
 from router.core.wire.crypto import SigningKey
-from router.core.wire.grouplink import LINK_CHARACTERS_MAX, GroupLink, new_group, parse_link
+from router.core.wire.grouplink import HINTS_MAX, GroupLink, Hint, new_group, parse_link
+from router.core.wire.link_text import LINK_CHARACTERS_MAX
 from router.core.wire.text import BadText
 
-FULL, READ_ONLY = LINKS
+FULL, READ_ONLY, HINTED = LINKS
+KEY = bytes(BOB.public)
 FIELDS = {"grp": bytes(GROUP.public), "key": CONTENT_KEY}
 
 
@@ -61,40 +65,55 @@ def test_reprs_hide_secrets() -> None:
         assert secret.hex() not in repr(FULL) and repr(secret)[2:-1] not in repr(FULL)
 
 
+def test_hints_name_routers_that_serve_the_group() -> None:
+    assert HINTED.hints == (Hint(ALICE.public, ADDRESSES[:1]), Hint(BOB.public, ADDRESSES[1:3]))
+    assert HINTED.read_only().hints == HINTED.hints and len(HINTED.text()) <= LINK_CHARACTERS_MAX
+    key = bytes(ALICE.public)
+    at = [[key, [1, bytes([1, 1, 1, 1]), 1]], [key, [5, [[3, "a.org", 2], [4, "wss://a.org"]]]]]
+    assert parse_link(link_text([2, FIELDS | {"at": at}])).text() == link_text([2, FIELDS | {"at": at}])
+
+
+def test_a_hint_without_a_known_address_is_left_out() -> None:
+    at = [[bytes(BOB.public), [9, "pigeon"]], [bytes(ALICE.public), ADDRESSES[0].encoded()]]
+    assert parse_link(link_text([2, FIELDS | {"at": at}])).hints == (Hint(ALICE.public, ADDRESSES[:1]),)
+
+
+def test_a_link_that_hints_make_too_long_is_refused_with_what_to_leave_out() -> None:
+    long = replace(FULL, hints=(Hint(ALICE.public, (NamedAddress("x" * 60 + ".example.org", 1),) * 4),))
+    with pytest.raises(BadText) as caught:
+        long.text()
+    assert str(caught.value) == (
+        "The link would have 658 characters, and 512 are the most: leave out addresses of the routers that serve the "
+        "group."
+    )
+
+
 @pytest.mark.parametrize(
-    ("text", "cause"),
+    ("value", "cause"),
     (
-        ("", "begins with neither"),
-        ("https://example.org", "begins with neither"),
-        (FULL.text()[8:], "begins with neither"),
-        (FULL.text()[:-1], "letters are missing or changed"),
-        (FULL.text() + "A", "letters are missing or changed"),
-        (FULL.text() + "=", "letters are missing or changed"),
-        (FULL.text()[:40] + "!" + FULL.text()[40:], "letters are missing or changed"),
-        (FULL.text()[:40] + "ü" + FULL.text()[41:], "letters are missing or changed"),
-        ("upsycle:", "letters are missing or changed"),
-        ("upsycle:" + "A" * 600, f"it has 608 characters; {LINK_CHARACTERS_MAX} are the most"),
-        (link_text([1, {}]), "an invitation to a node, for `router peer add`"),
-        (link_text([3, FIELDS]), "of type 3, which this version does not know"),
-        (link_text([True, FIELDS]), "its type is not an unsigned number"),
-        (link_text([2]), "it has 1 items"),
-        (link_text({}), "it is not an array"),
-        (link_text([2, []]), "it is not a map"),
-        (link_text([2, {"grp": FIELDS["grp"]}]), "it lacks key"),
-        (link_text([2, FIELDS | {"key": b"short"}]), "key has 5 bytes instead of 32"),
-        (link_text([2, FIELDS | {"grp": bytes(32)}]), "is not a valid Ed25519 public key"),
-        (link_text([2, FIELDS | {"seed": b"short"}]), "seed has 5 bytes instead of 32"),
-        (link_text([2, FIELDS | {"seed": BOB.seed}]), "the sending seed does not fit the group's key"),
-        (link_text([2, FIELDS | {"name": "x" * 65}]), "name is longer than 64 bytes"),
-        (link_text([2, FIELDS | {"name": None}]), "name is not a text"),
-        (link_text([2, FIELDS | {"grants": []}]), "a key that is not known"),
+        ([2, []], "it is not a map"),
+        ([2, {"grp": FIELDS["grp"]}], "it lacks key"),
+        ([2, FIELDS | {"key": b"short"}], "key has 5 bytes instead of 32"),
+        ([2, FIELDS | {"grp": bytes(32)}], "grp is not a valid Ed25519 public key"),
+        ([2, FIELDS | {"seed": b"short"}], "seed has 5 bytes instead of 32"),
+        ([2, FIELDS | {"seed": BOB.seed}], "the sending seed does not fit the group's key"),
+        ([2, FIELDS | {"name": "x" * 65}], "name is longer than 64 bytes"),
+        ([2, FIELDS | {"name": None}], "name is not a text"),
+        ([2, FIELDS | {"grants": []}], "it has a key that is not known"),
+        ([2, FIELDS | {"at": []}], "at has 0 items; 1 to 2 are allowed"),
+        ([2, FIELDS | {"at": [[bytes(32), [1, bytes(4), 1]]]}], "at is not a valid Ed25519 public key"),
+        ([2, FIELDS | {"at": [[KEY, [1, bytes(4), 0]]]}], "the port of at is 0; ports go from 1 to 65535"),
     ),
 )  # fmt: skip
-def test_errors(text: str, cause: str) -> None:
+def test_errors(value: Any, cause: str) -> None:
+    text = link_text(value)
     with pytest.raises(BadText) as caught:
         parse_link(text)
     said = str(caught.value)
-    assert cause in said and said.endswith("from upsycle: to its last letter.")
+    assert said == (
+        f"This is not a group link: letters of it are changed ({cause}). "
+        "Copy the whole link again, from upsycle: to its last letter."
+    )
     assert CONTENT_KEY.hex() not in said and (len(text) < 40 or text[20:40] not in said)
 
 
@@ -109,3 +128,5 @@ def test_links_are_made_of_fitting_parts_only() -> None:
         GroupLink(GROUP.public, CONTENT_KEY, BOB.seed)
     with pytest.raises(ValueError, match="a content key has 32 bytes, not 0"):
         GroupLink(GROUP.public, b"")
+    with pytest.raises(ValueError, match=f"at most {HINTS_MAX} routers, not 3"):
+        replace(FULL, hints=(Hint(BOB.public, ADDRESSES[:1]),) * 3)

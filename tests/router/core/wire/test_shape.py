@@ -55,5 +55,5 @@ def test_maps_are_closed() -> None:
 def test_keys_at_the_door_are_points() -> None:
     assert shape.checked_key(bytes(ALICE.public), "it") == ALICE.public
     assert shape.public_key(bytes(32), "it") == bytes(32)
-    with pytest.raises(Malformed, match=f"it: {bytes(32).hex()} is not a valid Ed25519 public key"):
+    with pytest.raises(Malformed, match="it is not a valid Ed25519 public key"):
         shape.checked_key(bytes(32), "it")

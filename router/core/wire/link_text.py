@@ -1,0 +1,118 @@
+"""Links: texts that people pass on, by mail, in a chat or as a QR code (R-D9, R-D13).
+
+    upsycle:BASE64URL of enc([1, PEER_ADVERTISEMENT] / [2, GROUP] / [3, INVITATION]), without padding
+
+One reader for all of them. It drops white space and line breaks, takes the scheme in any case, and tells apart what is
+not a link of ours, cut short, changed, of a newer type, or for another command. Links hold secrets, so no error shows
+any of their letters.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, NamedTuple
+
+from . import shape
+from .codec import CutShort, Malformed, decode, first_of, head
+from .text import BadText
+
+SCHEME = "upsycle:"
+LINK_CHARACTERS_MAX = 512
+LINK_ITEMS_MAX = 128  # an advertisement of eight addresses, which fits, has 60
+ADVERTISEMENT, GROUP, INVITATION = 1, 2, 3
+
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_CHANGED = "letters of it are changed"
+_AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
+
+
+class LinkType(NamedTuple):
+    """What a link of one type is, and the command that takes it."""
+
+    noun: str
+    command: str
+
+
+TYPES: dict[int, LinkType] = {
+    ADVERTISEMENT: LinkType("the link of a node", "router peer add LINK"),
+    GROUP: LinkType("a group link", "router group add LINK"),
+    INVITATION: LinkType("an invitation", "router peer add LINK"),
+}
+
+
+def is_link(text: str) -> bool:
+    """Whether the text begins like a link."""
+    return text.strip()[: len(SCHEME)].lower() == SCHEME
+
+
+def write_link(kind: int, fields: bytes, *, leave_out: str = "") -> str:
+    """Return the text of a link with an encoded map; raise `BadText` if it is too long.
+
+    `leave_out` says what would make it shorter.
+    """
+    text = SCHEME + urlsafe_b64encode(head(2, 4) + head(kind, 0) + fields).rstrip(b"=").decode()
+    if len(text) > LINK_CHARACTERS_MAX:
+        said = f"The link would have {len(text)} characters, and {LINK_CHARACTERS_MAX} are the most"
+        raise BadText(f"{said}{f': leave out {leave_out}' if leave_out else ''}.")
+    return text
+
+
+def read_link(text: str, *wanted: int) -> tuple[int, Any]:
+    """Return type and map of a link of one of the wanted types; else raise `BadText`. The map is not judged."""
+    nouns = " or ".join(TYPES[kind].noun for kind in wanted)
+    if len(text) > 8 * LINK_CHARACTERS_MAX:
+        raise bad_link(nouns, f"it has {len(text)} characters; {LINK_CHARACTERS_MAX} are the most")
+    text = "".join(text.split())
+    if not is_link(text):
+        raise bad_link(nouns, f"it does not begin with {SCHEME}")
+    if len(text) > LINK_CHARACTERS_MAX:
+        raise bad_link(nouns, f"it has {len(text)} characters; {LINK_CHARACTERS_MAX} are the most")
+    raw = _bytes_of(text[len(SCHEME) :], nouns)
+    _check_type(raw, nouns)
+    try:
+        kind, fields = shape.array(decode(raw, LINK_ITEMS_MAX), "it", 2, 2)
+        kind = shape.uint(kind, "its type")
+    except CutShort:
+        raise bad_link(nouns, "it is cut short") from None
+    except Malformed:
+        raise bad_link(nouns, _CHANGED) from None
+    if _stray_bits(text[len(SCHEME) :], raw):
+        raise bad_link(nouns, _CHANGED)
+    if kind not in wanted:
+        raise BadText(f"This is {TYPES[kind].noun}, not {nouns}. Take it with `{TYPES[kind].command}`.")
+    return kind, fields
+
+
+def bad_link(nouns: str, cause: str) -> BadText:
+    """Return the error that says why a text is no link of the wanted types, and what to do."""
+    return BadText(f"This is not {nouns}: {cause}. {_AGAIN}")
+
+
+def changed_link(kind: int, error: ValueError) -> BadText:
+    """Return the error for a link of that type whose map is not what was written, as this error says."""
+    return bad_link(TYPES[kind].noun, f"{_CHANGED} ({error})")
+
+
+def _check_type(raw: bytes, nouns: str) -> None:
+    try:
+        kind = first_of(raw)[1]
+    except Malformed:
+        return  # cut short or changed: the decoder tells which
+    if kind not in TYPES:
+        said = f"This link is of type {kind}, which this version does not know"
+        raise BadText(f"{said}. Install a newer version, or, if it should be {nouns}: {_AGAIN}")
+
+
+def _bytes_of(letters: str, nouns: str) -> bytes:
+    """Return the whole bytes that these letters hold; bits that are left at the end are not judged."""
+    if not letters:
+        raise bad_link(nouns, "it is cut short")
+    if not _LETTERS.issuperset(letters):
+        raise bad_link(nouns, _CHANGED)
+    if len(letters) % 4 == 1:
+        letters = letters[:-1]
+    return urlsafe_b64decode(letters + "=" * (-len(letters) % 4))
+
+
+def _stray_bits(letters: str, raw: bytes) -> bool:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode() != letters
