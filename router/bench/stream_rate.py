@@ -18,6 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ from router.actors.process import program
 from router.audit.java import java_home
 from router.audit.sample.fleet import signing_key
 from router.audit.sample.log import SECOND, SampleLog
+from router.core.log.events import Accepted, Outward, State
 from router.core.wire.lifetime import expiry_min
 
 SIZE, TTL_S = 1000, 86_400
@@ -97,10 +99,10 @@ class Pair:
         self._directories = [directory / f"{name}-{number}" for name in ("edge", "core")]
         self._edge = SampleLog(self._directories[0], edge, SEGMENT_BYTES, 1 << 30)
         self._core = SampleLog(self._directories[1], core, SEGMENT_BYTES, 1 << 30)
-        self._app = app.public.hex()
-        self._ids: deque[str] = deque()
+        self._app = bytes(app.public)
+        self._ids: deque[bytes] = deque()
         expiry = expiry_min(begin_ns // SECOND + TTL_S)
-        self._column = (SIZE,) * load.batch, (TTL_S,) * load.batch, (expiry,) * load.batch
+        self._columns = [array("I", [value] * load.batch).tobytes() for value in (SIZE, TTL_S, expiry)]
 
     def write(self, ready: Path, logs: Path) -> Iterator[Segment]:
         """Write the segments. Those before `begin_ns` are closed then; later ones when they reach their age."""
@@ -108,8 +110,7 @@ class Pair:
         closed_ns = self._begin_ns
         self._at(self._begin_ns - early * load.parcel_ns - SECOND)
         for log in (self._edge, self._core):
-            log.boot = "00" * 16
-            log.state("start")
+            log.put(State(log.t, log.mono, "start", ()))
         for at in range(load.parcels):
             now = self._begin_ns + (at - early) * load.parcel_ns
             if at == early or now - closed_ns >= load.segment_s * SECOND:
@@ -125,26 +126,24 @@ class Pair:
 
     def _step(self, at: int) -> None:
         batch, waiting = self._load.batch, self._load.waiting
-        self._ids.append(os.urandom(32 * batch).hex())
+        self._ids.append(os.urandom(32 * batch))
         self._take(self._edge, at, self._ids[-1], self._core.router)
         if at >= waiting:
-            self._end("acked", self._edge, at - waiting, self._core.router)
+            self._outward("acked", self._edge, at - waiting, self._core.router)
             self._take(self._core, at - waiting, self._ids[-1 - waiting], self._app)
         if at >= 2 * waiting:
             self._ids.popleft()
-            self._end("delivered", self._core, at - 2 * waiting, self._app)
+            self._outward("delivered", self._core, at - 2 * waiting, self._app)
 
-    def _take(self, log: SampleLog, at: int, ids: str, recipient: str) -> None:
-        first = 1 + at * self._load.batch
-        log.accepted("unicast", self._app, self._app, self._app, 1, first, ids, self._column, (recipient,))
-        self._outward("forwarded", log, first, recipient)
+    def _take(self, log: SampleLog, at: int, ids: bytes, recipient: bytes) -> None:
+        first, app = 1 + at * self._load.batch, self._app
+        log.put(Accepted(log.t, log.mono, first, 0, app, app, app, 1, (recipient,), ids, *self._columns))
+        self._outward("forwarded", log, at, recipient)
 
-    def _end(self, event: str, log: SampleLog, at: int, recipient: str) -> None:
-        self._outward(event, log, 1 + at * self._load.batch, recipient)
-
-    def _outward(self, event: str, log: SampleLog, first: int, recipient: str) -> None:
+    def _outward(self, event: str, log: SampleLog, at: int, recipient: bytes) -> None:
         batch = self._load.batch
-        log.outward(event, recipient, 1, first, ((first, batch),), batch, None, self._load.waiting * batch, 1000)
+        first, depth = 1 + at * batch, self._load.waiting * batch
+        log.put(Outward(log.t, log.mono, event, recipient, 1, ((first, batch),), None, 0, depth, 1000, first))
 
     def _closed(self, ready: Path, logs: Path) -> Iterator[Segment]:
         for log, directory in zip((self._edge, self._core), self._directories, strict=True):

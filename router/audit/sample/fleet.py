@@ -1,7 +1,9 @@
-"""The fleet of the sample: its nodes and apps, their links, and the groups' members; all of it from the seed."""
+"""The fleet of the sample: its nodes and apps, who is linked with whom, and the groups' members; all of it from the
+seed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -23,19 +25,20 @@ def signing_key(seed: int, name: str) -> SigningKey:
 
 @dataclass(eq=False)
 class Place:
-    """A node: a core, or an edge with its uplink. `cores` are a core's neighbours, `edges` those it serves."""
+    """A node of a tree: the first core, the other cores below it, and below each core its edges."""
 
     name: str
-    number: int
     key: SigningKey
     clock_ns: int
-    uplink: Place | None = None
-    cores: list[Place] = field(default_factory=list)
-    edges: list[Place] = field(default_factory=list)
+    above: Place | None = None
+    is_edge: bool = False
+    below: list[Place] = field(default_factory=list)
     apps: list[App] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hex = self.key.public.hex()
+        self.address = bytes(self.key.public)
+        if self.above is not None:
+            self.above.below.append(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.apps)} apps>"
@@ -45,130 +48,94 @@ class Place:
 class App:
     """An app on a node. `settle_ns` is how long it usually takes to settle a message."""
 
-    name: str
-    number: int
-    hex: str
+    address: bytes
     place: Place
     settle_ns: int
 
 
 @dataclass(eq=False)
 class Topic:
-    """A group and its members. Group 0 is the big one."""
+    """A group and its members. Group 0 is the big one. `under` counts the members at a place and below it."""
 
-    hex: str
+    address: bytes
     members: set[App]
-    ways: dict[tuple[int, int], tuple[App | Place, ...]] = field(default_factory=dict)
-    beyond: dict[Place, int] = field(default_factory=dict)
+    ways: dict[tuple[Place, App | Place], list[App | Place]] = field(default_factory=dict)
 
-    def toggle(self, app: App) -> bool:
-        """Join or leave; return whether the app is a member now."""
-        self.members ^= {app}
+    def __post_init__(self) -> None:
+        self._count()
+
+    def _count(self) -> None:
         self.ways.clear()
-        self.beyond.clear()
-        return app in self.members
+        self.under: Counter[Place] = Counter()
+        for app in self.members:
+            place: Place | None = app.place
+            while place is not None:
+                self.under[place] += 1
+                place = place.above
+
+    def toggle(self, app: App) -> None:
+        """Join or leave."""
+        self.members ^= {app}
+        self._count()
+
+    def recipients(self, place: Place, source: App | Place) -> list[App | Place]:
+        """Return the recipients this place owes a message of the group that `source` brought. An edge's uplink gets
+        everything."""
+        found = self.ways.get((place, source))
+        if found is None:
+            found = self.ways[place, source] = [app for app in place.apps if app in self.members and app is not source]
+            found += [one for one in place.below if one is not source and self.under[one]]
+            above = place.above
+            if above not in (None, source) and (place.is_edge or self.under[place] < len(self.members)):
+                found.append(above)
+        return found
 
 
 class Fleet:
-    """Cores in a line or a star, with edges spread over them; keys and habits from the seed."""
+    """Cores with edges spread over them; keys and habits from the seed."""
 
     def __init__(self, seed: int, nodes: int) -> None:
         chance = Random(f"fleet {seed}")
         self.seed = seed
         count = max(1, (nodes + EDGES_PER_CORE - 1) // (EDGES_PER_CORE + 1))
-        self.cores = [self._place(f"core-{n:03d}", n, chance) for n in range(count)]
-        self.is_star = bool(chance.getrandbits(1))
-        self.above: dict[Place, Place] = {}
-        for n in range(1, count):
-            above = self.cores[0 if self.is_star else n - 1]
-            above.cores.append(self.cores[n])
-            self.cores[n].cores.append(above)
-            self.above[self.cores[n]] = above
-        self.edges = [self._place(f"edge-{n:03d}", count + n, chance) for n in range(nodes - count)]
-        for n, edge in enumerate(self.edges):
-            edge.uplink = self.cores[n % count]
-            edge.uplink.edges.append(edge)
-        self.places = self.cores + self.edges
+        self.cores: list[Place] = []
+        for n in range(count):
+            self.cores.append(self._place(f"core-{n:03d}", chance, self.cores[0] if n else None))
+        edges = [self._place(f"edge-{n:03d}", chance, self.cores[n % count], True) for n in range(nodes - count)]
+        self.places = self.cores + edges
         self.apps: list[App] = []
         for place in self.places:
-            least = APPS_MIN if nodes == 1 else 0 if place.uplink is None else 1
-            for n in range(chance.randrange(least, APPS_MAX + 1)):
-                self._add_app(place, n, chance)
+            least = APPS_MIN if nodes == 1 else int(place.is_edge)
+            for _ in range(chance.randrange(least, APPS_MAX + 1)):
+                self._add_app(place, chance)
         while len(self.apps) < APPS_MIN:
-            self._add_app(self.places[-1], len(self.apps), chance)
-        self.groups = [self._topic(f"group-{n:03d}", n, chance) for n in range(max(2, nodes // 2))]
+            self._add_app(self.places[-1], chance)
+        self.groups = [self._topic(n, chance) for n in range(max(2, nodes // 2))]
 
     def __repr__(self) -> str:
-        shape = "a star" if self.is_star else "a line"
-        return (
-            f"<fleet {self.seed}: {len(self.cores)} cores in {shape}, {len(self.edges)} edges, {len(self.apps)} apps>"
-        )
+        return f"<fleet {self.seed}: {len(self.places)} places, {len(self.cores)} of them cores, {len(self.apps)} apps>"
 
-    def _place(self, name: str, number: int, chance: Random) -> Place:
-        return Place(name, number, signing_key(self.seed, name), chance.randrange(-40 * MS, 40 * MS))
+    def _place(self, name: str, chance: Random, above: Place | None, is_edge: bool = False) -> Place:
+        return Place(name, signing_key(self.seed, name), chance.randrange(-40 * MS, 40 * MS), above, is_edge)
 
-    def _add_app(self, place: Place, n: int, chance: Random) -> None:
-        name = f"{place.name} app {n}"
-        settle_ns = 200_000 + chance.choice(SETTLE_MS) * MS
-        app = App(name, len(self.apps), signing_key(self.seed, name).public.hex(), place, settle_ns)
-        place.apps.append(app)
-        self.apps.append(app)
+    def _add_app(self, place: Place, chance: Random) -> None:
+        address = signing_key(self.seed, f"{place.name} app {len(place.apps)}").public
+        place.apps.append(App(address, place, 200_000 + chance.choice(SETTLE_MS) * MS))
+        self.apps.append(place.apps[-1])
 
-    def _topic(self, name: str, number: int, chance: Random) -> Topic:
+    def _topic(self, number: int, chance: Random) -> Topic:
         share = GROUP_SHARE if number else BIG_GROUP_SHARE
         members = {app for app in self.apps if not chance.randrange(share)}
         if not number:
             members.update(self.apps[:APPS_MIN])  # every group has readers
-        return Topic(signing_key(self.seed, name).public.hex(), members)
+        return Topic(signing_key(self.seed, f"group-{number:03d}").public, members)
 
-    # -- the route of a message ----------------------------------------------------------------------------
 
-    def recipients(self, topic: Topic, place: Place, source: App | Place) -> tuple[App | Place, ...]:
-        """Return the recipients this node owes a message of the group that `source` brought. An edge's uplink gets
-        everything."""
-        way = (place.number, source.number if isinstance(source, Place) else -1 - source.number)
-        found = topic.ways.get(way)
-        if found is None:
-            found = topic.ways[way] = self._recipients(topic, place, source)
-        return found
-
-    def _recipients(self, topic: Topic, place: Place, source: App | Place) -> tuple[App | Place, ...]:
-        local: list[App | Place] = [app for app in place.apps if app in topic.members and app is not source]
-        if place.uplink is not None:
-            return (*local, place.uplink) if isinstance(source, App) else tuple(local)
-        local += [edge for edge in place.edges if edge is not source and not topic.members.isdisjoint(edge.apps)]
-        return *local, *(core for core in place.cores if core is not source and self._are_beyond(topic, place, core))
-
-    def _are_beyond(self, topic: Topic, here: Place, core: Place) -> bool:
-        """Whether any member is beyond that neighbouring core."""
-        if not topic.beyond:
-            self._count_below(topic)
-        if self.above.get(core) is here:
-            return topic.beyond[core] > 0
-        return topic.beyond[self.cores[0]] > topic.beyond[here]
-
-    def _count_below(self, topic: Topic) -> None:
-        for core in self.cores:
-            topic.beyond[core] = 0
-        for app in topic.members:
-            topic.beyond[app.place.uplink or app.place] += 1
-        for core in reversed(self.cores):
-            if core in self.above:
-                topic.beyond[self.above[core]] += topic.beyond[core]
-
-    def next_hop(self, place: Place, goal: App) -> App | Place:
-        """Return the next hop of a unicast for that app."""
-        home = goal.place
-        if home is place:
-            return goal
-        if place.uplink is not None:
-            return place.uplink
-        if home.uplink is place:
-            return home
-        core = home.uplink or home
-        below = core
-        while below in self.above:
-            if self.above[below] is place:
-                return below
-            below = self.above[below]
-        return self.above[place]
+def next_hop(place: Place, goal: App) -> App | Place:
+    """Return the next hop of a unicast for that app."""
+    if goal.place is place:
+        return goal
+    below = goal.place
+    while below.above not in (None, place):
+        below = below.above
+    return below if below.above is place or place.above is None else place.above

@@ -1,138 +1,106 @@
-"""One router of the sample: its queues, its log lines, and the expected sums."""
+"""One router of the sample: what it owes whom, its log lines, and the expected sums."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from router.audit.sample.fleet import App, Place
-from router.audit.sample.log import Range, SampleLog
+from router.audit.sample.fleet import App, Place, Topic
+from router.audit.sample.log import SampleLog
 from router.audit.sample.truth import HOUR_NS, MINUTE_NS, RouterTruth, Truth
-from spark_analytics.judgement.schema import EPOCH_NS, GRACE_NS
+from router.core.log.events import Accepted, Outward, State, Turned
+from router.core.wire.reasons import Reason
+from spark_analytics.judgement.schema import EPOCH_NS
 
 SECOND = 1_000_000_000
 ZERO_BOOT = 5 * SECOND
-Columns = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Range = tuple[int, int]
 
 
+@dataclass(eq=False, slots=True)
 class Batch:
-    """Messages of one signer that travel together. `columns`: sizes, ttls in seconds, expiries in minutes."""
+    """Messages of one signer that travel together, to a group or an app. `ttls` in seconds, `expiries` in minutes."""
 
-    __slots__ = ("columns", "count", "destination", "goal", "ids", "signer", "topic")
+    signer: bytes
+    ids: bytes
+    sizes: Sequence[int]
+    ttls: Sequence[int]
+    expiries: Sequence[int]
+    to: Topic | App
 
-    def __init__(self, signer: str, ids: str, columns: Columns, goal: App | None, topic: Any) -> None:
-        self.signer = signer
-        self.ids = ids
-        self.columns = columns
-        self.goal = goal
-        self.topic = topic
-        self.destination = goal.hex if goal else None
-        self.count = len(ids) >> 6
+    @property
+    def destination(self) -> bytes | None:
+        return self.to.address if isinstance(self.to, App) else None
 
-    def part(self, start: int, stop: int) -> Batch:
-        if stop - start == self.count:
+    def part(self, which: Sequence[int]) -> Batch:
+        if len(which) == len(self.sizes):
             return self
-        sizes, ttls, expiries = self.columns
-        columns = sizes[start:stop], ttls[start:stop], expiries[start:stop]
-        return Batch(self.signer, self.ids[start << 6 : stop << 6], columns, self.goal, self.topic)
+        sizes, ttls, expiries = ([column[at] for at in which] for column in (self.sizes, self.ttls, self.expiries))
+        ids = b"".join([self.ids[at * 32 : at * 32 + 32] for at in which])
+        return Batch(self.signer, ids, sizes, ttls, expiries, self.to)
 
 
 class Parcel:
-    """A batch as one router accepted it. `t` and `deadlines`: its wall clock, ns; `mono` and `boot` of the line."""
+    """A batch as one router accepted it. `t`: its wall clock, ns; `mono` and `boot` of the line."""
 
-    __slots__ = ("batch", "boot", "deadlines", "due_ns", "first", "minute", "mono", "t")
+    __slots__ = ("batch", "boot", "due_ns", "first", "minute", "mono", "t")
 
-    def __init__(self, batch: Batch, first: int, t: int, mono: int, boot: str) -> None:
+    def __init__(self, batch: Batch, first: int, log: SampleLog) -> None:
         self.batch = batch
         self.first = first
-        self.t = t
-        self.mono = mono
-        self.boot = boot
-        self.minute = t // MINUTE_NS
-        _, ttls, expiries = batch.columns
-        self.due_ns = min(t + max(ttls) * SECOND, EPOCH_NS + max(expiries) * MINUTE_NS)
-        self.deadlines = [
-            min(t + ttl * SECOND, EPOCH_NS + expiry * MINUTE_NS) for ttl, expiry in zip(ttls, expiries, strict=True)
-        ] if len(set(ttls)) > 1 else None  # fmt: skip
+        self.t, self.mono, self.boot = log.t, log.mono, log.boot
+        self.minute = log.t // MINUTE_NS
+        self.due_ns = min(map(self.deadline, range(len(batch.ttls))))
 
     def deadline(self, at: int) -> int:
-        return self.due_ns if self.deadlines is None else self.deadlines[at]
+        return min(self.t + self.batch.ttls[at] * SECOND, EPOCH_NS + self.batch.expiries[at] * MINUTE_NS)
 
-    def next_deadline(self, start: int, stop: int) -> int:
-        return self.due_ns if self.deadlines is None else min(self.deadlines[start:stop])
-
-    def why_expired(self, at: int) -> str:
-        return "ttl-expired" if self.deadline(at) == self.t + self.batch.columns[1][at] * SECOND else "expiry-passed"
+    def why_expired(self, at: int) -> Reason:
+        is_ttl = self.deadline(at) == self.t + self.batch.ttls[at] * SECOND
+        return Reason.TTL_EXPIRED if is_ttl else Reason.EXPIRY_PASSED
 
 
-class Run:
-    """Messages start..stop-1 of a parcel that one recipient is owed. `taken`: the recipient has them."""
+@dataclass(eq=False, slots=True)
+class Owed:
+    """The messages `left` of a parcel that one recipient is owed. `taken`: the recipient has them."""
 
-    __slots__ = ("handed", "parcel", "start", "stop", "taken")
-
-    def __init__(self, parcel: Parcel, start: int, stop: int, handed: bool = False, taken: bool = False) -> None:
-        self.parcel = parcel
-        self.start = start
-        self.stop = stop
-        self.handed = handed
-        self.taken = taken
-
-    def cut(self, at: int) -> Run:
-        """End this run before `at`, and return the rest."""
-        rest = Run(self.parcel, at, self.stop, self.handed, self.taken)
-        self.stop = at
-        return rest
-
-
-def ranges(indexes: Iterable[int]) -> tuple[Range, ...]:
-    """Return ascending indexes as (start, count) of unbroken ranges."""
-    found: list[Range] = []
-    for at in indexes:
-        if found and sum(found[-1]) == at:
-            found[-1] = found[-1][0], found[-1][1] + 1
-        else:
-            found.append((at, 1))
-    return tuple(found)
+    parcel: Parcel
+    queue: Queue
+    left: Sequence[int]
+    was_handed: bool = False
+    taken: bool = False
+    backoff_ns: int = 0
+    look_ns: int = 0
 
 
 @dataclass(eq=False)
 class Queue:
-    """Messages that a router owes one recipient: waiting runs, in order, and runs in flight. `total` in messages."""
+    """What a router owes one recipient: `total` in messages, and what waits until the recipient is `up`."""
 
     whom: App | Place
-    hex: str
-    event: str
+    up: bool = False
+    link: int = 0
+    total: int = 0
+    waiting: dict[Owed, None] = field(default_factory=dict)
+    witnessed: tuple[int, str] | None = None
 
     def __post_init__(self) -> None:
-        self.up = False
-        self.epoch = 0
-        self.link = 0
-        self.total = 0
-        self.in_flight = 0
-        self.settle_ns = 0
-        self.paused = False
-        self.backoff_ns = 0
-        self.look_ns = 0
-        self.waiting: deque[Run] = deque()
-        self.flying: dict[Run, None] = {}
-        self.witnessed: tuple[int, str] | None = None
+        self.event = "delivered" if isinstance(self.whom, App) else "acked"
 
-    def past(self, parcel: Parcel, wall: int) -> list[int]:
-        """Return the messages of the parcel whose deadline has passed, and stop waiting for them."""
-        kept: deque[Run] = deque()
-        dead: list[int] = []
-        for run in self.waiting:
-            if run.parcel is not parcel:
-                kept.append(run)
-                continue
-            gone = {at for at in range(run.start, run.stop) if parcel.deadline(at) <= wall}
-            dead += sorted(gone)
-            left = ranges(at for at in range(run.start, run.stop) if at not in gone)
-            kept.extend(Run(parcel, start, start + n, run.handed, run.taken) for start, n in left)
-        self.waiting = kept
-        return dead
+
+def ranges(indexes: Iterable[int], first: int) -> tuple[Range, ...]:
+    """Return ascending indexes, counted from `first`, as (start, count) of unbroken ranges."""
+    if isinstance(indexes, range) and indexes.step == 1:
+        return ((first + indexes.start, len(indexes)),)
+    found: list[Range] = []
+    for at in indexes:
+        if found and sum(found[-1]) == first + at:
+            found[-1] = found[-1][0], found[-1][1] + 1
+        else:
+            found.append((first + at, 1))
+    return tuple(found)
 
 
 class RouterNode:
@@ -142,11 +110,11 @@ class RouterNode:
         self.place = place
         self.log = log
         self.fleet_truth = truth
-        self.truth = RouterTruth(place.name, place.hex, place.clock_ns)
+        self.truth = RouterTruth(place.name, place.address.hex(), place.clock_ns)
         truth.routers.append(self.truth)
         self.queues: dict[App | Place, Queue] = {}
-        self.routes: set[str] = set()
-        self.joined: set[tuple[str, str]] = set()
+        self.routes: set[bytes] = set()
+        self.joined: set[tuple[bytes, bytes]] = set()
         self.clock_ns = place.clock_ns
         self.arrival = 1
         self.links = 0
@@ -160,113 +128,89 @@ class RouterNode:
         self.log.t = now + self.clock_ns
         self.log.mono = now - self.mono_base
 
-    def boot(self, now: int, boot: str) -> None:
+    def start(self, now: int, boot: bytes) -> None:
         self.mono_base = now - ZERO_BOOT
-        self.log.boot = boot
+        self.log.begin(boot)
         self.up = True
         self.clock(now)
         self.state("start", arrival=self.arrival)
 
-    def join(self, subscriber: str, group: str) -> None:
-        if (subscriber, group) not in self.joined:
-            self.joined.add((subscriber, group))
-            self.state("join", subscriber=subscriber, group=group)
-
-    def leave(self, subscriber: str, group: str) -> None:
-        if (subscriber, group) in self.joined:
-            self.joined.remove((subscriber, group))
-            self.state("leave", subscriber=subscriber, group=group)
+    def join(self, subscriber: bytes, group: bytes, is_member: bool = True) -> None:
+        """Let the subscriber join, or leave, a group that it has not joined, or has."""
+        if ((subscriber, group) in self.joined) is not is_member:
+            self.joined ^= {(subscriber, group)}
+            self.state("join" if is_member else "leave", subscriber=subscriber, group=group)
 
     def queue(self, whom: App | Place) -> Queue:
         found = self.queues.get(whom)
         if found is None:
-            found = self.queues[whom] = Queue(whom, whom.hex, "delivered" if isinstance(whom, App) else "acked")
+            found = self.queues[whom] = Queue(whom)
         return found
 
     # -- lines -----------------------------------------------------------------------------------------------
 
-    def accepted(self, batch: Batch, peer: str, link: int, named: tuple[str, ...]) -> Parcel:
-        log, truth, count = self.log, self.truth, batch.count
-        parcel = Parcel(batch, self.arrival, log.t, log.mono, log.boot)
-        kind = "unicast" if batch.goal else "multicast"
-        log.accepted(kind, batch.signer, batch.destination, peer, link, parcel.first, batch.ids, batch.columns, named)
+    def accepted(self, batch: Batch, peer: bytes, link: int, recipients: Sequence[App | Place]) -> Parcel:
+        log, count = self.log, len(batch.sizes)
+        parcel = Parcel(batch, self.arrival, log)
+        columns = [array("I", column).tobytes() for column in (batch.sizes, batch.ttls, batch.expiries)]
+        whom, is_multicast = tuple([one.address for one in recipients]), isinstance(batch.to, Topic)
+        log.put(
+            Accepted(
+                log.t, log.mono, self.arrival, is_multicast, batch.signer, batch.destination, peer, link, whom,
+                batch.ids, *columns,
+            )
+        )  # fmt: skip
         self.arrival += count
-        units = count * len(named)
-        truth.accepted += count
-        truth.owed += units
-        truth.windows[parcel.minute]["owed"] += units
-        truth.lines["accepted"] += 1
-        truth.counts["accepted"] += count
+        self.truth.windows[parcel.minute]["owed"] += count * len(whom)
+        self.truth.note("accepted", count)
         return parcel
 
-    def outward(
-        self, event: str, queue: Queue, parcel: Parcel, ranges: tuple[Range, ...], count: int,
-        reason: str | None = None, duration_ns: int = 0,
-    ) -> None:  # fmt: skip
-        """Write an outward line. `ranges` count from the parcel's first message."""
-        first = parcel.first
-        whole = tuple([(first + start, n) for start, n in ranges])
-        self.log.outward(event, queue.hex, queue.link, first, whole, count, reason, queue.total, duration_ns)
-        truth = self.truth
-        truth.lines[event] += 1
-        truth.counts[event] += count
-        if reason is not None:
-            truth.reasons[event, reason, False] += count
+    def _outward(self, event: str, owed: Owed, which: Sequence[int], reason: Reason | None, duration_ns: int) -> None:
+        log, queue, first = self.log, owed.queue, owed.parcel.first
+        log.put(
+            Outward(
+                log.t, log.mono, event, queue.whom.address, queue.link, ranges(which, first), reason, 0, queue.total,
+                duration_ns, first,
+            )
+        )  # fmt: skip
+        self.truth.note(event, len(which), reason)
 
     def end(
-        self, event: str, queue: Queue, parcel: Parcel, ranges: tuple[Range, ...], count: int,
-        reason: str | None = None, duration_ns: int = 0,
-    ) -> None:  # fmt: skip
-        """Count the end of these units at this router."""
-        queue.total -= count
-        self.outward(event, queue, parcel, ranges, count, reason, duration_ns)
-        truth, log = self.truth, self.log
-        truth.end(event, count, parcel.minute)
+        self, event: str, owed: Owed, which: Sequence[int], reason: Reason | None = None, duration_ns: int = 0
+    ) -> None:
+        """Count the end of these units, some or all that are left, at this router."""
+        count, parcel, truth, log = len(which), owed.parcel, self.truth, self.log
+        owed.queue.total -= count
+        owed.left = [at for at in owed.left if at not in which] if count < len(owed.left) else ()
+        self._outward(event, owed, which, reason, duration_ns)
+        truth.windows[parcel.minute][event] += count
         if event in ("delivered", "acked"):
             wait_ns = log.mono - parcel.mono if parcel.boot == log.boot else log.t - parcel.t
-            if event == "delivered":
-                truth.deliveries += count
-                self.fleet_truth.delivered.add(wait_ns, count)
-            else:
-                truth.acked[queue.hex] += count
-                self.fleet_truth.acked.add(wait_ns, count)
+            self.fleet_truth.waits[event].add(wait_ns, count)
+        if event == "acked":
+            truth.acked[owed.queue.whom.address.hex()] += count
 
-    def forwarded(self, queue: Queue, run: Run) -> None:
-        count = run.stop - run.start
-        self.outward("forwarded", queue, run.parcel, ((run.start, count),), count)
-        self.truth.forwards += count
-        if run.handed:
-            self.truth.redelivered += count
-        run.handed = True
+    def forwarded(self, owed: Owed) -> None:
+        self._outward("forwarded", owed, owed.left, None, 0)
+        self.truth.redelivered += owed.was_handed * len(owed.left)
+        owed.was_handed = True
 
-    def deferred(self, queue: Queue, run: Run, reason: str) -> None:
-        count = run.stop - run.start
-        self.outward("deferred", queue, run.parcel, ((run.start, count),), count, reason)
-        self.truth.deferred += count
+    def deferred(self, owed: Owed, reason: Reason) -> None:
+        self._outward("deferred", owed, owed.left, reason, 0)
 
     def turned(
-        self, event: str, peer: str, link: int, reason: str, ids: str, count: int, signer: str | None = None
+        self, event: str, peer: bytes, link: int, reason: Reason, ids: bytes, count: int, signer: bytes | None = None
     ) -> None:
-        self.log.turned(event, peer, link, reason, ids, count, signer)
-        truth = self.truth
-        truth.lines[event] += 1
-        truth.counts[event] += count
-        truth.reasons[event, reason, True] += count
-        truth.abuse[self.log.t // HOUR_NS, peer, signer, reason, event] += count
+        log, truth = self.log, self.truth
+        log.put(Turned(log.t, log.mono, event, peer, link, reason, ids, count, signer))
+        truth.note(event, count, reason, at_door=True)
+        truth.abuse[log.t // HOUR_NS, peer.hex(), signer.hex() if signer else None, reason.word, event] += count
 
     def state(self, event: str, **fields: Any) -> None:
-        self.log.state(event, **fields)
-        self.truth.lines[event] += 1
-        self.truth.counts[event] += 1
-
-    # -- the end ---------------------------------------------------------------------------------------------
+        self.log.put(State(self.log.t, self.log.mono, event, tuple(fields.items())))
+        self.truth.note(event, 1)
 
     def finish(self) -> None:
-        """Count units still owed as pending, or as unaccounted if they should have ended long before the log did."""
-        truth = self.truth
-        truth.end_t = self.log.last_t
-        for queue in self.queues.values():
-            for run in (*queue.waiting, *queue.flying):
-                late = run.parcel.due_ns + GRACE_NS <= truth.end_t
-                truth.end("unaccounted" if late else "pending", run.stop - run.start, run.parcel.minute)
+        """Close the log; all that has not ended is pending."""
         self.log.close()
+        self.truth.end_t = self.log.last_t

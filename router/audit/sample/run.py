@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from heapq import heappop
 
 from router.audit.sample.fleet import MS, App, Place, Topic, signing_key
-from router.audit.sample.log import SECOND
-from router.audit.sample.node import Queue, RouterNode
+from router.audit.sample.node import SECOND, Queue, RouterNode
 from router.audit.sample.traffic import LINK_NS, Traffic
+from router.core.wire.reasons import Reason
 
 WITNESS_NS = 300 * SECOND
 NEVER = 1 << 62
-ABUSES = ("rate-limited", "bad-signature", "not-authorised", "expiry-too-far")
+ABUSES = (Reason.RATE_LIMITED, Reason.BAD_SIGNATURE, Reason.NOT_AUTHORISED, Reason.EXPIRY_TOO_FAR)
 
 
 class Simulation(Traffic):
@@ -49,14 +48,13 @@ class Simulation(Traffic):
 
     def _start(self, place: Place) -> None:
         node = self.nodes[place]
-        node.boot(self.now, self.chance.randbytes(16).hex())
+        node.start(self.now, self.chance.randbytes(16))
         node.state("config", queue_messages_max=self.queue_max, queue_bytes_max=self.queue_max * 1024, group_percent=50)
         for queue in node.queues.values():
-            queue.look_ns = self.now
-            self.expire(node, queue, self.now)
+            self._hand_over_all(node, queue)
         for app in place.apps:
-            self.after(self.between(10 * MS, SECOND), self._app_comes, app, node.log.boot)
-        for other in (*place.edges, *place.cores, *([place.uplink] if place.uplink else [])):
+            self.after(self.between(10 * MS, SECOND), self._app_comes, app)
+        for other in (*place.below, *([place.above] if place.above else [])):
             self.after(self.between(50 * MS, SECOND), self._link_up, place, other)
         self.after(self.between(self.span_ns // 2, self.span_ns * 2), self._stop, place)
 
@@ -67,10 +65,7 @@ class Simulation(Traffic):
             return
         clean = self.chance.random() < 0.4
         for queue in node.queues.values():
-            if queue.up:
-                if isinstance(queue.whom, Place):
-                    self._other_end_goes(queue.whom, place, 50 * MS)
-                self._down(node, queue, said=clean)
+            self._down(place, queue.whom, None if clean else node)
         if clean:
             node.state("stop")
         node.up = False
@@ -80,17 +75,15 @@ class Simulation(Traffic):
     def _clear(self) -> None:
         """Drop the longest queue of an absent recipient, as an operator would."""
         self.after(self.between(self.span_ns // 10, self.span_ns // 5), self._clear)
-        nodes = [node for node in self.nodes.values() if node.up]
-        away = [(node, queue) for node in nodes for queue in node.queues.values() if not queue.up and queue.waiting]
+        away = [(node, queue) for node in self.nodes.values() if node.up for queue in node.queues.values()]
         if away:
-            node, queue = max(away, key=lambda one: one[1].total)
+            node, queue = max(away, key=lambda one: len(one[1].waiting))
             node.clock(self.now)
             self.drop(node, queue, None)
 
     def _step_clock(self) -> None:
         """Correct one node's clock, by up to a minute."""
-        place = self.chance.choice(self.fleet.places)
-        node = self.clock(place)
+        node = self.clock(self.chance.choice(self.fleet.places))
         if node.up:
             by_s = self.between(-60, 60)
             node.clock_ns += by_s * SECOND
@@ -101,144 +94,125 @@ class Simulation(Traffic):
     def _flood(self) -> None:
         """Let a stranger flood a core for a while, a second at a time; some of it is badly signed."""
         chance = self.chance
-        node = self.clock(self.fleet.cores[chance.randrange(len(self.fleet.cores))])
-        stranger = signing_key(self.fleet.seed, f"stranger {chance.randrange(3)}").public.hex()
+        node = self.clock(chance.choice(self.fleet.cores))
+        stranger = signing_key(self.fleet.seed, f"stranger {chance.randrange(3)}").public
         if node.up:
             for reason in chance.sample(ABUSES, 2):
-                node.turned("refused", stranger, 7, reason, "", self.between(1, 5000))
+                node.turned("refused", stranger, 7, reason, b"", self.between(1, 5000))
         pause_ns = SECOND if chance.random() < 0.9 else self.span_ns // 8
         self.after(pause_ns, self._flood)
 
     # -- apps ------------------------------------------------------------------------------------------------
 
-    def _app_comes(self, app: App, boot: str) -> None:
-        node = self.clock(app.place)
-        queue = node.queue(app)
-        if not node.up or node.log.boot != boot or queue.up:
+    def _app_comes(self, app: App) -> None:
+        if not self._up(app.place, app):
             return
-        self._up(node, queue, "local")
         for topic in self.fleet.groups:
             if app in topic.members:
-                node.join(app.hex, topic.hex)
+                self.nodes[app.place].join(app.address, topic.address)
         if self.chance.random() < 0.3:
-            self.after(self.between(self.span_ns // 20, self.span_ns), self._app_goes, app, boot)
+            self.after(self.between(self.span_ns // 20, self.span_ns), self._app_goes, app)
         elif self.chance.random() < 0.3:
             self.after(self.between(self.span_ns // 20, self.span_ns), self._leave, app, self.chance.random() < 0.5)
 
-    def _app_goes(self, app: App, boot: str) -> None:
-        node = self.clock(app.place)
-        queue = node.queue(app)
-        if not (node.up and queue.up and node.log.boot == boot):
-            return
-        self._down(node, queue)
-        away_ns = self.between(SECOND, 600 * SECOND) if self.chance.random() < 0.7 else self.span_ns
-        self.after(away_ns, self._app_comes, app, boot)
+    def _app_goes(self, app: App) -> None:
+        if self._down(app.place, app):
+            away_ns = self.between(SECOND, 600 * SECOND) if self.chance.random() < 0.7 else self.span_ns
+            self.after(away_ns, self._app_comes, app)
 
     def _leave(self, app: App, big: bool) -> None:
-        """Let the app leave a group for a while, which drops the messages of that group it was still owed."""
+        """Let the app leave a group for a while, which drops the messages of that group that wait for it."""
         mine = [topic for topic in self.fleet.groups[0 if big else 1 :] if app in topic.members]
         node = self.clock(app.place)
-        if not node.up or not mine:
-            return
-        topic = mine[0]
-        topic.toggle(app)
-        self.drop(node, node.queue(app), topic)
-        node.leave(app.hex, topic.hex)
-        self._uplink_hears(app.place, topic)
-        self.after(self.between(60 * SECOND, 1200 * SECOND), self._join, app, topic)
+        if node.up and mine:
+            self.drop(node, node.queue(app), mine[0])
+            self._toggle(app, mine[0])
+            self.after(self.between(60 * SECOND, 1200 * SECOND), self._join, app, mine[0])
 
     def _join(self, app: App, topic: Topic) -> None:
-        node = self.clock(app.place)
-        if node.up and node.queue(app).up:
-            topic.toggle(app)
-            node.join(app.hex, topic.hex)
-            self._uplink_hears(app.place, topic)
+        if self.clock(app.place).queue(app).up:
+            self._toggle(app, topic)
         else:
             self.after(60 * SECOND, self._join, app, topic)
 
+    def _toggle(self, app: App, topic: Topic) -> None:
+        topic.toggle(app)
+        self.nodes[app.place].join(app.address, topic.address, app in topic.members)
+        self._uplink_hears(app.place, topic)
+
     def _uplink_hears(self, place: Place, topic: Topic) -> None:
-        if place.uplink is None or not self.nodes[place].queue(place.uplink).up:
-            return
-        core = self.clock(place.uplink)
-        if topic.members.isdisjoint(place.apps):
-            core.leave(place.hex, topic.hex)
-        else:
-            core.join(place.hex, topic.hex)
+        if place.is_edge and place.above is not None and self.nodes[place].queue(place.above).up:
+            self.clock(place.above).join(place.address, topic.address, topic.under[place] > 0)
 
     # -- links -----------------------------------------------------------------------------------------------
 
+    def _ends(self, place: Place, whom: App | Place) -> list[tuple[RouterNode, Queue]]:
+        node = self.clock(place)
+        if isinstance(whom, App):
+            return [(node, node.queue(whom))]
+        there = self.clock(whom)
+        return [(node, node.queue(whom)), (there, there.queue(place))]
+
+    def _up(self, place: Place, whom: App | Place) -> bool:
+        """Connect the two, if they are there and are not connected yet; return whether they were."""
+        ends = self._ends(place, whom)
+        if ends[0][1].up or not all(node.up for node, _ in ends):
+            return False
+        for node, queue in ends:
+            node.links += 1
+            queue.up, queue.link = True, node.links
+            node.state("link_up", peer=queue.whom.address, link=queue.link, standing=_standing(queue))
+        for node, queue in ends:
+            self._hand_over_all(node, queue)
+        return True
+
+    def _down(self, place: Place, whom: App | Place, killed: RouterNode | None = None) -> bool:
+        """Disconnect the two, if they are connected; return whether they were. A `killed` node logs nothing."""
+        ends = self._ends(place, whom)
+        if not ends[0][1].up:
+            return False
+        for node, queue in ends:
+            queue.up = False
+            if node is not killed:
+                node.state("link_down", peer=queue.whom.address, link=queue.link, standing=_standing(queue))
+        return True
+
+    def _hand_over_all(self, node: RouterNode, queue: Queue) -> None:
+        for owed in list(queue.waiting):
+            self.hand_over(node, owed)
+
     def _link_up(self, one: Place, other: Place) -> None:
-        here, there = self.clock(one), self.clock(other)
-        if not (here.up and there.up) or here.queue(other).up:
+        if not self._up(one, other):
             return
-        if there.queue(one).up:
-            self._down(there, there.queue(one))
-        self._up(here, here.queue(other), "peer")
-        self._up(there, there.queue(one), "peer")
-        for edge in (one, other):
-            for topic in self.fleet.groups if edge.uplink is not None else ():
-                self._uplink_hears(edge, topic)
-        self.after(self.between(SECOND, WITNESS_NS), self._witness, one, other, here.queue(other).epoch)
+        for topic in self.fleet.groups:
+            self._uplink_hears(one if one.above is other else other, topic)
+        self.after(self.between(SECOND, WITNESS_NS), self._witness, one, other, self.nodes[one].queue(other).link)
         if self.chance.random() < 0.5:
             self.after(self.between(self.span_ns // 10, self.span_ns), self.break_link, one, other)
 
     def break_link(self, one: Place, other: Place) -> None:
-        """Break a link: this end notices at once, the other within seconds; mostly it returns within minutes."""
-        here = self.clock(one)
-        if self._is_ending or not here.up or not here.queue(other).up:
-            return
-        self._other_end_goes(other, one, 3 * SECOND)
-        self._down(here, here.queue(other))
-        away_ns = self.between(3 * SECOND, 120 * SECOND) if self.chance.random() < 0.9 else self.span_ns // 8
-        self.after(away_ns + 5 * SECOND, self._link_up, one, other)
+        """Break a link; mostly it returns within minutes."""
+        if not self._is_ending and self._down(one, other):
+            away_ns = self.between(3 * SECOND, 120 * SECOND) if self.chance.random() < 0.9 else self.span_ns // 8
+            self.after(away_ns, self._link_up, one, other)
 
-    def _other_end_goes(self, place: Place, gone: Place, within_ns: int) -> None:
-        epoch = self.nodes[place].queue(gone).epoch
-        self.after(self.between(MS, within_ns), self._other_end_down, place, gone, epoch)
-
-    def _other_end_down(self, place: Place, gone: Place, epoch: int) -> None:
-        node = self.clock(place)
-        queue = node.queue(gone)
-        if node.up and queue.up and queue.epoch == epoch:
-            self._down(node, queue)
-
-    def _up(self, node: RouterNode, queue: Queue, standing: str) -> None:
-        node.links += 1
-        queue.up, queue.link, queue.paused, queue.settle_ns, queue.backoff_ns = True, node.links, False, 0, 0
-        node.state("link_up", peer=queue.hex, link=queue.link, standing=standing)
-        self.hand_over(node, queue)
-
-    def _down(self, node: RouterNode, queue: Queue, said: bool = True) -> None:
-        """Put messages in flight back into the queue; half the time they have arrived there, and only the answer is
-        lost."""
-        whom = queue.whom
-        if isinstance(whom, Place) and self.chance.random() < 0.5:
-            for run in [run for run in queue.flying if not run.taken]:
-                self.arrive(node, queue, queue.epoch, run, answers=False)
-        queue.up = False
-        queue.epoch += 1
-        queue.in_flight = 0
-        for parcel in dict.fromkeys(run.parcel for run in queue.flying):
-            self.watch(node, queue, parcel)
-        back = sorted((*queue.flying, *queue.waiting), key=lambda run: (run.parcel.first, run.start))
-        queue.waiting, queue.flying = deque(back), {}
-        if said:
-            standing = "peer" if isinstance(whom, Place) else "local"
-            node.state("link_down", peer=queue.hex, link=queue.link, standing=standing)
-
-    def _witness(self, one: Place, other: Place, epoch: int) -> None:
+    def _witness(self, one: Place, other: Place, link: int) -> None:
         """Log at each end what the other's pong said: the head of its log, and by how much its clock differs."""
-        here, there = self.clock(one), self.clock(other)
-        if not (here.up and there.up and here.queue(other).up and here.queue(other).epoch == epoch):
+        here, there = self._ends(one, other)
+        if not here[1].up or here[1].link != link:
             return
         rtt_ns = 2 * self.between(*LINK_NS)
-        for node, peer in ((here, there), (there, here)):
-            queue, head = node.queue(peer.place), peer.log.head
+        for (node, queue), (peer, _) in ((here, there), (there, here)):
+            head = peer.log.head
             if head is not None and head != queue.witnessed:
                 queue.witnessed = head
                 offset_ns = peer.clock_ns - node.clock_ns + self.between(-rtt_ns // 4, rtt_ns // 4)
                 node.state(
-                    "link", peer=queue.hex, rtt_ns=rtt_ns, offset_ns=offset_ns, uncertainty_ns=rtt_ns // 2,
+                    "link", peer=peer.place.address, rtt_ns=rtt_ns, offset_ns=offset_ns, uncertainty_ns=rtt_ns // 2,
                     head_seq=head[0], head_digest=head[1],
                 )  # fmt: skip
-        self.after(WITNESS_NS, self._witness, one, other, epoch)
+        self.after(WITNESS_NS, self._witness, one, other, link)
+
+
+def _standing(queue: Queue) -> str:
+    return "peer" if isinstance(queue.whom, Place) else "local"

@@ -2,35 +2,30 @@
 
 There is one list of things to do and one source of chance. A write reaches the next router after the link's delay;
 custody comes back after its commit; when a link breaks in between, the same messages come again and are duplicates.
+Nobody decides here as a router does: chance says what happens, and the logs and the truth are kept in step with it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
 from heapq import heappush
 from random import Random
 from typing import Any
 
-from router.audit.sample.fleet import MS, App, Fleet, Place, Topic
-from router.audit.sample.log import SECOND, SampleLog
-from router.audit.sample.node import Batch, Columns, Parcel, Queue, RouterNode, Run, ranges
+from router.audit.sample.fleet import MS, App, Fleet, Place, Topic, next_hop
+from router.audit.sample.log import SampleLog
+from router.audit.sample.node import SECOND, Batch, Owed, Queue, RouterNode
 from router.audit.sample.truth import MINUTE_NS, Truth
+from router.core.wire.reasons import Reason
 from spark_analytics.judgement.schema import EPOCH_NS
 
 START_NS = 1_772_438_400 * SECOND  # 2026-03-02T08:00Z
-WINDOW = 1024
-PROBE = 8  # messages sent at once to a recipient that has just refused with a *later* reason
-LOOK_NS = 30 * SECOND
 BACKOFF_NS = (SECOND, 300 * SECOND)
 COMMIT_NS = 4 * MS
 LINK_NS = (2 * MS, 30 * MS)
 TTLS_S = (60, 600, 3600, 3600, 86_400, 86_400, 86_400, 86_400)
 SIZES = (180, 240, 333, 512, 700, 1100, 2048, 9000)
-LATER = ("rate-limited", "queue-full-recipient", "internal")
-Verdict = str | None
-"""The reason why the next router refused; None if it has taken custody."""
 
 
 class Traffic(ABC):
@@ -80,9 +75,8 @@ class Traffic(ABC):
             return
         self.after(int(self._pause_ns * 2 * chance.random()), self.publish)
         app = chance.choice(self.fleet.apps)
-        node = self.nodes[app.place]
-        if node.up and node.queue(app).up:
-            node.clock(self.now)
+        node = self.clock(app.place)
+        if node.queue(app).up:
             self._take(node, self._batch(app), app, node.queue(app).link)
 
     def _batch(self, app: App) -> Batch:
@@ -92,235 +86,159 @@ class Traffic(ABC):
             count = self.between(17, 129) if roll < 0.9985 else self.between(129, 1025)
         count = min(count, self.messages - self.truth.messages)
         ttl_s = chance.choice(TTLS_S)
-        ttls: tuple[int, ...] = (ttl_s,) * count
+        ttls = [ttl_s] * count
         if count > 1 and chance.random() < 0.1:
-            ttls = tuple([ttl_s if at % 3 else 60 for at in range(count)])
+            ttls = [ttl_s if at % 3 else 60 for at in range(count)]
         elif count == 1 and chance.random() < 0.05:
-            ttls = (0,)
+            ttls = [0]
         minutes = (self.now - EPOCH_NS) // MINUTE_NS + (1440 if chance.random() < 0.95 else 20)
-        columns: Columns = tuple(chance.choices(SIZES, k=count)), ttls, (minutes,) * count
-        ids = chance.randbytes(32 * count).hex()
-        way = chance.random()
-        if way < 0.92 or len(self.fleet.apps) < 2:
+        way, to = chance.random(), chance.choice(self.fleet.apps)
+        columns = chance.randbytes(32 * count), chance.choices(SIZES, k=count), ttls, [minutes] * count
+        if way < 0.92 or to is app:
             topic = self.fleet.groups[0] if way < 0.8 else chance.choice(self.fleet.groups)
-            return Batch(topic.hex, ids, columns, None, topic)
-        goal = next(one for one in chance.sample(self.fleet.apps, 2) if one is not app)
-        return Batch(app.hex, ids, columns, goal, None)
+            return Batch(topic.address, *columns, topic)
+        return Batch(app.address, *columns, to)
 
-    def _take(self, node: RouterNode, batch: Batch, source: App | Place, link: int) -> Verdict:
-        """Decide for the router: accept and hand on, or refuse and log the reason."""
-        if batch.topic is not None:
-            plan = self.fleet.recipients(batch.topic, node.place, source)
+    def _take(self, node: RouterNode, batch: Batch, source: App | Place, link: int) -> Reason | None:
+        """Decide for the router: accept and hand on, or refuse with a reason."""
+        count, once = len(batch.sizes), batch.ttls[0] == 0
+        if isinstance(batch.to, Topic):
+            whom = batch.to.recipients(node.place, source)
         else:
-            assert batch.goal is not None
-            plan = (self.fleet.next_hop(node.place, batch.goal),)
+            whom = [next_hop(node.place, batch.to)]
             self._learn(node, batch.signer, source)
-        queues = [node.queue(whom) for whom in plan]
-        reason, now_or_never = "no-subscribers", batch.columns[1][0] == 0
-        if now_or_never:
-            able = [queue for queue in queues if queue.up and not queue.waiting and not queue.paused]
-            reason = "recipient-offline-ttl0" if queues else reason
-        else:
-            able = [queue for queue in queues if queue.total + batch.count <= self.queue_max]
-            reason = "queue-full-recipient" if queues else reason
+        queues = [node.queue(one) for one in whom]
+        able = [queue for queue in queues if (queue.up if once else queue.total + count <= self.queue_max)]
+        reason = Reason.RECIPIENT_OFFLINE_TTL0 if once else Reason.QUEUE_FULL_RECIPIENT
         if not able:
-            node.turned("refused", source.hex, link, reason, batch.ids, batch.count)
+            reason = reason if queues else Reason.NO_SUBSCRIBERS
+            node.turned("refused", source.address, link, reason, batch.ids, count)
             return reason
-        left_out = [queue for queue in queues if queue not in able] if len(able) < len(queues) else []
-        parcel = node.accepted(batch, source.hex, link, tuple([queue.hex for queue in (*able, *left_out)]))
+        parcel = node.accepted(batch, source.address, link, whom)
         if isinstance(source, App):
-            self.truth.messages += batch.count
-        whole = ((0, batch.count),)
-        for queue in left_out:
-            queue.total += batch.count
-            node.end("refused", queue, parcel, whole, batch.count, reason)
-        for queue in able:
-            queue.total += batch.count
-            if now_or_never:
-                self._hand_over_once(node, queue, parcel)
-                continue
-            queue.waiting.append(Run(parcel, 0, batch.count))
-            if queue.up and not queue.paused:
-                self.hand_over(node, queue)
-            if queue.waiting and queue.waiting[-1].parcel is parcel:
-                self.watch(node, queue, parcel)
+            self.truth.messages += count
+        for queue in queues:
+            queue.total += count
+            owed = Owed(parcel, queue, range(count))
+            if queue not in able:
+                node.end("refused", owed, owed.left, reason)
+            elif once:
+                self._hand_over_once(node, owed)
+            else:
+                self.hand_over(node, owed)
         return None
 
-    def _learn(self, node: RouterNode, signer: str, source: App | Place) -> None:
+    def _learn(self, node: RouterNode, signer: bytes, source: App | Place) -> None:
         if isinstance(source, Place) and signer not in node.routes:
             node.routes.add(signer)
-            node.state("route_add", destination=signer, neighbour=source.hex, until_s=self.now // SECOND + 3600)
+            until_s = self.now // SECOND + 3600
+            node.state("route_add", destination=signer, neighbour=source.address, until_s=until_s)
             self.after(3600 * SECOND, self._forget, node, signer, source)
 
-    def _forget(self, node: RouterNode, signer: str, source: Place) -> None:
+    def _forget(self, node: RouterNode, signer: bytes, source: Place) -> None:
         if node.up:
             node.clock(self.now)
             node.routes.discard(signer)
-            node.state("route_del", destination=signer, neighbour=source.hex)
+            node.state("route_del", destination=signer, neighbour=source.address)
 
     # -- messages out ----------------------------------------------------------------------------------------
 
-    def hand_over(self, node: RouterNode, queue: Queue) -> None:
-        """Write the waiting messages that fit the window."""
-        waiting, whom, chance = queue.waiting, queue.whom, self.chance
-        window = PROBE if queue.backoff_ns else WINDOW
-        while waiting and queue.in_flight < window:
-            run = waiting.popleft()
-            room = window - queue.in_flight
-            if run.stop - run.start > room:
-                waiting.appendleft(run.cut(run.start + room))
-            queue.in_flight += run.stop - run.start
-            queue.flying[run] = None
-            node.forwarded(queue, run)
-            if isinstance(whom, App):
-                took_ns = whom.settle_ns // 4 + int(whom.settle_ns * 2 * chance.random() ** 4)
-                self._settle_after(took_ns, node, queue, run, None)
-                continue
-            self.after(self.between(*LINK_NS), self.arrive, node, queue, queue.epoch, run)
-            if chance.random() < self._break_share:
-                self.after(self.between(0, 60 * MS), self.break_link, node.place, whom)
+    def hand_over(self, node: RouterNode, owed: Owed) -> None:
+        """Write what is left to the recipient, if both are there; else let it wait, until it is over."""
+        queue = owed.queue
+        queue.waiting.pop(owed, None)
+        if node.up:
+            node.clock(self.now)
+            self._expire(node, owed)
+        if not owed.left:
+            return
+        if not queue.up:
+            queue.waiting[owed] = None
+            self._look_later(node, owed)
+            return
+        node.forwarded(owed)
+        if isinstance(queue.whom, App):
+            usual_ns = queue.whom.settle_ns
+            took_ns = usual_ns // 4 + int(usual_ns * 2 * self.chance.random() ** 4)
+            self.after(took_ns, self._settled, node, owed, queue.link, None)
+            return
+        self.after(self.between(*LINK_NS), self._arrive, node, owed, queue.link)
+        if self.chance.random() < self._break_share:
+            self.after(self.between(0, 60 * MS), self.break_link, node.place, queue.whom)
 
-    def _hand_over_once(self, node: RouterNode, queue: Queue, parcel: Parcel) -> None:
+    def _hand_over_once(self, node: RouterNode, owed: Owed) -> None:
         """Write messages with ttl 0, for which no answer is awaited."""
-        batch = parcel.batch
-        node.forwarded(queue, Run(parcel, 0, batch.count))
-        node.end("unconfirmed", queue, parcel, ((0, batch.count),), batch.count)
-        if isinstance(queue.whom, Place):
-            self.after(self.between(*LINK_NS), self._arrive_once, node, queue, queue.epoch, batch)
+        node.forwarded(owed)
+        node.end("unconfirmed", owed, owed.left)
+        if isinstance(owed.queue.whom, Place):
+            self.after(self.between(*LINK_NS), self._arrive_once, node, owed.queue, owed.parcel.batch, owed.queue.link)
 
-    def _arrive_once(self, node: RouterNode, queue: Queue, epoch: int, batch: Batch) -> None:
-        assert isinstance(queue.whom, Place)
-        there = self.clock(queue.whom)
-        if epoch == queue.epoch and there.up:
+    def _arrive_once(self, node: RouterNode, queue: Queue, batch: Batch, link: int) -> None:
+        if queue.up and queue.link == link:
+            assert isinstance(queue.whom, Place)
+            there = self.clock(queue.whom)
             self._take(there, batch, node.place, there.queue(node.place).link)
 
-    def arrive(self, node: RouterNode, queue: Queue, epoch: int, run: Run, answers: bool = True) -> None:
+    def _arrive(self, node: RouterNode, owed: Owed, link: int) -> None:
         """Let a write reach the next router, unless the link broke."""
-        assert isinstance(queue.whom, Place)
-        there = self.clock(queue.whom)
-        if epoch != queue.epoch or run not in queue.flying or not there.up:
-            return
-        batch = run.parcel.batch.part(run.start, run.stop)
-        back = there.queue(node.place).link
+        queue, batch = owed.queue, owed.parcel.batch.part(owed.left)
         verdict = None
-        if run.taken:
-            there.turned("duplicate", node.place.hex, back, "duplicate", batch.ids, batch.count)
-        else:
-            verdict = self._take(there, batch, node.place, back)
-            run.taken = verdict is None
-        if answers:
-            self._settle_after(COMMIT_NS + self.between(*LINK_NS), node, queue, run, verdict)
+        if queue.up and queue.link == link:
+            assert isinstance(queue.whom, Place)
+            there = self.clock(queue.whom)
+            back = there.queue(node.place).link
+            if owed.taken:
+                count = len(batch.sizes)
+                there.turned("duplicate", node.place.address, back, Reason.DUPLICATE, batch.ids, count)
+            else:
+                verdict = self._take(there, batch, node.place, back)
+                owed.taken = verdict is None
+        self.after(COMMIT_NS + self.between(*LINK_NS), self._settled, node, owed, link, verdict)
 
-    # -- settling --------------------------------------------------------------------------------------------
-
-    def _settle_after(self, ns: int, node: RouterNode, queue: Queue, run: Run, verdict: Verdict) -> None:
-        """Settle after a delay. Settling is cumulative: nothing is settled before what was handed over earlier."""
-        queue.settle_ns = max(queue.settle_ns, self.now + ns)
-        self.after(queue.settle_ns - self.now, self._settled, node, queue, queue.epoch, run, verdict)
-
-    def _settled(self, node: RouterNode, queue: Queue, epoch: int, run: Run, verdict: Verdict) -> None:
-        if epoch != queue.epoch or run not in queue.flying:
+    def _settled(self, node: RouterNode, owed: Owed, link: int, verdict: Reason | None) -> None:
+        """End what the recipient has answered; if the link broke before the answer, hand over again."""
+        queue, roll = owed.queue, self.chance.random()
+        if not (queue.up and queue.link == link):
+            self.hand_over(node, owed)
             return
         node.clock(self.now)
-        count, roll = run.stop - run.start, self.chance.random()
         is_app = isinstance(queue.whom, App)
-        if verdict in LATER or (is_app and roll < 0.004):
-            self._defer(node, queue, run, verdict or "rate-limited")
+        if (verdict is not None and verdict.later) or (is_app and roll < 0.004):
+            node.deferred(owed, verdict or Reason.RATE_LIMITED)
+            owed.backoff_ns = min(max(BACKOFF_NS[0], 2 * owed.backoff_ns), BACKOFF_NS[1])
+            self.after(owed.backoff_ns, self.hand_over, node, owed)
             return
-        if count > 1 and roll > 0.96:  # in two steps
-            rest = run.cut(run.start + self.between(1, count))
-            queue.flying[rest] = None
-            self._settle_after(self.between(MS, 20 * MS), node, queue, rest, verdict)
-            count = run.stop - run.start
-        del queue.flying[run]
-        queue.in_flight -= count
-        queue.backoff_ns = 0
         if verdict is not None:
-            node.end("refused", queue, run.parcel, ((run.start, count),), count, verdict)
+            node.end("refused", owed, owed.left, verdict)
         elif is_app and roll < 0.006:
-            self._refuse_some(node, queue, run)
-        else:
-            node.end(queue.event, queue, run.parcel, ((run.start, count),), count, None, COMMIT_NS)
-        if queue.waiting and not queue.paused:
-            self.hand_over(node, queue)
-
-    def _refuse_some(self, node: RouterNode, queue: Queue, run: Run) -> None:
-        """Refuse every third message for good, as an app would."""
-        bad = range(run.start, run.stop, 3)
-        good = [at for at in range(run.start, run.stop) if at not in bad]
-        node.end("refused", queue, run.parcel, ranges(bad), len(bad), "peer-refused")
-        if good:
-            node.end(queue.event, queue, run.parcel, ranges(good), len(good), None, COMMIT_NS)
-
-    def _defer(self, node: RouterNode, queue: Queue, run: Run, reason: str) -> None:
-        """Let messages that were refused with a *later* reason wait, and all behind them."""
-        count = run.stop - run.start
-        node.deferred(queue, run, reason)
-        del queue.flying[run]
-        queue.in_flight -= count
-        queue.waiting.appendleft(run)
-        self.watch(node, queue, run.parcel)
-        if not queue.paused:
-            queue.paused = True
-            queue.backoff_ns = min(max(BACKOFF_NS[0], 2 * queue.backoff_ns), BACKOFF_NS[1])
-            self.after(queue.backoff_ns, self._retry, node, queue, queue.epoch)
-
-    def _retry(self, node: RouterNode, queue: Queue, epoch: int) -> None:
-        if epoch == queue.epoch and queue.up:
-            queue.paused = False
-            node.clock(self.now)
-            self.hand_over(node, queue)
+            node.end("refused", owed, owed.left[::3], Reason.PEER_REFUSED)
+        if owed.left:
+            node.end(queue.event, owed, owed.left, None, COMMIT_NS)
 
     # -- other ends ----------------------------------------------------------------------------------------
 
-    def watch(self, node: RouterNode, queue: Queue, parcel: Parcel) -> None:
-        """Look at the queue when the parcel's earliest deadline has passed, unless that happens soon anyway."""
-        at_ns = min(parcel.deadlines or (parcel.due_ns,)) - node.clock_ns + SECOND
-        self._look_at(node, queue, max(at_ns, self.now + LOOK_NS))
+    def _look_later(self, node: RouterNode, owed: Owed) -> None:
+        """Look at what waits when its earliest deadline has passed. A node that is down looks when it starts."""
+        if not owed.look_ns:
+            due_ns = min(map(owed.parcel.deadline, owed.left))
+            owed.look_ns = max(due_ns - node.clock_ns, self.now) + SECOND
+            self.after(owed.look_ns - self.now, self._look, node, owed)
 
-    def _look_at(self, node: RouterNode, queue: Queue, at_ns: int) -> None:
-        if not queue.look_ns or at_ns < queue.look_ns - LOOK_NS:
-            queue.look_ns = at_ns
-            self.after(at_ns - self.now, self.expire, node, queue, at_ns)
+    def _look(self, node: RouterNode, owed: Owed) -> None:
+        owed.look_ns = 0
+        if node.up and owed in owed.queue.waiting:
+            self.hand_over(node, owed)
 
-    def expire(self, node: RouterNode, queue: Queue, at_ns: int) -> None:
-        """End waiting messages past their deadline; look again at the rest. A node that is down looks when it
-        starts."""
-        if at_ns != queue.look_ns:
-            return
-        queue.look_ns = 0
-        if not node.up:
-            return
-        node.clock(self.now)
-        wall, later_ns = node.log.t, 0
-        due: dict[Parcel, None] = {}
-        for run in queue.waiting:
-            first_ns = run.parcel.next_deadline(run.start, run.stop)
-            if first_ns <= wall:
-                due[run.parcel] = None
-            elif not later_ns or first_ns < later_ns:
-                later_ns = first_ns
-        for parcel in due:
-            self._expire(node, queue, parcel, wall)
-        if queue.waiting:
-            self._look_at(node, queue, max(later_ns - node.clock_ns + SECOND, self.now + LOOK_NS))
-
-    def _expire(self, node: RouterNode, queue: Queue, parcel: Parcel, wall: int) -> None:
-        dead = queue.past(parcel, wall)
-        for reason in ("ttl-expired", "expiry-passed"):
-            ended = [at for at in dead if parcel.why_expired(at) == reason]
+    def _expire(self, node: RouterNode, owed: Owed) -> None:
+        wall, parcel = node.log.t, owed.parcel
+        dead = [at for at in owed.left if parcel.deadline(at) <= wall] if parcel.due_ns <= wall else []
+        for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED):
+            ended = [at for at in dead if parcel.why_expired(at) is reason]
             if ended:
-                node.end("expired", queue, parcel, ranges(ended), len(ended), reason)
+                node.end("expired", owed, ended, reason)
 
     def drop(self, node: RouterNode, queue: Queue, topic: Topic | None) -> None:
-        """Drop all that is owed, or all of that group; messages in flight are no longer this router's affair."""
-        runs = [run for run in (*queue.flying, *queue.waiting) if topic is None or run.parcel.batch.topic is topic]
-        for run in runs:
-            if run in queue.flying:
-                del queue.flying[run]
-                queue.in_flight -= run.stop - run.start
-        gone = set(runs)
-        queue.waiting = deque(run for run in queue.waiting if run not in gone)
-        for run in runs:
-            count = run.stop - run.start
-            node.end("dropped", queue, run.parcel, ((run.start, count),), count, "left")
+        """Drop all that waits, or all of that group."""
+        for owed in [one for one in queue.waiting if topic in (None, one.parcel.batch.to)]:
+            del queue.waiting[owed]
+            node.end("dropped", owed, owed.left, Reason.LEFT)

@@ -1,4 +1,4 @@
-"""The sums that an audit of the sample must find: counters that the simulation keeps while it makes the logs.
+"""The sums that an audit of the sample must find: counters kept while the logs are made.
 
 Nothing here reads a log. A unit is (router, arrival, recipient named in `accepted`), as in the audit's arithmetic.
 """
@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from router.core.wire.reasons import Reason
 from spark_analytics.judgement.latency import bucket, percentile
-from spark_analytics.judgement.schema import STATES
+from spark_analytics.judgement.schema import ENDS, STATES
 
 MS = 1_000_000
 MINUTE_NS = 60_000_000_000
@@ -28,9 +29,9 @@ class Waits:
         self.max_ns = 0
 
     def add(self, wait_ns: int, count: int) -> None:
-        self.counts[bucket(wait_ns)] += count
-        if wait_ns > self.max_ns:
-            self.max_ns = wait_ns
+        if wait_ns >= 0:  # a clock may have been set back meanwhile
+            self.counts[bucket(wait_ns)] += count
+            self.max_ns = max(self.max_ns, wait_ns)
 
     def said(self) -> dict[str, float | None]:
         found = {f"p{percent}": percentile(self.counts, percent, self.max_ns) for percent in (50, 95, 99)}
@@ -39,36 +40,37 @@ class Waits:
 
 
 class RouterTruth:
-    """One router's units, lines and reasons. `windows`: minute of the accepted line -> owed and states."""
+    """One router's units, lines and reasons. `windows`: minute of the accepted line -> owed and ends."""
 
     def __init__(self, name: str, router: str, clock_ns: int) -> None:
         self.name = name
         self.router = router
         self.clocks_ns = [clock_ns]
-        self.accepted = self.owed = self.deliveries = self.forwards = self.redelivered = self.deferred = 0
-        self.states: Counter[str] = Counter()
+        self.redelivered = self.end_t = 0
         self.lines: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str, bool]] = Counter()
         self.abuse: Counter[Abuse] = Counter()
         self.acked: Counter[str] = Counter()
         self.windows: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        self.end_t = 0
 
     def __repr__(self) -> str:
-        return f"<truth of {self.name}: {self.owed} units owed>"
+        return f"<truth of {self.name}: {sum(self.lines.values())} lines>"
 
-    def end(self, state: str, count: int, minute: int, reason: str | None = None) -> None:
-        """Count units, accepted in that minute, whose state is now final."""
-        self.states[state] += count
-        self.windows[minute][state] += count
+    def note(self, event: str, count: int, reason: Reason | None = None, *, at_door: bool = False) -> None:
+        """Count a line that represents `count` messages."""
+        self.lines[event] += 1
+        self.counts[event] += count
+        if reason is not None:
+            self.reasons[event, reason.word, at_door] += count
 
     def said(self) -> dict[str, Any]:
+        states = sum(map(_states, self.windows.values()), Counter())
         return {
-            "router": self.router, "name": self.name, "clocks_ns": self.clocks_ns, "accepted": self.accepted,
-            "owed": self.owed, **{state: self.states[state] for state in STATES}, "deliveries": self.deliveries,
-            "duplicates": 0, "forwards": self.forwards, "redelivered": self.redelivered, "deferred": self.deferred,
-            "contradictions": 0, "strays": 0, "end_t": self.end_t,
+            "router": self.router, "name": self.name, "clocks_ns": self.clocks_ns, "accepted": self.counts["accepted"],
+            "owed": states["owed"], **{state: states[state] for state in STATES}, "deliveries": states["delivered"],
+            "duplicates": 0, "forwards": self.counts["forwarded"], "redelivered": self.redelivered,
+            "deferred": self.counts["deferred"], "contradictions": 0, "strays": 0, "end_t": self.end_t,
         }  # fmt: skip
 
 
@@ -78,8 +80,7 @@ class Truth:
     def __init__(self) -> None:
         self.messages = 0
         self.routers: list[RouterTruth] = []
-        self.delivered = Waits()
-        self.acked = Waits()
+        self.waits = {"delivered": Waits(), "acked": Waits()}
 
     def __repr__(self) -> str:
         return f"<truth of {len(self.routers)} routers: {self.messages} messages>"
@@ -92,12 +93,15 @@ class Truth:
             name: sum(one[name] for one in by_router)
             for name in ("owed", *STATES, "duplicates", "redelivered", "deferred", "contradictions", "strays")
         }
+        minutes: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for one in self.routers:
+            for minute, counts in one.windows.items():
+                minutes[minute].update(_states(counts))
         return {
-            "as_of_ns": as_of_ns, "messages": self.messages, **sums,
-            "residual": sums["owed"] - sum(sums[state] for state in STATES),
+            "as_of_ns": as_of_ns, "messages": self.messages, **sums, "residual": 0,
             "watermark": _utc(min([as_of_ns, *(one["end_t"] for one in by_router)])),
-            "latency_ms": self.delivered.said(), "custody_ms": self.acked.said(), "by_router": by_router,
-            "minutes": self._minutes(),
+            "latency_ms": self.waits["delivered"].said(), "custody_ms": self.waits["acked"].said(),
+            "by_router": by_router, "minutes": [{"minute": minute, **minutes[minute]} for minute in sorted(minutes)],
             "reasons": _rows(("router", "event", "reason", "at_door", "count"), (
                 (one.router, *what, count) for one in self.routers for what, count in one.reasons.items())),
             "events": _rows(("router", "event", "lines", "count"), (
@@ -109,13 +113,11 @@ class Truth:
                 (one.router, whom, count, count, 0, 0) for one in self.routers for whom, count in one.acked.items())),
         }  # fmt: skip
 
-    def _minutes(self) -> list[dict[str, Any]]:
-        """Return owed and states by the minute of the accepted line, over all routers."""
-        found: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for one in self.routers:
-            for minute, counts in one.windows.items():
-                found[minute].update(counts)
-        return [{"minute": minute, **found[minute]} for minute in sorted(found)]
+
+def _states(counts: Counter[str]) -> Counter[str]:
+    """Return what is owed and how it ended, with the rest as pending."""
+    pending = counts["owed"] - sum(counts[end] for end in ENDS)
+    return counts + Counter(pending=pending)
 
 
 def _rows(names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from samples.log_facts import read_log
 from router.audit.sample.fleet import Fleet, signing_key
 from router.audit.sample.sample import TRUTH, SampleFailed, Written, log_directory, write_sample
 
+SEED = 8
 SHAPES = [(1, 400), (2, 800), (3, 60), (4, 1500), (12, 1500), (30, 600)]
 
 
@@ -31,14 +32,14 @@ def logs(directory: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Written]:
     directory = tmp_path_factory.mktemp("sample")
-    return directory, write_sample(directory, 12, 6000, 5, segment_bytes=200_000)
+    return directory, write_sample(directory, 12, 6000, SEED, segment_bytes=200_000)
 
 
 def test_every_segment_is_what_a_node_would_have_sealed(sample: tuple[Path, Written]) -> None:
     directory, written = sample
     found = 0
-    for place in Fleet(5, 12).places:
-        key = signing_key(5, place.name)
+    for place in Fleet(SEED, 12).places:
+        key = signing_key(SEED, place.name)
         log = read_log(log_directory(directory, place.name), key.public)
         assert log.problems == []
         found += log.evidence.logs[0].segments
@@ -92,7 +93,7 @@ def test_nodes_live_as_nodes_do(sample: tuple[Path, Written]) -> None:
 
 def test_most_traffic_is_one_groups_and_comes_in_bursts(sample: tuple[Path, Written]) -> None:
     directory, _ = sample
-    big = signing_key(5, "group-000").public.hex()
+    big = signing_key(SEED, "group-000").public.hex()
     accepted = [row for path in logs(directory) for row in rows(path) if row["event"] == "accepted"]
     share = sum(row.get("group") == big for row in accepted) / len(accepted)
     assert 0.75 < share <= 1
