@@ -21,6 +21,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.control import Carried, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import open_message
+from router.core.wire.pubsub import Wanted, decode_wanted, is_wanted
 from router.core.wire.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
 FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
-News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried
+News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted
 
 
 class End(NamedTuple):
@@ -135,14 +136,15 @@ class AppEnd:
         """Act on a unicast of the router itself; ignore one that this version does not understand."""
         body = open_message(wire).body
         try:
-            said = decode_inquiry(body) if is_inquiry(body) else decode_control(body)
+            decode = decode_inquiry if is_inquiry(body) else decode_wanted if is_wanted(body) else decode_control
+            said = decode(body)
         except Malformed as error:
             log.debug("the router said what is not understood here: %s", error)
             return
         match said:
             case JoinAck() | LeaveAck():
                 self.joins.hear(said)
-            case Report() | Answer() | Inquiry() | Carried():
+            case Report() | Answer() | Inquiry() | Carried() | Wanted():
                 self._hear(said)
 
     # -- out -----------------------------------------------------------------------------------------------

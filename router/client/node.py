@@ -57,6 +57,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
+from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
 from router.core.wire.text import BadText, parse_key
 from router.settings.names import Names
@@ -137,8 +138,8 @@ class Node:
         self._asking = Asking(self._composer, self._publishing)
         self._senders = Senders(sign_on.home, self._causes)
         self.wires = Wires(self._composer, self._publishing)
-        self.words: Feed[Inquiry] = Feed()
-        """Inquiries of the router to this app, if it is a service of its node."""
+        self.words: Feed[Inquiry | Wanted] = Feed()
+        """What the router asks of this app, if it is a service of its node."""
         self._attempts = sign_on.attempts(self._problem)
 
     def __repr__(self) -> str:
@@ -380,7 +381,7 @@ class Node:
                 self._asking.hear(news)
             case Carried():
                 self.wires.hear(news)
-            case Inquiry():
+            case Inquiry() | Wanted():
                 self.words.tell(news)
 
     def _problem(self, text: str) -> None:

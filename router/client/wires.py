@@ -10,11 +10,11 @@ from router.client.composer import Composed, Composer, GroupSender, Lifetime
 from router.client.custody.outbox import Submission
 from router.client.publishing import Posted, Publishing
 from router.core.wire.codec import frame, unframe
-from router.core.wire.control import Carried, Pull, encode_control
+from router.core.wire.control import Carried, Control, Pull, encode_control
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import message_id, with_via
 
-PULL_LIFE = Lifetime(ttl_s=0, expiry_min=60)
+CONTROL_LIFE = Lifetime(ttl_s=0, expiry_min=60)
 
 Done = Callable[[Posted], None]
 
@@ -54,14 +54,20 @@ class Wires:
         await posted.wait()
         return posted.id
 
+    def say(self, control: Control) -> None:
+        """Say a control message to the own router, once: nothing follows if it is refused, or the link is lost.
+
+        The node must have been up before."""
+        router = self._publishing.link.router
+        assert router is not None
+        frame = self._composer.unicast(router, encode_control(control), CONTROL_LIFE).frame
+        self._publishing.put(Submission((frame,), _Silent(), again=False))
+
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
         """Return the message of that id as its router holds it; None if it does not answer in time."""
         await self._publishing.until_up()
-        router = self._publishing.link.router
-        assert router is not None
         over, found = self._pulled.setdefault(id, (trio.Event(), []))
-        body = encode_control(Pull(group, id))
-        self._publishing.put(Submission((self._composer.unicast(router, body, PULL_LIFE).frame,), _Silent()))
+        self.say(Pull(group, id))
         with trio.move_on_after(timeout_s):
             await over.wait()
         self._pulled.pop(id, None)
@@ -76,16 +82,16 @@ class Wires:
 
 
 class _Silent:
-    """The sink of a PULL, which is answered by the message or not at all."""
+    """The sink of a control message, which is answered by another message or not at all."""
 
     def refused(self, number: int, reason: object, text: str) -> None:
-        """Do nothing: the router refuses to answer, and `pull` times out."""
+        """Do nothing: the router does not act on it, and a `pull` times out."""
 
     def ended(self, count: int) -> None:
-        """Do nothing: the router has the question."""
+        """Do nothing: the router has it."""
 
     def failed(self, error: object) -> None:
-        """Do nothing: the connection is gone, and `pull` times out."""
+        """Do nothing: the connection is gone, and a `pull` times out."""
 
 
 def _nothing() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Came",
     "Compute",
     "Computed",
+    "Confirm",
     "Deed",
     "Forward",
     "Grant",
@@ -50,6 +52,7 @@ __all__ = [
     "Started",
     "Tick",
     "Wake",
+    "Wanted",
     "Write",
 ]
 
@@ -155,7 +158,7 @@ class Tick:
     """The time has come that `Wake` named."""
 
 
-Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Tick
+Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Tick
 
 
 # -- deeds ----------------------------------------------------------------------------------------------------------
@@ -230,6 +233,15 @@ class Pull:
 
     group: PublicKey
     id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Acknowledge a `Wanted`, as the pub/sub service does; until then it is heard again every few seconds."""
+
+    group: PublicKey
+    wanted: bool
+    success: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +326,7 @@ Deed = (
     | Join
     | Leave
     | Pull
+    | Confirm
     | Answer
     | Refuse
     | Learn

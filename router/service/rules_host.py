@@ -21,6 +21,7 @@ from router.client.errors import ClientError, Refused
 from router.client.publishing import Posted
 from router.client.received import Received
 from router.core.wire.admin import ASKED
+from router.core.wire.control import JoinAck, LeaveAck
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import message_id, with_via
 from router.service import contract as c
@@ -148,8 +149,11 @@ class RulesHost(Service):
         self.hear(c.Computed(tag, result, error))
 
     async def _hear_words(self) -> None:
-        """The router forwards operators' questions: the number of each, its word, and what follows that."""
+        """Hear which groups are wanted, and operators' questions: the number of each, its word, and what follows."""
         async for inquiry in self.node.words:
+            if isinstance(inquiry, c.Wanted):
+                self.hear(inquiry)
+                continue
             number, _, rest = inquiry.argument.partition(" ")
             word, _, argument = rest.partition(" ")
             if inquiry.ask == ASKED and number.isdecimal():
@@ -272,6 +276,8 @@ class RulesHost(Service):
                     await self.node.leave(group or self.place.key)
                 case c.Pull(group, id):
                     self.hear(c.Pulled(group, id, await self.node.pull(group, id, timeout_s=PULL_S)))
+                case c.Confirm(group, wanted, success):
+                    self.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
                 case c.Answer(number, value):
                     await self.say("answer", {"number": number, "value": value})
                 case c.Learn(key, urls, until_s, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from router.core.wire import address, advert, application, control, grouplink, invitation, message, prekey
+from router.core.wire import address, advert, application, control, grouplink, invitation, message, prekey, pubsub
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
@@ -53,6 +53,8 @@ CONTROLS: tuple[control.Control, ...] = (
     control.Report(IDS[0], BOB.public, "refused", 1000, 0),
     control.Report(IDS[0], BOB.public, "dropped", Reason.LEFT, (1 << 64) - 1),
 )
+
+WANTED = pubsub.Wanted(GROUP.public, True), pubsub.Wanted(GROUP.public, False)
 
 HELLO = link.Hello(
     versions=(1,), role="router", epoch=b"epoch..8", durable=True, frame_bytes_max=1 << 20,

@@ -10,8 +10,8 @@ JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """The rights that make a neighbour a client; `why` alone does not."""
 CONFIG = "config"
-DISCOVERY = "discovery"
-"""The name that makes a service of this node its discovery service (R-C26)."""
+DISCOVERY, PUBSUB = "discovery", "pubsub"
+"""The names that make services of this node its discovery and its pub/sub service (R-C26, R-C27)."""
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
 
@@ -85,6 +85,10 @@ class Directory:
         """Whether a key is that of the service of this node with this name, which gives it its role."""
         service = self.services.get(key)
         return service is not None and service.name == role
+
+    def service_called(self, name: str) -> bytes | None:
+        """Return the key of the service of this node with this name."""
+        return next((key for key, one in self.services.items() if one.name == name), None)
 
     def is_node_local(self, group: bytes) -> bool:
         """Whether a group never leaves this node, whoever joins it: the discovery service's own (R-C26, R-D8)."""

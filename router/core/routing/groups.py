@@ -17,9 +17,12 @@ class Subscription:
 
 
 class Groups:
-    """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client."""
+    """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client.
 
-    def __init__(self) -> None:
+    `pubsub`: the key of the pub/sub service, whose own subscriptions make no group wanted or local (R-C12, R-C13)."""
+
+    def __init__(self, pubsub: bytes | None = None) -> None:
+        self._pubsub = pubsub
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
         self._joined: dict[bytes, set[bytes]] = {}
         self.revision = 0
@@ -70,10 +73,15 @@ class Groups:
         return [group for group in self._members if self.is_wanted(group)]
 
     def is_wanted(self, group: bytes) -> bool:
-        return any(not one.local for one in self._members.get(group, {}).values())
+        """Whether a subscription to the group is not local."""
+        return any(not one.local for one in self._counted(group))
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:
         """Whether the group's messages stay on this node (R-C14).
 
         Every subscription must be local, and at least one must be of a subscriber for which `may_say` is true."""
-        return not self.is_wanted(group) and any(map(may_say, self._members.get(group, ())))
+        return not self.is_wanted(group) and any(may_say(one.subscriber) for one in self._counted(group))
+
+    def _counted(self, group: bytes) -> Iterator[Subscription]:
+        """Yield the subscriptions other than the pub/sub service's."""
+        return (one for one in self._members.get(group, {}).values() if one.subscriber != self._pubsub)

@@ -33,6 +33,7 @@ from router.core.wire.control import (
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
+from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
 
 from .addressed import body_of, kind_in_group, out_of_place
@@ -45,6 +46,7 @@ from .intake import Row
 from .limits import MembershipLimits
 from .links import Flight, Link, Links
 from .service_words import WORDS
+from .wanted import WantedGroups
 
 CONTROL_LIFE_S = 3600
 JOIN_AGAIN_S = 5
@@ -75,6 +77,7 @@ class Membership:
         self._advertised = advertised
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
+        self._wanted = WantedGroups(directory, groups, links, self.say)
         self._awaited: dict[bytes, int] = {}  # by neighbour's router: number of answers due on the present link
 
     # -- requests of neighbours ------------------------------------------------------------------------------
@@ -127,6 +130,10 @@ class Membership:
                 was_in = self._groups.get(group, link.key) is not None
                 self._leave(link.key, group, now)
                 self._answer(link, LeaveAck(group, True), was_in, now)
+            case JoinAck(group, success) | LeaveAck(group, success) if self._wanted.is_service(link.key):
+                awaited = self._wanted.acknowledged(group, isinstance(control, JoinAck))
+                if awaited and not success:
+                    self._log("join", self._directory.me, group, now, refused_by=link.key)
             case JoinAck(group, success):
                 self._heard_join_ack(link, group, success, now)
             case Pull(group, message):
@@ -173,7 +180,9 @@ class Membership:
         if success or link.standing is not Standing.STRANGER:
             self.say(link, control, now)
 
-    def say(self, link: Link, control: Control | Answer | Inquiry, now: Now, to: PublicKey | None = None) -> None:
+    def say(
+        self, link: Link, control: Control | Answer | Inquiry | Wanted, now: Now, to: PublicKey | None = None
+    ) -> None:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
         If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped; a JOIN is
@@ -181,7 +190,10 @@ class Membership:
         """
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
-        body = encode_inquiry(control) if isinstance(control, Answer | Inquiry) else encode_control(control)
+        if isinstance(control, Answer | Inquiry):
+            body = encode_inquiry(control)
+        else:
+            body = encode_wanted(control) if isinstance(control, Wanted) else encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
         if not link.outgoing.takes_control(len(wire)):
             return
@@ -207,7 +219,7 @@ class Membership:
         if self._groups.add(subscription):
             self._pending.changes.members[group, link.key] = subscription
             self._log("join", link.key, group, now, subscription)
-        self._tell_uplinks(group, wanted, now)
+        self._tell_of(group, wanted, now)
         return True
 
     def _leave(
@@ -225,7 +237,7 @@ class Membership:
             self._log(
                 "leave", subscriber, group, now, subscription, **({} if cause is None else {"because": cause.word})
             )
-        self._tell_uplinks(group, wanted, now)
+        self._tell_of(group, wanted, now)
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
         """End all subscriptions and the queue of a throwaway key that has gone, or of a subscriber that was removed."""
@@ -271,7 +283,8 @@ class Membership:
     # -- requests to uplinks ---------------------------------------------------------------------------------
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Send a JOIN for every wanted group to an uplink that came up; each is repeated until acknowledged."""
+        """Ask an uplink that came up, or the pub/sub service, for every wanted group, each until acknowledged."""
+        self._wanted.link_up(link, now)
         if link.uplink:
             self._forget(link.key)
             for group in self._groups.wanted():
@@ -292,6 +305,7 @@ class Membership:
 
     def link_down(self, link: Link) -> None:
         self._awaited.pop(link.key, None)
+        self._wanted.link_down(link)
         if link.uplink:
             self._forget(link.key)
 
@@ -300,7 +314,8 @@ class Membership:
         self._member = {key for key in self._member if key[0] != uplink}
 
     def ask_again(self, now: Now) -> None:
-        """Repeat each JOIN that was not acknowledged, as far as the uplink's window allows; the rest next time."""
+        """Repeat each request that was not acknowledged, as far as the link's window allows; the rest next time."""
+        self._wanted.ask_again(now)
         for (uplink, group), asked_s in list(self._asked.items()):
             link = self._links.to(uplink)
             if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
@@ -328,10 +343,11 @@ class Membership:
             self._member.discard(place)
             self._log("join", self._directory.me, group, now, refused_by=link.key)
 
-    def _tell_uplinks(self, group: bytes, was_wanted: bool, now: Now) -> None:
+    def _tell_of(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)
         if wanted == was_wanted:
             return
+        self._wanted.changed(group, now)
         for uplink in self._directory.uplinks:
             link = self._links.to(uplink)
             if link is None:

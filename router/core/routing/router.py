@@ -24,7 +24,7 @@ from .advertisements import Advertisements
 from .away import Away
 from .book import Book
 from .delivery import Delivery
-from .directory import Directory, Neighbour, Standing
+from .directory import PUBSUB, Directory, Neighbour, Standing
 from .door_log import DoorLog
 from .duplicate_index import Index
 from .effects import Close, Decision, Effect, Now, Pending
@@ -55,7 +55,7 @@ class Router:
     def __init__(self, key: SigningKey, directory: Directory, limits: Limits, recovered: Recovered, now: Now) -> None:
         self.directory = directory
         self.links = Links()
-        self.groups = Groups()
+        self.groups = Groups(directory.service_called(PUBSUB))
         self.queues = Queues(limits.queues)
         self.routes = Routes(limits.routes, directory.rank)
         self.seen = Seen(limits.seen_recent_max)

@@ -28,6 +28,7 @@ from samples.core import (
     PREKEY_SEEDS,
     SEALED,
     SEALED_TO_BOB,
+    WANTED,
     WIRES,
     value_of,
 )
@@ -42,6 +43,7 @@ from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.link_text import SCHEME
 from router.core.wire.message import open_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.text import BadText
 
 CDDL = Path(__file__).parents[3] / "cddl"
@@ -90,6 +92,7 @@ Decoder = Callable[[bytes], object]
 NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("message", "message", open_message, WIRES),
     ("control", "control", decode_control, tuple(map(encode_control, CONTROLS))),
+    ("pubsub", "message", decode_wanted, tuple(map(encode_wanted, WANTED))),
     ("link", "link-item", decode_item, tuple(map(encode_item, ITEMS))),
     ("application", "message", _open_group, APPLICATIONS),
     ("application", "sealed-body", _unseal, (SEALED,)),

@@ -32,6 +32,7 @@ from samples.core import (
     PREKEY_SEEDS,
     SEALED,
     SEALED_TO_BOB,
+    WANTED,
     WIRES,
 )
 
@@ -50,6 +51,7 @@ from router.core.wire.grouplink import parse_link
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.text import BadText
 
 CORE = Path(__file__).parents[3] / "router" / "core"
@@ -99,6 +101,7 @@ COSTS = {
     "stream to a router": Cost(said_to("router", bytes), 700_000, 0.1, 16),  # a window of 4096 messages
     "session to an app": Cost(said_to("app"), 18_000, 110, 80),
     "control.decode_control": Cost(decode_control, 3000, 0.1),
+    "pubsub.decode_wanted": Cost(decode_wanted, 2000, 0.1),
     "admin.decode_inquiry": Cost(decode_inquiry, 2000, 0.1),
     "report.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
@@ -113,7 +116,8 @@ COSTS = {
 }
 REPORT = Report("ab" * 32, 1, tuple(Outcome("x" * 150, "y" * 150, 1, 1, 1) for _ in range(OUTCOMES_MAX)), "z" * 1000)
 SAMPLES = (
-    *WIRES, *map(encode_control, CONTROLS), *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
+    *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
+    *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
     encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),

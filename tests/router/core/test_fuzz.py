@@ -19,6 +19,7 @@ from samples.core import (
     PREKEY_SEEDS,
     SEALED,
     SEALED_TO_BOB,
+    WANTED,
     WIRES,
     value_of,
 )
@@ -30,6 +31,7 @@ from router.core.wire.control import decode_control, encode_control
 from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.pubsub import decode_wanted, encode_wanted
 
 Reader = Callable[[bytes], object]
 READERS: dict[str, Reader] = {
@@ -40,6 +42,7 @@ READERS: dict[str, Reader] = {
     "open_message": open_message,
     "verify_message": verify_message,
     "decode_control": decode_control,
+    "decode_wanted": decode_wanted,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
     "decode_advertisement": decode_advertisement,
@@ -51,6 +54,7 @@ READERS: dict[str, Reader] = {
 SAMPLES = (
     *WIRES,
     *map(encode_control, CONTROLS),
+    *map(encode_wanted, WANTED),
     *map(encode_item, ITEMS),
     *APPLICATIONS,
     SEALED,

@@ -1,0 +1,79 @@
+"""A pub/sub service on a real node: it hears which groups are wanted, joins them, and acknowledges (R-C27)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from rigs.patience import HANG_S
+from rigs.serving import serving
+
+from router.client.node import Node, connect
+from router.core.wire.crypto import SigningKey
+from router.service.running import key_of
+from router.settings.home import Home
+
+NEWS, ODD = (SigningKey(bytes((n,)) * 32) for n in (71, 72))
+CONFIG = '[[node.services]]\nname = "pubsub"\nmodule = "following"\n'
+RULES = """
+from router.service.contract import Answer, Asked, Confirm, Join, Keep, Leave, Message, Wanted
+
+ODD = bytes.fromhex("{odd}")
+
+
+class Following:
+    def __init__(self, setup):
+        self.kept = setup.kept
+
+    def hear(self, heard, now):
+        match heard:
+            case Wanted(group, wanted) if group == ODD:
+                return [Confirm(group, wanted, success=False)]
+            case Wanted(group, True):
+                return [Keep(b"wanted/" + group, b"y"), Join(group.hex(), local=True), Confirm(group, True)]
+            case Wanted(group, False):
+                return [Keep(b"wanted/" + group, None), Leave(group.hex()), Confirm(group, False)]
+            case Message(body=body, group=group) if group is not None:
+                return [Keep(b"body", body)]
+            case Asked(number):
+                wanted = [key[7:].hex() for key in self.kept if key.startswith(b"wanted/")]
+                return [Answer(number, {{"wanted": wanted, "body": self.kept.get(b"body", b"").decode()}})]
+        return []
+"""
+
+
+async def until(node: Node, word: str, value: Any) -> None:
+    while json.loads(await node.ask("service", "pubsub all", timeout_s=HANG_S)).get(word) != value:
+        await trio.sleep(0.02)
+
+
+async def test_it_hears_what_is_wanted_and_what_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "following.py").write_text(RULES.format(odd=ODD.public.hex()))
+    monkeypatch.syspath_prepend(tmp_path)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text(CONFIG)
+    service = key_of(home, "pubsub").public
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), connect(home=home) as reader, connect(home=home) as writer:
+            await reader.join(NEWS)
+            await until(reader, "wanted", [NEWS.public.hex()])
+            await writer.group(NEWS).publish(b"hello", raw=True)
+            await until(reader, "body", "hello")
+            await reader.join(ODD)
+            await reader.leave(NEWS.public)
+            await until(reader, "wanted", [])
+            while not (refused := [one for one in await joins(reader) if "refused_by" in one]):
+                await trio.sleep(0.02)
+            assert [(one["group"], one["refused_by"]) for one in refused] == [(ODD.public.hex(), service.hex())]
+            assert all(
+                one["subscriber"] != service.hex() or one["group"] == NEWS.public.hex() for one in await joins(reader)
+            )
+
+
+async def joins(node: Node) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in json.loads(await node.ask("log", "0"))["lines"]]
+    return [line["fields"] for line in lines if line["event"] == "join"]
