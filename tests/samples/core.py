@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from router.core.wire import address, advert, application, control, grouplink, invitation, message, prekey, pubsub
+from router.core.wire import (
+    address,
+    advert,
+    application,
+    control,
+    grouplink,
+    invitation,
+    message,
+    prekey,
+    pubsub,
+    redemption,
+)
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
@@ -134,6 +145,14 @@ INVITATIONS = (
         ALICE, ADDRESSES[:2], b"j" * 16, expiry_min=0, rights=RIGHTS, name="bakery", group=LINKS[0]
     ),
     invitation.make_invitation(ALICE, ADDRESSES[2:3], b"k" * 16, expiry_min=EXPIRY_MIN, rights=RIGHTS, group=LINKS[1]),
+)
+
+REDEMPTIONS: tuple[redemption.Redemption, ...] = (
+    redemption.Redeem(b"i" * 16),
+    redemption.Redeem(b"i" * 16, "Bob's laptop"),
+    redemption.Redeemed(b"i" * 16, None, RIGHTS, EXPIRY_MIN),
+    redemption.Redeemed(b"i" * 16, None, ("why",)),
+    redemption.Redeemed(b"i" * 16, 194),
 )
 
 NO_SIGNATURE = Signature(bytes(64))

@@ -26,6 +26,7 @@ from samples.core import (
     LINKS,
     PREKEY,
     PREKEY_SEEDS,
+    REDEMPTIONS,
     SEALED,
     SEALED_TO_BOB,
     WANTED,
@@ -44,6 +45,7 @@ from router.core.wire.link_text import SCHEME
 from router.core.wire.message import open_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
+from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 
 CDDL = Path(__file__).parents[3] / "cddl"
@@ -100,6 +102,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
+    ("invitation", "redemption", decode_redemption, tuple(map(encode_redemption, REDEMPTIONS))),
     ("invitation", "invitation", _parse_invitation, tuple(link_bytes(one.text()) for one in INVITATIONS)),
 )
 BEYOND_CDDL = (

@@ -30,6 +30,7 @@ from samples.core import (
     LINKS,
     PREKEY,
     PREKEY_SEEDS,
+    REDEMPTIONS,
     SEALED,
     SEALED_TO_BOB,
     WANTED,
@@ -52,6 +53,7 @@ from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
+from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 
 CORE = Path(__file__).parents[3] / "router" / "core"
@@ -107,6 +109,7 @@ COSTS = {
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
     "advert.decode_datagram": Cost(decode_datagram, 20_000, 0.1),
@@ -121,7 +124,7 @@ SAMPLES = (
     encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
-    *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
+    *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
 )  # fmt: skip
 OUTCOME = b"\x83\x09\x58\x20" + bytes(32)
 OPENINGS: tuple[bytes, ...] = (b"", OUTCOME, *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)))

@@ -17,6 +17,7 @@ from samples.core import (
     ITEMS,
     PREKEY,
     PREKEY_SEEDS,
+    REDEMPTIONS,
     SEALED,
     SEALED_TO_BOB,
     WANTED,
@@ -32,6 +33,7 @@ from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
+from router.core.wire.redemption import decode_redemption, encode_redemption
 
 Reader = Callable[[bytes], object]
 READERS: dict[str, Reader] = {
@@ -43,6 +45,7 @@ READERS: dict[str, Reader] = {
     "verify_message": verify_message,
     "decode_control": decode_control,
     "decode_wanted": decode_wanted,
+    "decode_redemption": decode_redemption,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
     "decode_advertisement": decode_advertisement,
@@ -60,6 +63,7 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    *map(encode_redemption, REDEMPTIONS),
     *(one.message for one in ADVERTISEMENTS),
     frame(WIRES[0]),
 )
