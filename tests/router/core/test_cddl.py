@@ -33,6 +33,7 @@ from samples.core import (
     WIRES,
     value_of,
 )
+from samples.discovery import MESSAGES
 
 from router.core.wire.advert import decode_advertisement
 from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
@@ -47,6 +48,7 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
+from services.discovery.core.messages import decode_message, encode_message
 
 CDDL = Path(__file__).parents[3] / "cddl"
 STREAM = b"".join(map(frame, (*WIRES, *map(encode_item, ITEMS))))
@@ -90,6 +92,13 @@ def _parse_invitation(data: bytes) -> object:
     return parse_peer_link(_link_of(data))
 
 
+def _decode_discovery(body: bytes) -> object:
+    """Type 1 is described in advert.cddl."""
+    if body[:2] == b"\x82\x01":
+        raise Malformed("not of discovery.cddl")
+    return decode_message(body)
+
+
 Decoder = Callable[[bytes], object]
 NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("message", "message", open_message, WIRES),
@@ -102,6 +111,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
+    ("discovery", "message", _decode_discovery, tuple(map(encode_message, MESSAGES))),
     ("invitation", "redemption", decode_redemption, tuple(map(encode_redemption, REDEMPTIONS))),
     ("invitation", "invitation", _parse_invitation, tuple(link_bytes(one.text()) for one in INVITATIONS)),
 )

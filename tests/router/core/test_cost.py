@@ -36,6 +36,7 @@ from samples.core import (
     WANTED,
     WIRES,
 )
+from samples.discovery import MESSAGES
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Messages, Session
@@ -55,8 +56,10 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
+from services.discovery.core.messages import decode_message, encode_message
 
-CORE = Path(__file__).parents[3] / "router" / "core"
+ROOT = Path(__file__).parents[3]
+CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
 
 
 class Cost(NamedTuple):
@@ -109,6 +112,7 @@ COSTS = {
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
@@ -124,7 +128,7 @@ SAMPLES = (
     encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
-    *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
+    *map(encode_message, MESSAGES), *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
 )  # fmt: skip
 OUTCOME = b"\x83\x09\x58\x20" + bytes(32)
 OPENINGS: tuple[bytes, ...] = (b"", OUTCOME, *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)))
@@ -217,8 +221,8 @@ def test_honest_samples_are_within_it_too(name: str) -> None:
 
 
 def readers() -> Iterator[str]:
-    """The functions of the core that are made to read what others wrote."""
-    for path in sorted(CORE.rglob("*.py")):
+    """The functions of the router's and the services' cores that are made to read what others wrote."""
+    for path in sorted(found for core in CORES for found in core.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(
                 ("decode", "open_message", "unseal", "parse_")

@@ -24,6 +24,7 @@ from samples.core import (
     WIRES,
     value_of,
 )
+from samples.discovery import MESSAGES
 
 from router.core.wire.advert import decode_advertisement, decode_datagram
 from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
@@ -34,6 +35,7 @@ from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
 READERS: dict[str, Reader] = {
@@ -45,6 +47,7 @@ READERS: dict[str, Reader] = {
     "verify_message": verify_message,
     "decode_control": decode_control,
     "decode_wanted": decode_wanted,
+    "decode_message": decode_message,
     "decode_redemption": decode_redemption,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
@@ -63,6 +66,7 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),
     *(one.message for one in ADVERTISEMENTS),
     frame(WIRES[0]),

@@ -1,0 +1,1 @@
+"""Discovery: how nodes find each other."""
