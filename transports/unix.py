@@ -97,7 +97,7 @@ def options(url: str) -> Doors:
     if not re.fullmatch(r"[0-7]{3,4}", mode):
         raise InvalidUrl(f"the mode {mode!r} in {url!r} is not octal; write for example mode=660")
     if given.get("owner", "yes") not in ("yes", "no"):
-        raise InvalidUrl(f"owner in {url!r} is yes or no")
+        raise InvalidUrl(f"owner in {url!r} must be yes or no")
     return Doors(int(mode, 8), _group(given.get("group", "")), given.get("owner") != "no", mark + text)
 
 

@@ -86,7 +86,7 @@ def _in_directory(top: Path, found: Listing) -> list[str]:
         like += [_join(directory, name) for name in files if name.startswith(_LOGS_OWN) and role(name) is None]
     if not names and len(found.problems) == before:
         found.problems.append(Problem(str(top), 0, NO_LOG))
-    found.problems += [Problem(path, 0, "is not read: a log file's name is another") for path in sorted(like)]
+    found.problems += [Problem(path, 0, "is not read: its name is not that of a log file") for path in sorted(like)]
     return names
 
 

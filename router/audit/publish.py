@@ -36,7 +36,7 @@ def parent(out: Path) -> Path:
     try:
         strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []
         if strange:
-            raise AuditFailed(f"{out} holds {strange[0]}, which is none of an audit's files: name another directory")
+            raise AuditFailed(f"{out} holds {strange[0]}, which is not a file of an audit: name another directory")
         found.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         if error.errno in NO_ROOM:

@@ -62,7 +62,7 @@ def show(summary: Summary) -> None:
         say(f"\nand {rest.total()} more findings ({levels}): `--json` or `--out DIR` has all")
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
     if summary["limits"]:
-        say(f"\nwhat no log can tell stands in {len(summary['limits'])} sentences in `--json` and `--out DIR`")
+        say(f"\nwhat these logs cannot show: {len(summary['limits'])} sentences in `--json` and `--out DIR`")
 
 
 def spelled(text: str, keys: Collection[str]) -> str:

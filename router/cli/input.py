@@ -55,7 +55,7 @@ async def _read_whole(file: IO[bytes], name: str) -> bytes:
     while data := await _read(file):
         body += data
         if len(body) > BODY_BYTES_MAX:
-            said = f"{name} holds more than {BODY_BYTES_MAX >> 20} MiB, which no message can"
+            said = f"{name} holds more than {BODY_BYTES_MAX >> 20} MiB, the most that one message may hold"
             raise Failure(Exit.USAGE, f"{said}: split it")
     return bytes(body)
 

@@ -43,7 +43,7 @@ def keys(as_json: bool) -> None:
         )
         for one in rows
     ]  # fmt: skip
-    columns(("NAME", "ADDRESS", "KIND", "HAS JOINED"), table, "no keys yet; `router init` makes the node's")
+    columns(("NAME", "ADDRESS", "KIND", "HAS JOINED"), table, "no keys yet; `router init` makes the node's key")
     if joined is None:
         note("no node is running: which groups they have joined is not known")
 
@@ -80,7 +80,7 @@ def check_name(home: Home, name: str | None) -> None:
             raise Failure(Exit.USAGE, f"nothing was made or sent; give --as {near[0]}")
     address = key_text("addr", keyring.load_or_create(home, name).public)
     like = f' (did you mean "{near[0]}"?)' if near else ""
-    kept = f"what it joins is kept for it until `router leave GROUP --as {name}`"
+    kept = f"messages of the groups it joins wait for it until `router leave GROUP --as {name}`"
     note(f'made a new key "{name}", {address}{like}; {kept}')
 
 

@@ -65,7 +65,7 @@ def add(
     only_takes = (revoke or uplink is False) and not (urls or name is not None or grant)
     if only_takes and known is None:
         raise click.UsageError(
-            f"{address} is no neighbour, there is nothing to take away; `router peer list` shows them."
+            f"{address} is no neighbour, so it has no rights to take away; `router peer list` shows them."
         )
     wanted = known or Peer(address=key)
     granted = _grants(grant, "--grant") if grant else wanted.grant

@@ -83,7 +83,7 @@ def _doubled_commands(config: Config) -> Iterator[Problem]:
         module = one.module.partition(":")[0]
         for name in service_commands.of_module(module):
             if owner.setdefault(name, module) != module:
-                said = f'the service {one.module} of node.services declares the command "{name}", which is one of'
+                said = f'the service {one.module} of node.services declares the command "{name}", which belongs to'
                 yield Problem(("node", "services", at), f"{said} {owner[name]}; rename it in its commands.py")
 
 

@@ -90,7 +90,7 @@ class Tally:
         whom, text = ", ".join(map(self._whom, uplinks)), key_text("msg", id)
         if all(one.state == "refused" for one in uplinks):
             why = reason_from(uplinks[0].reason or 0)
-            rest = "; expect the same of what followed it" if self._messages > 1 else ""
+            rest = "; the messages after it are probably refused as well" if self._messages > 1 else ""
             self._nobody = f"{short(text)} was refused by {whom}, {why.word}: {why.clause}{rest}"
             return
         said = f"it is not known yet whether anybody gets it: nobody on this node does, and it waits for {whom}"
@@ -130,7 +130,7 @@ class Tally:
         try:
             yield
         except NodeUnavailable as error:
-            said = f"{self._taken} messages are in custody; of what followed that is not certain"
+            said = f"{self._taken} messages are in custody; whether the messages after them are is not known"
             raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None
 
     @property
@@ -151,11 +151,11 @@ class Tally:
             raise Failure(Exit.REFUSED, self._nobody)
         if self._turned_down:
             said = f"{self._turned_down} of {self._messages} messages were refused by a recipient or on their way"
-            said += "; a router itself takes no text, its apps and services do" if self._is_malformed else ""
+            said += "; routers themselves take no messages, their apps and services do" if self._is_malformed else ""
             raise Failure(Exit.REFUSED, said)
         if self._unfinished:
             said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"
-            raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and go on")
+            raise Failure(Exit.TIMED_OUT, f"{said}; they are in custody and are still being delivered")
 
 
 async def hear_uplinks(outcomes: Outcomes, uplinks: frozenset[PublicKey], tally: Tally) -> None:

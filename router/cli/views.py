@@ -63,7 +63,7 @@ def _service(one: dict[str, Any]) -> str:
         return f"{one['name']}{where}" + (f": {one['problem']}" if one["problem"] else "")
     if one["run"] == "by-hand":
         return f"{one['name']}{where}: away; start it with `python -m router.service.apart HOME {one['name']}`"
-    return f"{one['name']}{where}: away; {one['problem'] or 'it has not said why'}"
+    return f"{one['name']}{where}: away; {one['problem'] or 'the cause is not known'}"
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -139,7 +139,7 @@ class AppEnd:
             decode = decode_inquiry if is_inquiry(body) else decode_wanted if is_wanted(body) else decode_control
             said = decode(body)
         except Malformed as error:
-            log.debug("the router said what is not understood here: %s", error)
+            log.debug("the node sent something that this app does not understand: %s", error)
             return
         match said:
             case JoinAck() | LeaveAck():

@@ -139,7 +139,7 @@ class Composer:
         if not 0 <= lifetime.ttl_s <= UINT32_MAX:
             raise ValueError(f"a ttl has 0 to {UINT32_MAX} seconds, not {lifetime.ttl_s}")
         if lifetime.expiry_min < 1:
-            raise ValueError(f"an expiry of {lifetime.expiry_min} minutes is over at once; 1 is the least")
+            raise ValueError(f"an expiry of {lifetime.expiry_min} minutes is over at once; give at least 1")
         return lifetime.ttl_s, expiry_min(now_s + 60 * lifetime.expiry_min)
 
     def _unlike(self, said: bytes, ttl_s: int, until_min: int, now_s: float) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class Composer:
                     self._alike.popitem(last=False)
                 return ttl_s - less, until_min
             until_min -= 1
-        raise Refused(Reason.DUPLICATE, "the same body has been sent as often as its lifetime has room for")
+        raise Refused(Reason.DUPLICATE, "the same body has been sent too often for one more id within its lifetime")
 
 
 def octets(body: bytes) -> bytes:

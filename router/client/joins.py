@@ -115,7 +115,7 @@ class Joins:
             if (earlier.local, earlier.leave) == (membership.local, membership.leave):
                 membership = earlier
             else:
-                earlier.deny(ClientError("a later request about the same group took the place of this one"))
+                earlier.deny(ClientError("a later request about the same group replaced this one"))
         self._memberships[membership.group] = membership
         self._ask()
         return membership, earlier

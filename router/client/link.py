@@ -156,7 +156,9 @@ class ClientLink:
             self._app.joins.end(error)
         elif away_s >= self._dialling.patience_s:
             said = f"the node has been away for {away_s:.0f} s ({self.end.text})"
-            error = NodeUnavailable(f"{said}; whether it took what was under way is not known: its event log tells")
+            error = NodeUnavailable(
+                f"{said}; whether it took the messages under way is not known here: its event log says"
+            )
         else:
             return
         self._app.outbox.fail(error)

@@ -109,7 +109,7 @@ class Inquiries:
     def _clock(self, asked: Asked, argument: str) -> dict[str, Any]:
         """Return the judgement of this machine's clock; with `confirm`, take the operator's word that it is right."""
         if argument not in ("", CONFIRM):
-            return {"error": f"of the clock nothing but {CONFIRM!r} can be said, not {argument[:40]!r}"}
+            return {"error": f"the clock takes no request but {CONFIRM!r}, not {argument[:40]!r}"}
         if argument == CONFIRM:
             asked.hear(ClockConfirmed())
         now, state = asked.now(), State.CONFIRMED if argument else asked.wall.state

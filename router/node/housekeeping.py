@@ -244,5 +244,5 @@ class Housekeeping:
             link = self._router.links.get(number)
             unneeded = link is not None and link.standing is Standing.PEER and not link.uplink
             if unneeded and link_writer.is_idle:
-                link_writer.close(Reason.SHUTDOWN, "nothing to say for a while")
+                link_writer.close(Reason.SHUTDOWN, "no messages for a while")
             link_writer.is_idle = True

@@ -59,7 +59,7 @@ class LinkWriter:
         if self._parts:
             self._wake()
         if len(self._parts) > PARTS_MAX and self.closing is None:
-            self.closing = Reason.WINDOW_EXCEEDED, "it sends and does not read"
+            self.closing = Reason.WINDOW_EXCEEDED, "it sends but does not read"
             self._cut()
 
     def settle(self, n: int, refusals: Sequence[Refusal]) -> None:

@@ -44,7 +44,7 @@ def check(now: Now) -> None:
     """Raise `StoreError` if the store could not hold the times of a node that starts now."""
     if now.wall_s > WALL_S_MAX:
         said = f"the clock of this machine is wrong: it says the year {time.gmtime(now.wall_s).tm_year}"
-        raise StoreError(f"{said}, and no time after 2105 can be kept; set it and start again: nothing was touched")
+        raise StoreError(f"{said}, and no time after 2105 can be kept; set it and start again: nothing was changed")
 
 
 class State(Enum):
@@ -169,7 +169,7 @@ class WallClock:
         if self.state is State.BELIEVED and self.began_ahead_ns < -self._step_ns_max:
             return (
                 f"the clock of this machine began {apart_words(self.began_ahead_ns)} "
-                f"the last time that was known here: if it is wrong, the next router refuses what is sent by it; "
+                f"the last time that this node knew: if it is wrong, the next router refuses what is sent by it; "
                 f"{OR_CONFIRM}"
             )
         if not self.is_doubted:
@@ -181,7 +181,7 @@ class WallClock:
                 f"one of both times allows are refused clock-doubted, until it is mended; {OR_CONFIRM}"
             )
         return (
-            f"the clock of this machine is {apart} the last time that was believed here: nothing expires, and messages "
+            f"the clock of this machine is {apart} the last time that this node trusted: nothing expires, and messages "
             f"that only one of both times allows are refused clock-doubted, until a neighbour's clock agrees; "
             f"{OR_CONFIRM}"
         )

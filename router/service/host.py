@@ -186,7 +186,7 @@ class Service(TrioActor):
         """Write it to the state. While too many events wait for the node's log, this waits as well."""
         state = self.state
         while batch.events and state.events_waiting >= EVENTS_MAX:
-            self.warn(f"{EVENTS_MAX} events wait for the node's log, and so it is slowed; let it note less")
+            self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is slowed down; let it note fewer")
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
             numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))

@@ -121,7 +121,7 @@ def _load_module(spec: str, module_name: str) -> ModuleType:
         raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
     except SystemExit as error:
         said = f"the service {spec} of node.services cannot be loaded: its module ends the program ({error!r})"
-        raise UnknownService(f"{said}; what is no definition belongs under `if __name__ == '__main__':`") from None
+        raise UnknownService(f"{said}; code that is no definition belongs under `if __name__ == '__main__':`") from None
 
 
 def _load_part(spec: str, module: ModuleType, part: str) -> ModuleType | None:

@@ -191,7 +191,9 @@ class RulesHost(Service):
         deeds = self._rules.hear(heard, c.Now(time.time(), began_s))
         if (took_s := time.monotonic() - began_s) > BLOCKED_S:
             what = type(heard).__name__
-            self.warn(f"it blocked its process for {took_s:.1f} s over {what}; let it Compute that, or run it apart")
+            self.warn(
+                f"it blocked its process for {took_s:.1f} s over {what}; let it Compute that work, or run it apart"
+            )
         return deeds
 
     async def _fail(self, received: Received | None, error: Exception) -> None:

@@ -160,7 +160,7 @@ class State(Mapping[bytes, bytes]):
                     self._env.set_mapsize(self._env.info()["map_size"] * 2)
         except (lmdb.Error, OSError) as error:
             raise self._unusable("cannot be written", error) from None
-        raise StateError(f"the state in {self.path} grows beyond what one transaction may add; keep less at once")
+        raise StateError(f"the state in {self.path} grows by more than one transaction may add; write less at once")
 
     def _write(self, batch: Batch, now_min: int) -> list[int]:
         db = self._db

@@ -82,7 +82,7 @@ def text_of(path: Path) -> str:
         said = f"{path} cannot be read: {error.strerror}; it must be a file that the user who runs this may read"
         raise ConfigError((said,)) from None
     if len(data) > FILE_BYTES_MAX:
-        raise ConfigError((f"{path} has more than {FILE_BYTES_MAX} bytes, which are the most that are read",))
+        raise ConfigError((f"{path} has more than {FILE_BYTES_MAX} bytes, the most that is read",))
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -98,7 +98,7 @@ def parse(text: str, file: str) -> dict[str, Any]:
         if not _is_within(value, DEPTH_MAX):
             raise RecursionError
     except RecursionError:
-        said = f"values stand in each other more than {DEPTH_MAX} deep"
+        said = f"values are nested more than {DEPTH_MAX} deep"
         raise ConfigError((f"{file}: {said}; remove the brackets or dots that are too many",)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
@@ -120,9 +120,9 @@ def _is_within(value: dict[str, Any], depth: int) -> bool:
 
 
 _SENTENCES = (
-    ("Invalid value", "a value is missing or none that TOML knows"),
+    ("Invalid value", "a value is missing, or is none that TOML knows"),
     ("Expected '=' after a key", "a key needs = and a value behind it"),
-    ("Expected newline or end of document", "one setting stands on a line, and this line goes on"),
+    ("Expected newline or end of document", "this line goes on after the setting; write one setting on a line"),
     ("Invalid statement", "this line is neither name = value nor [section]"),
     ("Invalid initial character for a key", "a name is missing, or begins with a character that no name has"),
     ("Unclosed array", "a list lacks its closing ]"),
@@ -132,12 +132,12 @@ _SENTENCES = (
     ("Illegal character '\\n'", "a text lacks its closing quote"),
     ("Expected '\"'", "a text lacks its closing quote"),
     ("Unescaped '\\'", "a \\ in a text is written \\\\"),
-    ("Illegal character", "there is a character that may not stand here"),
-    ("Found invalid character", "there is a character that may not stand here"),
-    ("Cannot overwrite", "this is set a second time; remove one of both"),
-    ("Cannot declare", "this section stands here a second time; put both together"),
-    ("Duplicate", "this is set a second time; remove one of both"),
-    ("Cannot mutate", "this is set a second time; remove one of both"),
+    ("Illegal character", "a character here is not allowed"),
+    ("Found invalid character", "a character here is not allowed"),
+    ("Cannot overwrite", "this is set twice; remove one of the two"),
+    ("Cannot declare", "this section appears twice; put the two together"),
+    ("Duplicate", "this is set twice; remove one of the two"),
+    ("Cannot mutate", "this is set twice; remove one of the two"),
 )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def _quoted(line: str, at: int) -> str:
     if word is None or "=" not in line[:at]:
         return ""
     lower = word[0].lower()
-    return f"; write {lower}" if lower in ("true", "false") else f'; text stands in quotes: "{word[0][:60]}"'
+    return f"; write {lower}" if lower in ("true", "false") else f'; write text in quotes: "{word[0][:60]}"'
 
 
 def located(problems: list[Problem], text: str, file: str) -> tuple[str, ...]:

@@ -112,7 +112,9 @@ class Home:
         except FileExistsError as error:
             if self.config_path.is_file():  # Another process was quicker.
                 return False
-            raise HomeError(f"{error.filename} is in the way of the home {self.path}; {_ELSEWHERE}") from None
+            raise HomeError(
+                f"{error.filename} is in the way of the home {self.path}; move it away, or {_ELSEWHERE}"
+            ) from None
         except OSError as error:
             said = f"the home {self.path} cannot be written: {error.strerror} ({error.filename})"
             raise HomeError(f"{said}; make it writable or {_ELSEWHERE}") from None
@@ -181,7 +183,7 @@ class Home:
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if mode & private_file.OTHERS:
             if any(self.path.iterdir()) and not self.config_path.exists():
-                said = f"{self.path} holds other things and is open to others (mode {mode:03o})"
+                said = f"{self.path} holds files that are not a node's, and others may open it (mode {mode:03o})"
                 raise HomeError(f"{said}; a home holds secret keys: chmod 700 {self.path}, or {_ELSEWHERE}")
             self.path.chmod(private_file.DIRECTORY_MODE)
             if mode & WRITABLE or self.key_path.exists():
@@ -212,7 +214,7 @@ class Home:
         except OSError as error:
             os.close(descriptor)
             said = f"the home {self.path} cannot be locked: {error.strerror}"
-            raise HomeError(f"{said}; it must lie on a disk that knows file locks") from None
+            raise HomeError(f"{said}; it must be on a file system with file locks") from None
         return descriptor
 
     def _short_socket_path(self) -> Path:

@@ -220,7 +220,7 @@ def _key_in(path: Path) -> SigningKey | str | None:
         return line
     found = _SEED_LINE.fullmatch(line)
     if found is None:
-        said = f"{path} does not hold a key, which is one line of 64 hex digits, but {len(line)} bytes"
+        said = f"{path} should hold a key, one line of 64 hex digits, and holds {len(line)} bytes"
         return f"{said}; restore it, or move it away to start with a new key, which is a new address"
     return SigningKey(bytes.fromhex(found[1].decode()))
 
@@ -234,7 +234,7 @@ def _link_in(path: Path) -> GroupLink | str | None:
     try:
         return parse_link(line.decode("ascii"))
     except ValueError:
-        said = f"{path} does not hold a whole group link, but {len(line)} bytes"
+        said = f"{path} should hold a whole group link, and holds {len(line)} bytes"
         return f"{said}; move it away and add the group again"
 
 

@@ -46,7 +46,7 @@ class Names:
         known = sorted({*self._given, *own})
         names = ", ".join(known[:SHOWN_MAX]) or "none yet"
         more = f" and {len(known) - SHOWN_MAX} more" if len(known) > SHOWN_MAX else ""
-        said = f'"{clean(text, 60)}" is no name known here and no address'
+        said = f'"{clean(text, 60)}" is neither a name known here nor an address'
         raise UnknownName(f"{said}; names are: {names}{more}; an address is addr1… or 64 hex digits")
 
     def of_address(self, hex_key: str) -> str:

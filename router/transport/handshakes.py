@@ -34,9 +34,9 @@ LATE_S = 1.0  # a handshake that waits for longer is worth a line in the log
 SAID_EVERY_S = 10.0
 BUSY_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"  # fatal, internal_error: may be sent before the handshake
 
-LEFT = "the peer closed the connection before its handshake had a turn"
+LEFT = "the peer closed the connection before its handshake began"
 CROWD = (
-    "TLS handshakes wait for their turn: %d wait and %d are under way, from %d address prefixes, most of them from %s "
+    "TLS handshakes are queued: %d wait and %d are under way, from %d address prefixes, most of them from %s "
     "(%d); new connections wait as well. If they are meant to come, raise limits.handshakes_per_s and "
     "limits.handshakes_per_s_per_prefix; if not, block their addresses in the firewall"
 )
@@ -199,7 +199,7 @@ class Places:
         if not one.may_go_on.is_set():
             self._give_up(prefix, one)
             self._tell_of_crowd()
-            raise Refused(f"its handshake had no turn within {self._limits.timeout_s:g} s, because others waited")
+            raise Refused(f"its handshake did not begin within {self._limits.timeout_s:g} s, because others waited")
 
     def _give_up(self, prefix: _Prefix, one: _Waiting) -> None:
         """Remove a connection from the queue, and give back a turn that it was given at the same moment."""

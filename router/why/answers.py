@@ -14,7 +14,7 @@ from router.disk.log.search import CANDIDATES_MAX, Found
 WHERE_ELSE = "if the id is right, ask `router why` at the router that took it from its sender"
 SPANS_MAX = 5
 BY_STORE = "this is what the store holds of it, and what is left in the log; what else became of it cannot be known"
-CUT = "the log tells more of it than is read: of its lines only the oldest are shown"
+CUT = "the log has more lines about it than are read: only the oldest are shown"
 
 
 def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Report]) -> dict[str, Any]:
@@ -28,7 +28,9 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
         answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
     left_out = [CUT] if trace.is_cut else []
     if trace.is_by_store:
-        left_out.insert(0, "; ".join(["the log has no acceptance of it", *_lacks(found, trace.holes), BY_STORE]))
+        left_out.insert(
+            0, "; ".join(["the log does not record that it was accepted", *_lacks(found, trace.holes), BY_STORE])
+        )
     since = trace.accepted[-1].seq if trace.accepted else 0
     left_out += [*_not_searched(found), *not_believed(later(found.spoilt, since))]
     by = ("store" if trace.is_by_store else "log") if trace.accepted else None
@@ -54,7 +56,7 @@ def not_one(typed: str, found: Found) -> dict[str, Any]:
         is_text = typed.startswith(TEXT)
         ids = [key_text("msg", row.identity) if is_text else row.identity.hex() for row in rows]
         said = ", ".join(one[: max(20 if is_text else 16, len(typed) + 2)] for one in ids)
-        error = f"several message ids begin with {typed}: {said}{more}; give more of it"
+        error = f"several message ids begin with {typed}: {said}{more}; give more digits"
         return {"error": error}
     error = f"no message whose id begins with {typed} is in the log of this router"
     return {"error": f"{error}{_reach(found)}; {WHERE_ELSE}"}
@@ -115,7 +117,7 @@ def _not_searched(found: Found) -> list[str]:
         said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")
     if found.unread:
         are, they = ("is", "it") if len(found.unread) == 1 else ("are", "they")
-        said.append(f"{_listed(found.unread)} {are} gone or damaged, and what {they} told is not known")
+        said.append(f"{_listed(found.unread)} {are} gone or damaged, and what {they} held is not known")
     if found.is_behind:
-        said.append("the newest events wait in the store, for the disk takes no log now, and were not searched")
+        said.append("the newest events wait in the store because the log cannot be written now, and were not searched")
     return said

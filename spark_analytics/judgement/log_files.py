@@ -26,7 +26,7 @@ NOT_A_FILE = "it is not a regular file"
 DEAD_LINK = "it is a link, and leads to no file that can be read"
 """The text for a link in place of a directory, which the audit may not follow."""
 UNREADABLE = "cannot be read"
-SIGNED_SO = "its router signed it as it is: the footer's digest fits, and what it counts does not"
+SIGNED_SO = "its router signed it as it is: the footer's digest is right, but its counts are not"
 NOT_THE_SCHEMA = "its router signed it, but it holds a line that is not as the schema says"
 
 

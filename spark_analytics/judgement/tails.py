@@ -30,14 +30,14 @@ class Tails:
         for tail in _of("tail", files):
             if (footer := self._signed_instead(tail, segments, signed)) is not None:
                 tail.status = "bad"
-                text = f"tells unsigned events that were signed, as {footer.path} shows, and not so: {TAKEN_AWAY}"
+                text = f"holds unsigned events that contradict the signed ones, as {footer.path} shows: {TAKEN_AWAY}"
                 problems.append(Problem(tail.path, 1, text))
                 continue
             for segment in segments:
                 if found := self._contradiction(tail, segment):
                     tail.status = "bad"
                     seq, line, _ = found
-                    text = f"tells the event {seq} otherwise than {segment.path}, which is signed: {TWO_HISTORIES}"
+                    text = f"holds the event {seq} otherwise than {segment.path}, which is signed: {TWO_HISTORIES}"
                     problems.append(Problem(tail.path, line, text))
                     break
         return problems
@@ -50,7 +50,7 @@ class Tails:
                 seq, _, _ = found
                 start = min(one.first, other.first)
                 for path, there in ((one.path, other.path), (other.path, one.path)):
-                    out.append((start, path, f"tells the event {seq} otherwise than {there}: {TWO_HISTORIES}"))
+                    out.append((start, path, f"holds the event {seq} otherwise than {there}: {TWO_HISTORIES}"))
         return out
 
     def _contradiction(self, one: Seen, other: Seen) -> tuple[int, int, int] | None:

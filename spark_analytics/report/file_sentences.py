@@ -22,7 +22,7 @@ def bad_files(summary: Row) -> Iterator[Finding]:
             bad.setdefault((file["router"] or "", why), []).append(file["path"])
     for (router, why), paths in bad.items():
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        whose = f"of the log of the router {router}" if router else "of a log of nobody knows whom"
+        whose = f"of the log of the router {router}" if router else "of a log whose router is not known"
         what, remedy = _BAD[why]
         yield say(
             "bad",
@@ -132,4 +132,4 @@ def other_problems(summary: Row) -> Iterator[Finding]:
     rest = [text for text in rest if not text.endswith(REWRITTEN) and f": {UNLISTED}: " not in text]
     if rest:
         more = f" (and {len(rest) - 1} more)" if len(rest) > 1 else ""
-        yield say("warning", f"Something about the files: {rest[0]}{more}.", "`problems` lists what it is and where.")
+        yield say("warning", f"Problems with the files: {rest[0]}{more}.", "`problems` lists what it is and where.")

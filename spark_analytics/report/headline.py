@@ -12,9 +12,9 @@ def headline(summary: Row) -> str:
     broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
     if broken:
         logs = f"The {'log' if broken == 1 else 'logs'} of {many(broken, 'router')}"
-        return f"{logs} cannot be believed in all parts: what follows is what the rest tells. {balanced(summary)}"
+        return f"{logs} cannot be believed in all parts: what follows rests on the others. {balanced(summary)}"
     if bad and not whole(summary, "unaccounted") and not whole(summary, "residual"):
-        return f"{balanced(summary)} Yet {many(bad, 'finding')} below must not be."
+        return f"{balanced(summary)} Yet {many(bad, 'finding')} below must not be ignored."
     return balanced(summary)
 
 
@@ -49,12 +49,12 @@ def _ends(summary: Row) -> str:
     ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
     arrived = whole(summary, "delivered") + whole(summary, "acked")
     counts = (
-        (arrived, "arrived"), (whole(summary, "unconfirmed"), "went out to where nobody confirms"),
+        (arrived, "arrived"), (whole(summary, "unconfirmed"), "were sent to neighbours that do not confirm"),
         (ended, "ended undelivered for a stated reason"), (whole(summary, "pending"), "may still arrive"),
     )  # fmt: skip
     ends = [(count, what) for count, what in counts if count]
     if not ends:
-        return "The summary names no end of any delivery"
+        return "The summary names no outcome of any delivery"
     (first, what), *others = ends
     said = (
         f"{many(first, 'delivery')} {what}",

@@ -64,7 +64,7 @@ def _unaccounted(summary: Row) -> Iterator[Finding]:
         yield say(
             "bad",
             f"Lost without a trace: {many(row['unaccounted'], 'delivery')} owed by the router {router}. Its log is "
-            "whole and the time is over, but it tells no end of them.",
+            "whole and the time is over, but it records no outcome of them.",
             f"Run `router why` at that router for the messages under `lost`{example}. Keep its store and log as they "
             "are: a router that loses silently has a defect.",
         )
@@ -98,8 +98,8 @@ def _contradictions(summary: Row) -> Iterator[Finding]:
 
 def _ended_badly(summary: Row) -> Iterator[Finding]:
     remedies = {
-        "dropped": "The reasons say why: `left` is a recipient that left what it had joined; `store-damaged` is a disk "
-        "that changed what was stored: replace it.",
+        "dropped": "Reason `left`: the recipient left the group or was removed. Reason `store-damaged`: the disk "
+        "changed what was stored; replace it.",
         "evicted": "A queue was full and gave way. Bring its recipient back, or raise the limits of queues.",
     }
     for event, remedy in remedies.items():
@@ -128,8 +128,8 @@ def _duplicates(summary: Row) -> Iterator[Finding]:
         yield say(
             "warning",
             f"The router {row['router']} delivered {many(row['duplicates'], 'message')} once more than it should.",
-            "Apps must bear it, but it should not be: look into its index of known messages, and whether its store was "
-            "put back to an older state.",
+            "Apps must cope with duplicates, but they should not happen: look into its index of known messages, and "
+            "whether its store was put back to an older state.",
         )
 
 
@@ -138,9 +138,9 @@ def _future(summary: Row) -> Iterator[Finding]:
         yield say(
             "warning",
             f"The router {row['router']} wrote {many(row['lines'], 'line')} from the future: its clock went up to "
-            f"{utc(row['latest_t'])}, and the audit's now is {summary['as_of']}. That counts as written then, and no "
-            "watermark follows it.",
-            "Set that node's clock, and let it be kept by NTP. If the audit was asked for an earlier now (`--as-of`), "
+            f"{utc(row['latest_t'])}, and the audit's now is {summary['as_of']}. These lines count as "
+            "written at the audit's now, and the watermark ignores them.",
+            "Set that node's clock, and keep it set by NTP. If the audit was asked for an earlier now (`--as-of`), "
             "these lines are simply later.",
         )
 
@@ -165,7 +165,7 @@ def _clocks(summary: Row) -> Iterator[Finding]:
         said.add((row["router"], row["recipient"]))
         yield say(
             "warning", f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
-            "Let both be kept by NTP; expiry and the order of events across the two depend on it.",
+            "Keep both set by NTP; expiry and the order of events across the two depend on it.",
         )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _disputed(summary: Row) -> Iterator[Finding]:
                       if (row["router"], row["event"]) == (router, "clock_step")), "")  # fmt: skip
         yield say(
             "warning",
-            f"At the router {router} {many(count, 'message')} had to come again, for clocks disagree "
+            f"At the router {router} {many(count, 'message')} had to be sent again because clocks disagree "
             f"(clock-doubted){steps}.",
             "Its own clock is wrong, or a neighbour's: `router clock` and `router peers` say there which. Set it.",
         )
@@ -237,7 +237,7 @@ def _turned_away(summary: Row) -> Iterator[Finding]:
         if row["at_door"] and row["count"]:
             counts[str(row["reason"])] += row["count"]
     if counts:
-        yield say("info", f"{many(counts.total(), 'message')} came no further than the door: {_ranked(counts)}.")
+        yield say("info", f"{many(counts.total(), 'message')} were refused on arrival: {_ranked(counts)}.")
 
 
 def _flaps(summary: Row) -> Iterator[Finding]:

@@ -129,5 +129,5 @@ async def test_strangers_without_messages_are_closed_though_they_ping(tmp_path: 
                 nursery.start_soon(ping, stranger)
                 ended = await stranger.until_closed()
                 nursery.cancel_scope.cancel()
-            assert ended is not None and ended.text == "nothing to say for a while"
+            assert ended is not None and ended.text == "no messages for a while"
             assert await known.publish(known.unicast(new_key().public, b"x")) == [Reason.NO_ROUTE], "it stays"

@@ -112,12 +112,12 @@ def _exported(paths: tuple[Path, ...], out: Path, secret: Path) -> Exported:
 
 
 def _tell_of_new_secret(path: Path) -> None:
-    note(f"there was no secret in {path}: made a new one, whose names no earlier export has")
+    note(f"there was no secret in {path}: made a new one, so names differ from those of earlier exports")
 
 
 def _tell(said: Exported, out: Path, as_json: bool) -> None:
     if said.left_out:
-        told = f"for each there is a stand-in in {out}, which an audit finds so too"
+        told = f"for each, {out} has a substitute that an audit does not believe either"
         note(f"files that cannot be believed: {said.left_out}; {told}")
     if as_json:
         say_json({"out": str(out), **said._asdict()})

@@ -123,7 +123,7 @@ class Inbox:
         while self._batches and self._batches[0].link < self._link:
             lost += self._batches.popleft().count
         if lost and not self._durable:
-            self._problem(f"{lost} messages that no loop had asked for are gone with their connection")
+            self._problem(f"{lost} messages that the app had not asked for yet are lost with their connection")
         self._link += 1
         self._router = router
         self._prefix = Prefix()
@@ -261,7 +261,7 @@ class Inbox:
             known = self._known([one.id for one in arrivals])
             link = self._batches.popleft().link
             for k, error in nonsense:
-                self._problem(f"the node handed over what is no message: {error}")
+                self._problem(f"the node delivered bytes that are no message: {error}")
                 self._end(link, k, k)
             for one in arrivals:
                 if self._is_copy(one):

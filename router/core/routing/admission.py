@@ -24,7 +24,7 @@ MINUTE_S = 60.0
 TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
 FULL = "the places of strangers are taken, and another one waits"
 TAKEN = "all places for keys that this node does not know are taken now; come again later"
-IDLE = "nothing to say for a while"
+IDLE = "no messages for a while"
 FORGED = "too many messages with a false signature"
 
 

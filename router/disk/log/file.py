@@ -75,4 +75,4 @@ def not_written(directory: Path, error: OSError) -> LogNotWritten:
     if error.errno in (EMFILE, ENFILE):
         remedy = "raise the limit of open file descriptors (LimitNOFILE), or lower limits.connections_max"
     text = f"The event log in {directory} failed: {error.strerror or error}."
-    return LogNotWritten(f"{text} The events stay in the store; {remedy}, and they follow.")
+    return LogNotWritten(f"{text} The events stay in the store; {remedy}, and they are written then.")

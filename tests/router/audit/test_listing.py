@@ -32,7 +32,7 @@ def test_a_file_with_nearly_the_name_of_a_log_file_is_told_of(tmp_path: Path) ->
     renamed.touch()
     found = list_logs([tmp_path])
     assert str(renamed) not in found.paths
-    assert [str(one) for one in found.problems] == [f"{renamed}: is not read: a log file's name is another"]
+    assert [str(one) for one in found.problems] == [f"{renamed}: is not read: its name is not that of a log file"]
 
 
 def test_a_file_that_is_named_is_read_whatever_its_name(tmp_path: Path) -> None:

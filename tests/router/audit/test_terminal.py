@@ -44,7 +44,7 @@ def test_the_table_fits_a_screen_and_limits_are_one_line(capsys: pytest.CaptureF
     out = capsys.readouterr().out
     table = out[out.index("ROUTER") :].splitlines()
     assert max(map(len, table)) <= 80 and table[1].endswith("  …to/the/home/of/core"), table
-    assert "what no log can tell stands in 2 sentences in `--json` and `--out DIR`" in table
+    assert "what these logs cannot show: 2 sentences in `--json` and `--out DIR`" in table
 
 
 def test_long_times_are_told_in_seconds() -> None:

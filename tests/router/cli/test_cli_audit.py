@@ -78,9 +78,9 @@ def test_for_people_file_line_and_what_cannot_be_known_are_said(router: Run, log
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     text = router("audit", str(logs), "--as-of", AS_OF).stdout
-    problems, _, limits = text.partition("\nproblems:\n")[2].partition("\nwhat no log can tell ")
+    problems, _, limits = text.partition("\nproblems:\n")[2].partition("\nwhat these logs cannot show: ")
     assert f"  {path}:3: before this line is missing: event" in problems
-    assert limits.startswith("stands in ") and limits.endswith(" sentences in `--json` and `--out DIR`\n")
+    assert limits.startswith("2 sentences in ") and limits.endswith(" sentences in `--json` and `--out DIR`\n")
 
 
 @pytest.mark.parametrize(

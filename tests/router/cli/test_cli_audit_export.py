@@ -46,7 +46,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_export_has_the_figures_of_the_logs_and_none_of_their_keys(logs: Path, tmp_path: Path) -> None:
     secret, out = tmp_path / "secret", tmp_path / "out"
     done = router("audit-export", str(logs), "--secret", str(secret), "--out", str(out), "--json")
-    told = f"there was no secret in {secret}: made a new one, whose names no earlier export has\n"
+    told = f"there was no secret in {secret}: made a new one, so names differ from those of earlier exports\n"
     assert (done.returncode, done.stderr) == (0, told)
     assert json.loads(done.stdout)["routers"] == 4
     before, after = summary(logs), summary(out)
@@ -68,7 +68,7 @@ def test_what_cannot_be_believed_is_said_and_found_bad_in_the_export(tmp_path: P
     last.write_bytes(last.read_bytes().replace(b"delivered", b"refused__"))
     secret, out = tmp_path / "secret", tmp_path / "out"
     done = router("audit-export", str(log), "--secret", str(secret), "--out", str(out))
-    said = f"files that cannot be believed: 1; for each there is a stand-in in {out}"
+    said = f"files that cannot be believed: 1; for each, {out} has a substitute"
     assert done.returncode == 0 and said in done.stderr
     assert done.stdout == f"6 events in 3 segments of 1 routers in {out}\n"
     before, after = summary(log), summary(out)
@@ -117,7 +117,7 @@ def test_a_key_is_looked_up_in_any_form(router: Run, tmp_path: Path) -> None:
     assert len({one.stdout for one in found}) == 1
     assert json.loads(found[0].stdout).keys() == {"key", "id"}
     unknown = router("audit-export", "--secret", str(secret), "--whose", "fiend")
-    assert unknown.exit_code == 2 and '"fiend" is no name known here' in unknown.stderr
+    assert unknown.exit_code == 2 and '"fiend" is neither a name known here' in unknown.stderr
 
 
 def test_names_need_the_secret_that_an_export_was_made_with(tmp_path: Path) -> None:

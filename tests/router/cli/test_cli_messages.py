@@ -116,7 +116,9 @@ def test_a_file_that_is_too_large_names_the_limit(at_node: Run, party: Party, tm
         film.truncate(BODY_BYTES_MAX + 1)
     result = at_node("pub", party.group, "--file", str(tmp_path / "film"))
     assert result.exit_code == 2
-    assert result.stderr == f"{tmp_path / 'film'} holds more than 64 MiB, which no message can: split it\n"
+    assert (
+        result.stderr == f"{tmp_path / 'film'} holds more than 64 MiB, the most that one message may hold: split it\n"
+    )
 
 
 def test_raw_in_a_sealed_group_is_said_once(at_node: Run, party: Party) -> None:
@@ -172,7 +174,7 @@ def test_pub_says_how_far_it_came_when_its_node_goes(home: Path, router: Run) ->
         said = publisher.communicate(timeout=HANG_S)[1].splitlines()
     assert publisher.returncode == 3
     assert said[0].startswith("the node is away: ") and "--queue" in said[0]
-    assert said[1:] == ["2 messages are in custody; of what followed that is not certain"]
+    assert said[1:] == ["2 messages are in custody; whether the messages after them are is not known"]
 
 
 def queued(at_node: Run, party: Party) -> int:
@@ -327,7 +329,7 @@ def test_a_unicast_to_nobody_is_refused(at_node: Run) -> None:
         (("pub", key_text("group", SigningKey(b"a" * 32).public), "x"), "for reading only"),
         (("sub",), "Missing argument"),
         (("sub", "group0", "--count", "0"), "--count"),
-        (("send", "nobody", "x"), "no name known here"),
+        (("send", "nobody", "x"), "neither a name known here"),
     ],
 )
 def test_wrong_usage(at_node: Run, args: tuple[str, ...], said: str) -> None:

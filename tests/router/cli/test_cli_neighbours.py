@@ -53,7 +53,7 @@ def test_rights_and_the_uplink_are_taken_away_one_by_one(router: Run, home: Path
     assert after("add", "bob", "--grant", "join", "--grant", "store,why") == (("join", "store", "why"), False, False)
     assert after("add", "bob", "--revoke", "join", "--revoke", "why") == (("store",), False, False)
     nobody = router("peer", "add", SigningKey(b"n" * 32).public.hex(), "--revoke", "join")
-    assert nobody.exit_code == 2 and "there is nothing to take away" in nobody.stderr
+    assert nobody.exit_code == 2 and "so it has no rights to take away" in nobody.stderr
     assert '"rule" is no right' in router("peer", "add", "bob", "--revoke", "rule").stderr
 
 
@@ -107,7 +107,7 @@ def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:
     ("args", "said"),
     [
         (["add", BOB_TEXT[:-1]], "checksum"),
-        (["add", "bob"], "no name known here"),
+        (["add", "bob"], "neither a name known here"),
         (["add", key_text("group", BOB)], "it is a group"),
         (["add", BOB_TEXT, "127.0.0.1:1"], "not a transport URL"),
         (["add", BOB_TEXT, "tls://host"], "lacks host or port"),

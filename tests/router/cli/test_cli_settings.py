@@ -58,7 +58,7 @@ def test_every_mistake_is_found(router: Run, home: Path) -> None:
         ('[node]\nservices = ["deaf_service:Idle"]\n', "has neither on_message nor on_connected"),
         (
             "[node]\nrole = core\n",
-            'line 2: a value is missing or none that TOML knows, column 8; text stands in quotes: "core"',
+            'line 2: a value is missing, or is none that TOML knows, column 8; write text in quotes: "core"',
         ),
         ('[[peers]]\naddress = "ADDRESS"\nurls = ["tls://host"]\n', "line 3: peers[0].urls: 'tls://host' lacks"),
         ('[[peers]]\naddress = "OWN"\n', "line 2: peers[0].address: this is the node's own address"),
@@ -98,7 +98,7 @@ def replaced_by_a_directory(key: Path) -> None:
     ("harm", "said"),
     [
         (opened_to_others, "can be read by others (mode 644); run: chmod 600"),
-        (spoilt, "does not hold a key"), (replaced_by_a_directory, "cannot be read: Is a directory; it must be a file"),
+        (spoilt, "should hold a key"), (replaced_by_a_directory, "cannot be read: Is a directory; it must be a file"),
     ],
 )  # fmt: skip
 def test_check_says_which_keys_serve_would_refuse(

@@ -31,7 +31,7 @@ def test_refused_by_a_recipient_is_code_4() -> None:
 def test_refused_by_a_router_says_so() -> None:
     failure = end_of(RecipientOutcome(ALICE, "refused", Reason.MALFORMED))
     assert failure.code is Exit.REFUSED
-    assert "a router itself takes no text" in str(failure)
+    assert "routers themselves take no messages" in str(failure)
 
 
 def test_delivered_is_code_0() -> None:

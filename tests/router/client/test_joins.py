@@ -136,7 +136,7 @@ async def test_a_later_wish_takes_the_place_of_another(autojump_clock: MockClock
     async with trio.open_nursery() as nursery:
 
         async def join() -> None:
-            with pytest.raises(ClientError, match="took the place"):
+            with pytest.raises(ClientError, match="replaced this one"):
                 await world.joins.join(ONE, False, 60)
 
         nursery.start_soon(join)

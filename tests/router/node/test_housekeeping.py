@@ -142,7 +142,7 @@ def test_a_start_far_ahead_expires_nothing_until_a_far_clock_agrees(
         housekeeping = found.begin()
         found.tick(housekeeping)
         [said] = [record.getMessage() for record in caplog.records]
-        assert "8.0 days ahead of the last time that was believed here" in said and "`router clock confirm`" in said
+        assert "8.0 days ahead of the last time that this node trusted" in said and "`router clock confirm`" in said
         app, far = 1, 2
         found.link(app, bytes((9,)) * 32, "app")
         found.link(far, FAR, "core")
@@ -236,7 +236,7 @@ async def test_a_link_to_a_peer_without_messages_is_closed_and_no_other(tmp_path
             found.link_writers[numbers["says"]].is_idle = False  # as its connection notes for each message from it
             found.pass_time(housekeeping, 5)
             waited_s += 5
-        assert found.closing() == {numbers["silent"]: (Reason.SHUTDOWN, "nothing to say for a while")}
+        assert found.closing() == {numbers["silent"]: (Reason.SHUTDOWN, "no messages for a while")}
         assert idle_close_s < waited_s <= 2 * idle_close_s + 10
         found.pass_time(housekeeping, idle_close_s + 1)
         found.pass_time(housekeeping, idle_close_s + 1)

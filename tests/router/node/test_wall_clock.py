@@ -64,7 +64,7 @@ def test_a_step_ahead_is_doubted_until_a_neighbour_agrees() -> None:
     clock = WallClock(START, LIMITS)
     assert looked(clock, after(1, 7200), 0) == pytest.approx(7200), "what was measured before the step says nothing"
     assert state(clock) is State.DOUBTED and judged(clock, after(5, 7200)) == 5
-    assert "2.0 hours ahead of the last time that was believed" in clock.problem(clock.now(after(5, 7200)))
+    assert "2.0 hours ahead of the last time that this node trusted" in clock.problem(clock.now(after(5, 7200)))
     assert looked(clock, after(7, 7200), 2) == 0 and state(clock) is State.BELIEVED
     assert judged(clock, after(8, 7200)) == 7208 and not clock.problem(clock.now(after(8, 7200)))
 
@@ -175,7 +175,7 @@ def test_a_restart_settles_no_doubt(before: State, ahead_s: int) -> None:
 def test_a_start_behind_the_last_known_time_is_told_until_it_is_set_or_a_neighbour_agrees(step_s: int) -> None:
     clock = WallClock(after(5), LIMITS, known(judged_s=3 * DAY_S))
     assert state(clock) is State.BELIEVED, "nothing ends too early by it"
-    assert "began 3.0 days behind the last time that was known here" in clock.problem(clock.now(after(5)))
+    assert "began 3.0 days behind the last time that this node knew" in clock.problem(clock.now(after(5)))
     looked(clock, after(9, step_s), 1)
     assert "began" not in clock.problem(clock.now(after(10, step_s)))
 

@@ -134,4 +134,4 @@ async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Pat
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):
             found = await until(home, lambda services: "blocked" in services["blocking"]["problem"])
-            assert "over Started; let it Compute that, or run it apart" in found["blocking"]["problem"]
+            assert "over Started; let it Compute that work, or run it apart" in found["blocking"]["problem"]

@@ -133,7 +133,7 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         (
             "commands.py",
             'COMMANDS = {"status": "Ours."}',
-            'declares the command "status", which is one of the router itself',
+            'declares the command "status", which belongs to the router itself',
         ),
         ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
         ("reasons.py", REASON.format(2000, "tally:high"), "a number from 64 to 1023, and small letters"),

@@ -197,8 +197,8 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
             'services.ecko is about a service "ecko" that node.services does not name',
         ),
         ("[services]\necho = 1", "line 2: services.echo is 1; it must be a section of its own, in [ ]"),
-        ("[node]\n\nrole = edge", "router.toml line 3: a value is missing or none that TOML knows, column 8"),
-        ("[node]\nrole = 'edge'\nrole = 'core'", "router.toml line 3: this is set a second time; remove one of both"),
+        ("[node]\n\nrole = edge", "router.toml line 3: a value is missing, or is none that TOML knows, column 8"),
+        ("[node]\nrole = 'edge'\nrole = 'core'", "router.toml line 3: this is set twice; remove one of the two"),
         ("[node]\nlisten = [", "router.toml line 2: "),
     ],
 )
@@ -234,7 +234,7 @@ DEEP = {
 def test_what_is_nested_too_deeply_is_a_sentence(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, text)
     assert problem == (
-        "router.toml: values stand in each other more than 32 deep; remove the brackets or dots that are too many"
+        "router.toml: values are nested more than 32 deep; remove the brackets or dots that are too many"
     )
 
 

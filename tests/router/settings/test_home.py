@@ -80,7 +80,9 @@ def test_an_empty_directory_or_an_old_home_is_made_private(tmp_path: Path) -> No
 def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "notes").touch()
-    with pytest.raises(HomeError, match=r"holds other things and is open to others \(mode 755\).*chmod 700"):
+    with pytest.raises(
+        HomeError, match=r"holds files that are not a node.s, and others may open it \(mode 755\).*chmod 700"
+    ):
         Home(tmp_path).create()
     assert mode(tmp_path) == 0o755 and [one.name for one in tmp_path.iterdir()] == ["notes"]
     tmp_path.chmod(0o700)

@@ -116,7 +116,7 @@ def test_a_damaged_key_is_refused_and_not_replaced(tmp_path: Path, damage: Calla
     before = path.read_bytes()
     for act in (load, load_or_create):
         said, shown = failure(lambda act=act: act(tmp_path, "node"))  # type: ignore[misc]
-        assert said.startswith(f"{path} does not hold a key")
+        assert said.startswith(f"{path} should hold a key")
         assert not re.search("|".join(seed[at : at + 12] for at in range(0, 52)), shown)
     assert path.read_bytes() == before
 
@@ -219,7 +219,7 @@ def test_a_damaged_group_is_refused_without_its_secret(tmp_path: Path, damage: C
     path.write_text(text + "\n")
     for act in (lambda: groups(tmp_path), lambda: find(tmp_path, "a")):
         said, shown = failure(act)
-        assert said.startswith(f"{path} does not hold a whole group link")
+        assert said.startswith(f"{path} should hold a whole group link")
         assert not text or text[60:90] not in shown
 
 

@@ -230,7 +230,7 @@ async def test_a_connection_that_its_client_has_closed_takes_no_turn(autojump_cl
         began = trio.current_time()
         async with places.place("198.51.100.1"):
             assert trio.current_time() - began == 4
-    assert len(refused) == 21 and set(refused) == {"the peer closed the connection before its handshake had a turn"}
+    assert len(refused) == 21 and set(refused) == {"the peer closed the connection before its handshake began"}
 
 
 @pytest.mark.parametrize("resets", [False, True])
@@ -263,7 +263,7 @@ async def test_who_waits_too_long_hears_so_and_so_does_the_operator(
         async with handing_out(limits) as places, trio.open_nursery() as nursery:
             for number in range(30):
                 nursery.start_soon(come, number)
-    assert set(texts) == {"its handshake had no turn within 10 s, because others waited"}
+    assert set(texts) == {"its handshake did not begin within 10 s, because others waited"}
     lines = [record.getMessage() for record in caplog.records]
     assert 1 <= len(lines) <= 2, "once in ten seconds"
     assert "from 3 address prefixes, most of them from 192.0." in lines[0] and "limits.handshakes_per_s" in lines[0]

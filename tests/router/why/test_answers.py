@@ -33,19 +33,19 @@ def test_whom_else_to_ask_is_told_where_nothing_is_found() -> None:
 
 
 def test_several_in_hex() -> None:
-    told = f"several message ids begin with 3f9a: {IDS[0].hex()[:16]}, {IDS[1].hex()[:16]}; give more of it"
+    told = f"several message ids begin with 3f9a: {IDS[0].hex()[:16]}, {IDS[1].hex()[:16]}; give more digits"
     assert said("3f9a", *IDS[:2]) == told
 
 
 def test_several_in_the_text_form() -> None:
     typed = TEXTS[0][:7]
-    told = f"several message ids begin with {typed}: {TEXTS[0][:20]}, {TEXTS[1][:20]}; give more of it"
+    told = f"several message ids begin with {typed}: {TEXTS[0][:20]}, {TEXTS[1][:20]}; give more digits"
     assert said(typed, *IDS[:2]) == told
 
 
 def test_of_very_many_the_first() -> None:
     told = said("3f9a", *IDS)
-    assert told.endswith(f"{IDS[CANDIDATES_MAX - 1].hex()[:16]} and more; give more of it")
+    assert told.endswith(f"{IDS[CANDIDATES_MAX - 1].hex()[:16]} and more; give more digits")
 
 
 def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
@@ -91,8 +91,8 @@ def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_somethin
     told = without_remedy("3f9a", found)
     reasons = (
         "2 segments have no index yet and were not searched: ask again; "
-        "7.jsonl, 9.jsonl are gone or damaged, and what they told is not known; "
-        "the newest events wait in the store, for the disk takes no log now, and were not searched"
+        "7.jsonl, 9.jsonl are gone or damaged, and what they held is not known; "
+        "the newest events wait in the store because the log cannot be written now, and were not searched"
     )
     assert told.endswith(f"are no longer kept (log.keep_s, log.keep_bytes); {reasons}")
     answer = one(found, Trace(IDS[0]), None, {})
@@ -105,4 +105,6 @@ def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_somethin
 
 def test_that_asking_again_helps_is_said_only_where_it_does() -> None:
     answer = one(Found(None, (), 5, 10**18, 4, 0), Trace(IDS[0], is_cut=True), None, {})
-    assert not answer["complete"] and "tells more" in answer["incomplete"] and "again" not in answer["incomplete"]
+    assert (
+        not answer["complete"] and "more lines about it" in answer["incomplete"] and "again" not in answer["incomplete"]
+    )

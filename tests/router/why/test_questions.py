@@ -102,7 +102,7 @@ async def test_where_a_segment_is_gone_or_cut_off_no_fault_is_claimed(tmp_path: 
                 f"{one.path} is not believed, for its bytes cannot be read or are not those"
             )
         else:
-            assert answer["incomplete"] == f"{one.path} is gone or damaged, and what it told is not known"
+            assert answer["incomplete"] == f"{one.path} is gone or damaged, and what it held is not known"
 
 
 @pytest.mark.parametrize("is_pruned", [True, False])
@@ -127,7 +127,7 @@ async def test_what_the_log_has_lost_the_store_still_tells(tmp_path: Path, is_pr
             assert (answer["message"], answer["acceptance"], answer["complete"]) == (node.identity, "store", False)
             assert answer["accepted_ns"] == WALL_S * S and answer["brought_by"] == ASKER.hex()
             lacks = "older events, up to number 4, are no longer kept" if is_pruned else "the events 1 to 1 are missing"
-            assert answer["incomplete"].startswith(f"the log has no acceptance of it; {lacks}")
+            assert answer["incomplete"].startswith(f"the log does not record that it was accepted; {lacks}")
             assert "; this is what the store holds of it" in answer["incomplete"]
             owed, ended, lost = answer["recipients"]
             assert (owed["state"], owed["attempts"], owed["attempts_complete"]) == (
@@ -187,7 +187,7 @@ def test_while_the_log_is_behind_its_store_that_is_said(tmp_path: Path) -> None:
     with here(tmp_path, is_behind=True) as node:
         node.accept(RECIPIENTS[:1])
         node.ask(APP, node.identity)
-        said = "; the newest events wait in the store, for the disk takes no log now, and were not searched"
+        said = "; the newest events wait in the store because the log cannot be written now, and were not searched"
         answer = node.answer()
         assert (states(answer), answer["acceptance"]) == (["queued"], "store") and answer["incomplete"].endswith(said)
         node.ask(APP, "abcd" * 5)

@@ -187,7 +187,7 @@ def test_a_residual_and_every_level_are_said() -> None:
     assert verdict(acked=2, custody=[]).endswith("none vanished at these routers.")
     spoilt = [{"router": "a", "whole": False, "problems": ["a.jsonl:3: is not what was signed"]}]
     assert verdict(logs=spoilt) == (
-        "The log of 1 router cannot be believed in all parts: what follows is what the rest tells. "
+        "The log of 1 router cannot be believed in all parts: what follows rests on the others. "
         "100 deliveries arrived; none vanished."
     )
     assert verdict(unaccounted=1) == "1 delivery of 100 is lost without a trace."
@@ -197,7 +197,7 @@ def test_a_residual_and_every_level_are_said() -> None:
         "No loss was found, but"
     )
     assert verdict(residual=-4) == "The books do not balance: -4 deliveries are in no state at all."
-    assert verdict(findings=[{"level": "bad", "text": "x"}]).endswith("Yet 1 finding below must not be.")
+    assert verdict(findings=[{"level": "bad", "text": "x"}]).endswith("Yet 1 finding below must not be ignored.")
     for level, words in (
         ("good", "Good"),
         ("attention", "Needs attention"),

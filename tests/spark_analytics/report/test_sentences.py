@@ -26,8 +26,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "loss": (
         {"totals": [totals(A, owed=5, unaccounted=1, delivered=4)]}, "bad",
-        f"Lost without a trace: 1 delivery owed by the router {A}. Its log is whole and the time is over, but it tells "
-        "no end of them.",
+        f"Lost without a trace: 1 delivery owed by the router {A}. Its log is whole and the time is over, but it "
+        "records no outcome of them.",
     ),
     "broken custody": (
         {"custody": [CUSTODY | {"broken": 2}]}, "bad",
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "the future": (
         {"future": [{"router": A, "lines": 1, "latest_t": 77}]}, "warning",
         f"The router {A} wrote 1 line from the future: its clock went up to 1970-01-01T00:00:00+00:00, and the audit's "
-        f"now is {utc(AS_OF)}. That counts as written then, and no watermark follows it.",
+        f"now is {utc(AS_OF)}. These lines count as written at the audit's now, and the watermark ignores them.",
     ),
     "a clock ahead": (
         {"custody": [CUSTODY | {"lower_ns": 2_500_000_000, "upper_ns": 3_000_000_000}]}, "warning",
@@ -155,12 +155,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"reasons": [{"router": A, "event": event, "reason": "clock-doubted", "at_door": event == "refused", "count": 2}
                      for event in ("refused", "deferred")],
          "events": [{"router": A, "event": "clock_step", "lines": 1, "count": 1}]}, "warning",
-        f"At the router {A} 4 messages had to come again, for clocks disagree (clock-doubted); its log tells of it: "
-        "`clock_step`, 1 time.",
+        f"At the router {A} 4 messages had to be sent again because clocks disagree (clock-doubted); its log tells "
+        "of it: `clock_step`, 1 time.",
     ),
     "another problem": (
         {"found": evidence(WHOLE, files=(File("a/2", A, "copy", 3, 4, 9),), problems=(Problem("a/2", 1, "renamed"),))},
-        "warning", "Something about the files: a/2:1: renamed.",
+        "warning", "Problems with the files: a/2:1: renamed.",
     ),
     "expired": (
         {"totals": [totals(A, owed=3, expired=3)],
@@ -181,7 +181,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"totals": [totals(A, owed=2, refused=2)],
          "reasons": [{"router": A, "event": "refused", "reason": reason, "at_door": at_door, "count": n}
                      for reason, at_door, n in (("bad-signature", True, 5), ("left", True, 0), ("left", False, 2))]},
-        "info", "5 messages came no further than the door: bad-signature 5.",
+        "info", "5 messages were refused on arrival: bad-signature 5.",
     ),
     "flapping": (
         {"flaps": [{"router": A, "subject": C, "changes": 100}]}, "info",
