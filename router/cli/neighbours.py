@@ -134,12 +134,14 @@ def list_peers(as_json: bool) -> None:
     if live is None and rows:
         note("no node is running: their states are not known")
     table = [
-        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["rtt_ms"],
-         " ".join(one["urls"]))
+        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["learned"],
+         one["rtt_ms"], " ".join(one["urls"]))
         for one in rows
     ]  # fmt: skip
     columns(
-        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS"), table, "no neighbours yet; `router peer add` adds one"
+        ("NAME", "ADDRESS", "STATE", "RIGHTS", "LEARNED", "RTT MS", "URLS"),
+        table,
+        "no neighbours yet; `router peer add` adds one",
     )
     problems((row[0] or row[1], one["problem"]) for row, one in zip(table, rows, strict=True))
 
@@ -153,7 +155,8 @@ def _live() -> dict[str, dict[str, Any]] | None:
 
 
 def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` how it became a neighbour."""
+    """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` who made it a neighbour,
+    `until_s` the Unix second until when (0: without an end)."""
     now = (live or {}).get(known.address.hex(), {})
     state = "unknown" if live is None else now.get("state", "away")
     return {
@@ -161,17 +164,17 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
         "last_contact_s": 0.0 if state == "connected" else now.get("last_contact_s"),
         "rtt_ms": now.get("rtt_ms"), "offset_ms": now.get("offset_ms"),
         "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
-        "problem": now.get("problem"),
+        "problem": now.get("problem"), "until_s": 0,
     }  # fmt: skip
 
 
 def _learned(now: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a neighbour that a service of the node has added or given rights."""
-    same = ("name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem")
+    same = ("name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem", "until_s")
     return {
         "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
         "last_contact_s": 0.0 if now["state"] == "connected" else None,
-        "urls": tuple(now["where"].split(", ")) if now["state"] != "connected" and now["where"] else (),
+        "urls": tuple(now["urls"]),
     }  # fmt: skip
 
 

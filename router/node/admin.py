@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.routing.directory import OF_CLIENTS
+from router.core.routing.directory import OF_CLIENTS, Neighbour
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
 from router.core.wire.admin import Inquiry
@@ -131,7 +131,7 @@ class Inquiries:
                 "standing": link.standing.value, "where": link_writer.where, "in_flight": link.outgoing.in_flight,
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
-                "learned": directory.learned_by(link.key),
+                **_entry(directory.neighbours.get(link.key)),
                 "problem": (
                     link_writer.problem or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
                 ),
@@ -144,7 +144,7 @@ class Inquiries:
                     "standing": "client" if known.grants & OF_CLIENTS else "peer",
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
-                    "learned": known.learned,
+                    **_entry(known),
                     "problem": "; ".join(filter(None, (self._not_kept(asked, key), problems.get(key)))) or None,
                 }  # fmt: skip
         return list(found.values())
@@ -244,3 +244,10 @@ def _following(seq: int, values: Iterable[bytes], router: bytes) -> Iterator[Lin
                     yield gap(seq + 1, row)
                 yield row
                 seq = end
+
+
+def _entry(known: Neighbour | None) -> dict[str, Any]:
+    """Return who made a neighbour known, until when (Unix seconds; 0: without an end), and its URLs."""
+    if known is None:
+        return {"learned": None, "until_s": 0, "urls": []}
+    return {"learned": known.learned, "until_s": known.until_s, "urls": list(known.urls)}

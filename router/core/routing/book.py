@@ -15,7 +15,7 @@ from .directory import CONFIG, Neighbour
 
 LEARNED, GRANTED, NOTED = b"l", b"g", b"n"
 ENTRIES_MAX = 4096
-"""The most entries of one service; a further one is refused."""
+"""The most grants of one service; a further one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,11 @@ Row = tuple[bytes, bytes | None]
 
 
 class Book:
-    """The entries by service and key; its methods return changes as rows for the store."""
+    """The entries by service and key, `learned_max` neighbours at most; its methods return changes as rows for the
+    store."""
 
-    def __init__(self) -> None:
+    def __init__(self, learned_max: int) -> None:
+        self.learned_max = learned_max
         self.learned: dict[tuple[bytes, bytes], Learned] = {}
         self.granted: dict[tuple[bytes, bytes], Granted] = {}
         self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
@@ -105,9 +107,13 @@ class Book:
         known, last = self.noted.get(by, (epoch, 0))
         return last if known == epoch else 0
 
-    def is_full(self, by: bytes) -> bool:
-        """Whether a service has `ENTRIES_MAX` entries."""
-        return sum(place[0] == by for place in (*self.learned, *self.granted)) >= ENTRIES_MAX
+    def takes_learned(self, by: bytes, key: bytes) -> bool:
+        """Whether a service may enter this neighbour: it has already, or there are less than `learned_max`."""
+        return (by, key) in self.learned or len(self.learned) < self.learned_max
+
+    def takes_grant(self, by: bytes, key: bytes) -> bool:
+        """Whether a service may enter rights of this key: it has already, or it has less than `ENTRIES_MAX`."""
+        return (by, key) in self.granted or sum(place[0] == by for place in self.granted) < ENTRIES_MAX
 
     def signed_on(self, key: bytes, now_s: int) -> list[Row]:
         """Take one use of each of a key's limited grants, as it has signed on."""
@@ -148,11 +154,15 @@ class Book:
                     known, grants=known.grants | more.grants,
                     urls=(known.urls or more.urls) if learned else known.urls,
                     name=known.name or (more.name if learned else ""),
+                    until_s=max(known.until_s, more.until_s) if learned else known.until_s,
                 )  # fmt: skip
         return found
 
     def _entries(self) -> Iterator[tuple[bytes, Neighbour]]:
         for one in self.learned.values():
-            yield one.key, Neighbour(one.key, one.name, urls=one.urls, learned=self._names[one.by])
+            yield one.key, Neighbour(
+                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s
+            )  # fmt: skip
         for granted in self.granted.values():
-            yield granted.key, Neighbour(granted.key, "", granted.rights, learned=self._names[granted.by])
+            by = self._names[granted.by]
+            yield granted.key, Neighbour(granted.key, "", granted.rights, learned=by, until_s=granted.until_s)

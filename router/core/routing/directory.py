@@ -36,6 +36,8 @@ class Neighbour:
     urls: tuple[str, ...] = ()
     learned: str = CONFIG
     """The source of the entry: the configuration, or the name of a service."""
+    until_s: int = 0
+    """The Unix second at which a service's entry ends; 0: it has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +180,6 @@ class Directory:
     @property
     def uplinks(self) -> tuple[bytes, ...]:
         return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)
-
-    def learned_by(self, key: bytes) -> str | None:
-        """Return the source of a neighbour's entry, the configuration or a service; None if the key is no neighbour."""
-        known = self.neighbours.get(key)
-        return None if known is None else known.learned
 
     def name_of(self, key: bytes) -> str:
         known = self.neighbours.get(key)

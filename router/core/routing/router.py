@@ -80,7 +80,7 @@ class Router:
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
         change, say = self._revocation.change, self._membership.say
-        self._services = ServiceWords(directory, Book(), self._pending, change, say)
+        self._services = ServiceWords(directory, Book(limits.learned_max), self._pending, change, say)
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)

@@ -19,7 +19,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.reasons import REASON_MAX, Reason
 
-from .book import Book, Granted, Learned, Row
+from .book import ENTRIES_MAX, Book, Granted, Learned, Row
 from .directory import OF_CLIENTS, WHY, Directory, Neighbour
 from .effects import Now, Pending, ServiceAnswered
 from .links import Link
@@ -116,8 +116,9 @@ class ServiceWords:
         said = msgspec.json.decode(argument, type=_Learn)
         key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
         one = Learned(by, key, said.name, said.urls, said.until_s)
-        if (by, key) not in self._book.learned and self._book.is_full(by):
-            return {"error": "this service has written in as much as it may; let go of something first"}
+        if one.until_s > now.wall_s and not self._book.takes_learned(by, key):
+            most = f"services have made {self._book.learned_max} neighbours known, and that is the most"
+            return {"error": f"{most}; let go of some, or raise limits.learned_max"}
         if key == self._directory.me or key in self._directory.locals:
             return {"error": "that is a key of this node itself"}
         self._rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
@@ -129,8 +130,8 @@ class ServiceWords:
         if not rights <= known:
             return {"error": f"{min(rights - known)} is no right; there are {', '.join(sorted(known))}"}
         key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
-        if (by, key) not in self._book.granted and self._book.is_full(by):
-            return {"error": "this service has written in as much as it may; let go of something first"}
+        if not self._book.takes_grant(by, key):
+            return {"error": f"this service has given rights to {ENTRIES_MAX} keys, the most it may; take some back"}
         one = Granted(by, key, rights, said.until_s, said.uses or None)
         self._rewrite(lambda: [self._book.grant(one, now.wall_s)], now)
         return {"granted": (by, key) in self._book.granted}

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import trio
+from click.testing import CliRunner
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
+from router.cli import main
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.core.routing.book import Book, Granted, Learned
@@ -90,6 +92,28 @@ async def test_what_a_service_learns_stands_beside_the_configuration(tmp_path: P
             assert (await learned(node))[guest] == "tester", "it survives a restart"
             assert await said(node, "learn", key=guest) == {"learned": False}
             assert guest not in await learned(node), "it is gone at once"
+
+
+async def test_the_address_book_is_bounded_and_says_who_learned_whom_until_when(tmp_path: Path) -> None:
+    home, until_s = made(tmp_path), soon()
+    guest = {"key": GUEST.public.hex(), "urls": ["tls://127.0.0.1:9"], "name": "met"}
+    other = {"key": SigningKey(b"o" * 32).public.hex(), "until_s": until_s}
+
+    def listed() -> str:
+        return CliRunner().invoke(main, ["--home", str(home.path), "peer", "list"]).output
+
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {"limits.learned_max": 1}), service(home) as node:
+            assert await said(node, "learn", **guest, until_s=until_s) == {"learned": True}
+            assert "limits.learned_max" in (await said(node, "learn", **other))["error"]
+            assert await said(node, "learn", **guest, until_s=until_s + 9) == {"learned": True}, "once more, for longer"
+            rows = {one["name"]: one for one in json.loads(await node.ask("peers"))}
+            assert (rows["met"]["learned"], rows["met"]["until_s"]) == ("tester", until_s + 9)
+            assert rows["met"]["urls"] == guest["urls"]
+            [row] = [line.split() for line in (await trio.to_thread.run_sync(listed)).splitlines() if "met" in line]
+            assert "tester" in row and "tls://127.0.0.1:9" in row
+            assert await said(node, "learn", key=guest["key"]) == {"learned": False}
+            assert await said(node, "learn", **other) == {"learned": True}
 
 
 async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> None:
@@ -176,13 +200,13 @@ BY, KEY = b"s" * 32, b"k" * 32
 
 
 def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> None:
-    book = Book()
+    book = Book(1000)
     book.load([], {BY: "tester"})
     book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10), 0)
     book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
     alone = book.neighbours({})[KEY]
     join, relay = frozenset(("join",)), frozenset(("relay",))
-    assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester")
+    assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester", until_s=10)
     written = Neighbour(KEY, "mine", relay, urls=("tls://here:2",))
     both = book.neighbours({KEY: written})[KEY]
     assert both == Neighbour(KEY, "mine", join | relay, urls=("tls://here:2",))
@@ -191,12 +215,12 @@ def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> No
 
 
 def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
-    book = Book()
+    book = Book(1000)
     book.load([], {BY: "tester"})
     rows = dict(
         [book.learn(Learned(BY, KEY, "", (), 10), 0), book.grant(Granted(BY, KEY, frozenset(("join",)), 20, 2), 0)]
     )
-    again = Book()
+    again = Book(1000)
     assert again.load(list(rows.items()), {BY: "tester"}) == []  # type: ignore[arg-type]
     assert again.neighbours({}) == book.neighbours({})
     assert [value for _, value in again.over(10)] == [None] and not again.learned and again.granted
@@ -204,4 +228,4 @@ def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
     assert again.used_up() == []
     again.signed_on(KEY, 10)
     assert [value for _, value in again.used_up()] == [None] and not again.granted
-    assert len(Book().load(list(rows.items()), {})) == 2, "of a service that is configured no more"  # type: ignore[arg-type]
+    assert len(Book(1000).load(list(rows.items()), {})) == 2, "of a service that is configured no more"  # type: ignore[arg-type]
