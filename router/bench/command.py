@@ -15,12 +15,13 @@ from router.bench import hostile as siege
 from router.bench import scenarios, traffic, yardstick
 from router.bench.goals import measured_goals
 from router.bench.report import write_attacks, write_goals
-from router.bench.rig import BenchFailed, workbench
+from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
 from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
+from router.rig.process import RigFailed
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."
 AT_LEAST_1 = click.IntRange(1)
@@ -120,7 +121,7 @@ def bench(
             else:
                 shape = Shape(publishers, subscribers, stalled, duplicates, messages)
                 rows = [_one(made, one, shape, status.update) for one in transports or ("unix", "tls")]
-    except BenchFailed as error:
+    except RigFailed as error:
         raise click.ClickException(str(error)) from None
     if as_json:
         yard = made.yardstick

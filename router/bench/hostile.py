@@ -8,22 +8,18 @@ sends as fast as it can is reported beside it without a goal.
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from router.actors.process import program
 from router.bench import traffic, yardstick
 from router.bench.noise import Watch
-from router.bench.rig import Client, Clients, Rig, apart
+from router.bench.rig import Clients, in_trio
 from router.bench.scenarios import Bench, keys, rank
 from router.bench.strangers import ATTACKS, Siege
 from router.core.wire.crypto import SigningKey
 from router.settings import keyring
-from router.settings.home import Home
 
 LINKS = 64
 BYTES_PER_S = 20e6 / 8
@@ -40,7 +36,7 @@ the rate, three slow."""
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
-End = Callable[[], Row]
+End = Callable[[], Awaitable[Row]]
 OPEN = {"node.services": '["services.echo"]', "node.services_public": '["echo"]', "node.accept": "anyone"}
 SETTINGS: dict[str, dict[str, str]] = {
     "far ids": {"limits.seen_index_max": "400000"},
@@ -60,17 +56,17 @@ class Pair:
     subscriber: SigningKey
     taken: int = 0
 
-    def run(self, number: int, rate_per_s: float = 0.0, chunk: int = CHUNK) -> Row:
+    async def run(self, number: int, rate_per_s: float = 0.0, chunk: int = CHUNK) -> Row:
         """Return messages a second, the latencies if there is a rate, and how many were refused or lost."""
         first, self.taken = self.taken, self.taken + number
         order = {"first": first, "count": number, "rate_per_s": rate_per_s, "chunk": chunk}
         reader = self.running("subscribe", [self.subscriber], self.bench.traffic, **order)
         writer = self.running("publish", [self.publisher], self.bench.traffic, **order)
         for client in (reader, writer):
-            client.ready()
+            await client.start()
         for client in (reader, writer):
-            client.go()
-        wrote, read = writer.result(), reader.result()
+            await client.go()
+        wrote, read = await writer.result(), await reader.result()
         pairs = zip(wrote["times"], read["times"], strict=True)
         took = sorted((got - sent) * 1000 for sent, got in pairs)
         return {
@@ -101,22 +97,23 @@ def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) ->
     return {**row, "met": met, "verdict": verdict, "noise": str(noise)}
 
 
-def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
+@in_trio
+async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
     say(f"{attack}: the pair alone")
     publisher, subscriber = keys(2)
-    rig = bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
-    with rig.running() as running:
+    rig = await bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    async with rig.running() as running:
         pair = Pair(bench, running, publisher, subscriber)
-        pair.run(quick // 2)  # warm up
-        quiet = _phase(pair, phase_s, quick)
+        await pair.run(quick // 2)  # warm up
+        quiet = await _phase(pair, phase_s, quick)
         say(f"{attack}: {LINKS} strangers")
-        with besieged(rig, attack) as siege:
+        async with besieged(running, attack) as siege:
             half = quiet["flat"]["per_s"] / 2
-            under = _phase(pair, phase_s, quick)
-            under["half"] = pair.run(min(int(half * phase_s), quick), half)
-            harm = siege()
+            under = await _phase(pair, phase_s, quick)
+            under["half"] = await pair.run(min(int(half * phase_s), quick), half)
+            harm = await siege()
         say(f"{attack}: the pair alone again")
-        after = _phase(pair, phase_s, quick)
+        after = await _phase(pair, phase_s, quick)
     p50 = under["slow"]["p50_ms"] / min(quiet["slow"]["p50_ms"], after["slow"]["p50_ms"])
     rate = under["half"]["per_s"] / half
     runs = [one for phase in (quiet, under, after) for one in phase.values()]
@@ -130,28 +127,26 @@ def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -
     }  # fmt: skip
 
 
-def _phase(pair: Pair, phase_s: float, quick: int) -> dict[str, Row]:
-    slow = pair.run(int(SLOW_PER_S * phase_s), SLOW_PER_S, 1)
-    return {"slow": slow, "flat": pair.run(quick)}
+async def _phase(pair: Pair, phase_s: float, quick: int) -> dict[str, Row]:
+    slow = await pair.run(int(SLOW_PER_S * phase_s), SLOW_PER_S, 1)
+    return {"slow": slow, "flat": await pair.run(quick)}
 
 
-@contextmanager
-def besieged(
-    rig: Rig, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
-) -> Iterator[Callable[[], Row]]:
+@asynccontextmanager
+async def besieged(
+    running: Clients, attack: str, links: int = LINKS, bytes_per_s: float = BYTES_PER_S
+) -> AsyncIterator[End]:
     """Run the strangers; the yielded function ends them and returns what they did."""
-    public = keyring.load(Home(rig.home), "service-echo").public.hex()
-    order = Siege(attack, rig.tls_url, rig.address, public, links, bytes_per_s)
-    command = program("router.bench.strangers", json.dumps(asdict(order)))
-    client = Client(apart(command, stdin=subprocess.PIPE, text=True))
+    rig = running.rig
+    public = keyring.load(rig.home, "service-echo").public.hex()
+    order = Siege(attack, rig.url_of("tls"), rig.address, public, links, bytes_per_s)
+    client = running.client("router.bench.strangers", asdict(order))
 
-    def end() -> Row:
-        client.go()
-        return client.result()
+    async def end() -> Row:
+        await client.go()
+        return await client.result()
 
-    try:
-        client.ready()
-        client.go()
-        yield end
-    finally:
-        client.end()
+    await client.start()
+    await client.go()
+    yield end
+    await client.kill()

@@ -5,143 +5,94 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar
+
+import trio
 
 from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
+from router.rig.node import NodeProcess
+from router.rig.process import Process, RigFailed
+from router.settings.config import edit_peers
+from router.settings.config_peers import AddPeer, Peer
+from router.settings.home import Home
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class BenchFailed(Exception):
-    """The bench could not measure; the text says what went wrong."""
+def in_trio(act: Callable[P, Awaitable[T]]) -> Callable[P, T]:
+    """Return a plain function that runs it in an event loop of its own."""
+
+    @wraps(act)
+    def run(*args: P.args, **more: P.kwargs) -> T:
+        return trio.run(partial(act, *args, **more))
+
+    return run
 
 
-def apart(command: list[str], **more: Any) -> subprocess.Popen[Any]:
-    """Start a child whose output we read, and which Ctrl-C on the terminal does not reach: the bench itself ends it."""
-    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, **more)
+class Client(Process):
+    """A client process: ready when started, begins at `go`, ends with `result`."""
 
+    async def go(self) -> None:
+        await self.tell("")
 
-@dataclass
-class Client:
-    """A client process: ready when made, begins at `go`, ends with `result`."""
+    async def result(self) -> dict[str, Any]:
+        line = await self.next_line()
+        if line is None:
+            raise RigFailed(f"{self.name} ended early, with code {await self.wait()}: {self.said()}")
+        await self.kill()
+        return dict(json.loads(line))
 
-    process: subprocess.Popen[str]
-
-    @classmethod
-    def start(cls, order: Order) -> Client:
-        command = program("router.bench.clients", json.dumps(asdict(order)))
-        return cls(apart(command, stdin=subprocess.PIPE, text=True))
-
-    def ready(self) -> None:
-        self._line()
-
-    def go(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def result(self) -> dict[str, Any]:
-        found = self._line()
-        self.end()
-        return found
-
-    def whole(self) -> dict[str, Any]:
+    async def whole(self) -> dict[str, Any]:
         """Run the client from start to end, and return its result."""
-        self.ready()
-        self.go()
-        return self.result()
-
-    def _line(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise BenchFailed(f"a client process ended early, with code {self.process.wait()}")
-        value: dict[str, Any] = json.loads(line)
-        return value
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+        await self.start()
+        await self.go()
+        return await self.result()
 
 
-@dataclass
-class Rig:
-    """The node under test. `settings` are flags of `router serve`; `program` is the module that is run."""
+class Rig(NodeProcess):
+    """The node under test. `module` is what is run in place of `router`; a node on TLS grants `guests` what they
+    need."""
 
-    home: Path
-    transport: str
-    settings: dict[str, str] = field(default_factory=dict)
-    grants: list[bytes] = field(default_factory=list)
-    program: str = "router"
-    address: str = ""
-    url: str = ""
-    tls_url: str = ""
-    process: subprocess.Popen[str] | None = None
+    def __init__(
+        self, path: Path, transport: str, settings: Mapping[str, str] = MappingProxyType({}),
+        guests: Sequence[SigningKey] = (), module: str = "router",
+    ) -> None:  # fmt: skip
+        flags = ("--listen", "tls://127.0.0.1:0")
+        super().__init__("the node", Home(path), path / "stderr", settings, *flags, served_by=program(module))
+        self._transport = transport
+        self.home.create("core")
+        for guest in guests if transport == "tls" else ():  # they act as other machines
+            edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store"))))
 
-    def start(self) -> None:
-        flags = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        listen = ["--listen", "tls://127.0.0.1:0"]
-        command = program(self.program, "--home", str(self.home), "serve", "--json", *listen, *flags)
-        if not (self.home / "router.toml").exists():
-            self._prepare()
-        self.process = apart(command, text=True)
-        assert self.process.stdout is not None
-        try:
-            line = self.process.stdout.readline()
-            if not line:
-                raise BenchFailed(f"the node did not start; its exit code is {self.process.wait()}")
-        except BaseException:
-            self.stop()
-            raise
-        ready = json.loads(line)
-        self.address = ready["address"]
-        self.url, self.tls_url = (
-            next(url for url in ready["listeners"] if url.startswith(one)) for one in (self.transport, "tls")
-        )
+    @property
+    def address(self) -> str:
+        return str(self.told["address"])
 
-    def _prepare(self) -> None:
-        """Prepare the home. Clients on TLS act as other machines: they need the right to join and to have messages
-        stored."""
-        subprocess.run(
-            program("router", "--home", str(self.home), "init", "--role", "core"),
-            check=True, stdout=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        blocks = [f'\n[[peers]]\naddress = "{key.hex()}"\ngrant = ["join", "store"]\n' for key in self.grants]
-        with (self.home / "router.toml").open("a") as file:
-            file.write("".join(blocks))
+    @property
+    def url(self) -> str:
+        return self.url_of(self._transport)
 
-    def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(30)
-        if self.process is not None and self.process.stdout is not None:
-            self.process.stdout.close()
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+    def url_of(self, transport: str) -> str:
+        return str(next(url for url in self.told["listeners"] if url.startswith(transport)))
 
     # -- what the node costs -------------------------------------------------------------------------------
 
     @property
     def pids(self) -> list[int]:
         """Return the process ids of the node and its verifiers."""
-        assert self.process is not None
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [pid, *map(int, children)]
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, children)]
 
     def cpu_s(self) -> float:
         return sum(_cpu_s(pid) for pid in self.pids)
@@ -150,22 +101,21 @@ class Rig:
         """Return the processes' private memory; pages of the database's map are the system's cache, and not counted."""
         return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
 
-    def commits(self) -> int:
+    async def commits(self) -> int:
         """Return how many transactions the node has committed since its start."""
-        command = program("router", "--home", str(self.home), "status", "--json")
-        status = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        return int(json.loads(status.stdout)["counters"]["commits"])
+        return int((await self.ask("status"))["counters"]["commits"])
 
-    @contextmanager
-    def running(self) -> Iterator[Clients]:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Clients]:
         """Yield the node's clients; they and the node are ended in any case."""
         clients = Clients(self)
         try:
             yield clients
         finally:
-            for client in clients.clients:
-                client.end()
-            self.stop()
+            with trio.CancelScope(shield=True):
+                for client in clients.clients:
+                    await client.kill()
+                await self.stop()
 
 
 def _cpu_s(pid: int) -> float:
@@ -181,22 +131,26 @@ def _anonymous_kib(pid: int) -> int:
 
 
 class Clients:
-    """Start client processes of one rig, and keep track of them all."""
+    """Make the client processes of one rig, and keep track of them all."""
 
     def __init__(self, rig: Rig) -> None:
-        self._rig = rig
+        self.rig = rig
         self.clients: list[Client] = []
 
     def __call__(self, role: str, keys: Sequence[SigningKey], traffic: Traffic, **more: Any) -> Client:
-        """Start a process with a link for each key."""
-        rig, seeds = self._rig, [key.seed.hex() for key in keys]
+        """Return a process with a link for each key, which is not started yet."""
+        rig, seeds = self.rig, [key.seed.hex() for key in keys]
         order = Order(
             role, rig.url, rig.address, seeds, path=str(traffic.path),
             group_seeds=[seed.hex() for seed in (traffic.group_seed, *traffic.further_seeds)],
             frame_bytes=traffic.frame_bytes, number_at=traffic.number_at, **more,
         )  # fmt: skip
-        self.clients.append(Client.start(order))
-        return self.clients[-1]
+        return self.client("router.bench.clients", asdict(order))
+
+    def client(self, module: str, order: Mapping[str, Any]) -> Client:
+        client = Client(f"a process of {module}", program(module, json.dumps(order)), self.rig.stderr)
+        self.clients.append(client)
+        return client
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import lmdb
 
 from router.bench import traffic
-from router.bench.rig import Rig
+from router.bench.rig import Rig, in_trio
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
 from router.core.wire.crypto import SigningKey
@@ -36,16 +36,14 @@ class Bench:
     body_bytes: int = 1024
     program: str = "router"
 
-    def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
+    async def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
         flags = dict(settings)
         if not self.synced:
             flags["store.durability"] = "unsynced"
         if self.verifiers is not None:
             flags["verify.verifiers"] = str(self.verifiers)
-        grants = [bytes(key.public) for key in keys] if transport == "tls" else []
-        home = Path(tempfile.mkdtemp(prefix="home", dir=self.base))
-        rig = Rig(home, transport, flags, grants, self.program)
-        rig.start()
+        rig = Rig(Path(tempfile.mkdtemp(prefix="home", dir=self.base)), transport, flags, keys, self.program)
+        await rig.start()
         return rig
 
 
@@ -66,13 +64,14 @@ class Shape:
     extra: dict[str, str] = field(default_factory=dict)
 
 
-def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
+@in_trio
+async def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
     """Measure messages a second at full speed, from the first byte sent until the last subscriber has the last one."""
     publishers, subscribers, stalled = keys(shape.publishers), keys(shape.subscribers), keys(shape.stalled)
-    rig = bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
+    rig = await bench.rig(transport, publishers + subscribers + stalled, **shape.extra)
     each = shape.count // shape.publishers
     count = each * shape.publishers
-    with rig.running() as running:
+    async with rig.running() as running:
         readers = [running("subscribe", part, bench.traffic, count=count) for part in _shared(subscribers)]
         _frozen = [running("subscribe", [key], bench.traffic, stall=True) for key in stalled]
         writers = [
@@ -80,14 +79,14 @@ def throughput(bench: Bench, transport: str, shape: Shape) -> dict[str, Any]:
             for at, key in enumerate(publishers)
         ]
         for client in running.clients:
-            client.ready()
-        commits, cpu_s = rig.commits(), rig.cpu_s()
+            await client.start()
+        commits, cpu_s = await rig.commits(), rig.cpu_s()
         for client in running.clients:
-            client.go()
-        wrote = [client.result() for client in writers]
-        read = [client.result() for client in readers]
+            await client.go()
+        wrote = [await client.result() for client in writers]
+        read = [await client.result() for client in readers]
         cpu_s = rig.cpu_s() - cpu_s
-        memory, commits = rig.memory_mib(), rig.commits() - commits
+        memory, commits = rig.memory_mib(), await rig.commits() - commits
     began = min(one["began"] for one in wrote)
     ended = max([one["ended"] for one in read] + ([one["ended"] for one in wrote] if shape.repeat > 1 else []))
     frames = count * shape.repeat
@@ -114,21 +113,22 @@ def _ratios(bench: Bench, rate: float) -> dict[str, float]:
     return {"ratio_one_core": rate / yard.one_core_per_s, "ratio_two_core": rate / yard.two_core_per_s}
 
 
-def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) -> dict[str, float]:
+@in_trio
+async def latency(bench: Bench, transport: str, seconds: float, per_s: float = 200.0) -> dict[str, float]:
     """Send one message at a time at an even rate; return milliseconds from just before it is written until it is
     read."""
     publisher, subscriber = keys(2)
-    rig = bench.rig(transport, [publisher, subscriber])
+    rig = await bench.rig(transport, [publisher, subscriber])
     count = int(seconds * per_s)
-    with rig.running() as running:
+    async with rig.running() as running:
         reader = running("subscribe", [subscriber], bench.traffic, count=count, rate_per_s=per_s)
         writer = running("publish", [publisher], bench.traffic, count=count, rate_per_s=per_s, chunk=1)
         for client in running.clients:
-            client.ready()
+            await client.start()
         for client in running.clients:
-            client.go()
-        sent, got = writer.result()["times"], reader.result()["times"]
-    took = sorted((arrived - left) * 1000 for left, arrived in zip(sent, got, strict=True))
+            await client.go()
+        wrote, read = await writer.result(), await reader.result()
+    took = sorted((arrived - left) * 1000 for left, arrived in zip(wrote["times"], read["times"], strict=True))
     return {"p50_ms": rank(took, 0.5), "p99_ms": rank(took, 0.99), "p999_ms": rank(took, 0.999)}
 
 
@@ -137,25 +137,26 @@ def rank(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
+@in_trio
+async def drain(bench: Bench, transport: str, count: int) -> dict[str, Any]:
     """Queue messages for an absent subscriber, restart the node, and let the subscriber come back.
 
     The rate counts from before it connects until it has read all, settled, and the node has deleted all. Memory is
     measured when a fifth is queued and when all is.
     """
     publisher, subscriber = keys(2)
-    rig = bench.rig(transport, [publisher, subscriber], **ROOMY, **{"queues.share_percent": "100"})
-    with rig.running() as running:
-        running("subscribe", [subscriber], bench.traffic, count=0, durable=True).whole()
-        running("publish", [publisher], bench.traffic, count=count // 5).whole()
+    rig = await bench.rig(transport, [publisher, subscriber], **ROOMY, **{"queues.share_percent": "100"})
+    async with rig.running() as running:
+        await running("subscribe", [subscriber], bench.traffic, count=0, durable=True).whole()
+        await running("publish", [publisher], bench.traffic, count=count // 5).whole()
         memory_fifth = rig.memory_mib()
-        running("publish", [publisher], bench.traffic, first=count // 5, count=count - count // 5).whole()
+        await running("publish", [publisher], bench.traffic, first=count // 5, count=count - count // 5).whole()
         memory = rig.memory_mib()
-        rig.stop()
+        await rig.stop()
         began = time.perf_counter()
-        rig.start()
+        await rig.start()
         start_s = time.perf_counter() - began
-        result = running("subscribe", [subscriber], bench.traffic, count=count, durable=True, back=True).whole()
+        result = await running("subscribe", [subscriber], bench.traffic, count=count, durable=True, back=True).whole()
     rate = count / (result["ended"] - result["began"])
     return {
         "transport": transport, "queued": count, "lost": result["lost"], "doubled": result["doubled"],
@@ -179,15 +180,16 @@ def backlog(bench: Bench, transport: str, count: int, say: Callable[[str], None]
     return found
 
 
-def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
+@in_trio
+async def idle(bench: Bench, transport: str, links: int) -> dict[str, Any]:
     """Open silent links; return KiB of the node's memory for each, after a hundred others have warmed it up."""
     most = str(links + WARM_LINKS + 1)
     settings = {"node.accept": "anyone", "limits.strangers_connections_max": most, "limits.strangers_idle_s": "86400"}
-    rig = bench.rig(transport, [], **settings)
-    with rig.running() as running:
+    rig = await bench.rig(transport, [], **settings)
+    async with rig.running() as running:
         for count in (WARM_LINKS, links):
             before = rig.memory_mib()
-            running("idle", [], bench.traffic, links=count, window_messages=64, window_bytes=1 << 20).ready()
+            await running("idle", [], bench.traffic, links=count, window_messages=64, window_bytes=1 << 20).start()
         after = rig.memory_mib()
     return {"transport": transport, "links": links, "kib_per_link": (after - before) * 1024 / links}
 

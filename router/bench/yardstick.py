@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from pathlib import Path
 from nacl.signing import VerifyKey
 
 from router.actors.process import program
-from router.bench.rig import apart
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
 
@@ -53,7 +53,7 @@ def run(signed: Traffic, seconds: float) -> Yardstick:
 def _processes(count: int, signed: Traffic, seconds: float) -> list[tuple[float, float]]:
     words = (str(signed.path), signed.group_seed.hex(), str(signed.frame_bytes), str(seconds))
     command = program("router.bench.yardstick", *words)
-    running = [apart(command) for _ in range(count)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) for _ in range(count)]
     try:
         return [tuple(json.loads(process.communicate()[0])) for process in running]
     finally:

@@ -20,8 +20,8 @@ from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.demo.counts import Counts
 from router.demo.narrator import Telling
-from router.demo.processes import DemoFailed
 from router.demo.scenario import perform
+from router.rig.process import RigFailed
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -79,7 +79,7 @@ def _play(base: Path, messages: int, telling: Telling) -> Counts:
             return trio.run(_perform, base, messages, telling)
     except Exception as error:
         found = innermost(error)
-        if not isinstance(found, DemoFailed):
+        if not isinstance(found, RigFailed):
             raise found from None
         raise Failure(Exit.FAILED, f"the demo failed: {found}\n`router demo --keep` keeps homes and logs") from None
 

@@ -16,14 +16,15 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from router.demo.counts import Asked, Counts, Heard, compare, read_book, search
 from router.demo.narrator import Telling
-from router.demo.processes import App, DemoFailed, Node, Stage
+from router.demo.processes import App, Node, Stage
+from router.rig.process import RigFailed
 
 GROUP = "friends"
 FIRST = 100
 
 
 async def perform(base: Path, messages: int, telling: Telling) -> Counts:
-    """Play the story in that directory, and end every process. Raise `DemoFailed` if it cannot go on."""
+    """Play the story in that directory, and end every process. Raise `RigFailed` if it cannot go on."""
     async with trio.open_nursery() as nursery:
         stage = Stage(base, nursery)
         try:
@@ -105,7 +106,7 @@ class Story:
     async def _start(self) -> None:
         self._say("Each node starts as a process of its own. The edges link to the core by TLS, a key on each side.")
         await self.core.start("--listen", "tls://127.0.0.1:0")
-        self._core_url = next(url for url in self.core.said["listeners"] if url.startswith("tls:"))
+        self._core_url = next(url for url in self.core.news["listeners"] if url.startswith("tls:"))
         async with trio.open_nursery() as nursery:
             for edge in (self.a, self.b):
                 nursery.start_soon(self._start_edge, edge)
@@ -194,10 +195,10 @@ class Story:
         self._say(f"Edge B and its app come back and receive what they missed: the app has all {total:,} now.")
 
     async def _order(self, first: int, last: int) -> None:
-        await self.speaker.order(f"{first} {last}")
+        await self.speaker.tell(f"{first} {last}")
 
     async def _until_done(self, last: int) -> None:
-        await self.speaker.until(f"publish {last} messages", lambda: self.speaker.said.get("done") == last)
+        await self.speaker.until(f"publish {last} messages", lambda: self.speaker.news.get("done") == last)
 
     # -- counting ------------------------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class Story:
         for node in (self.a, self.core, self.b):
             try:
                 await node.until_answer("the emptying of its queues", "queue", lambda queues: not queues)
-            except DemoFailed:
+            except RigFailed:
                 self._counts.queued[node.name] = await node.waiting()
             else:
                 self._counts.queued[node.name] = 0
@@ -236,9 +237,9 @@ class Story:
         counts.acknowledged = len(self.speaker.taken)
         whose = (("edge B", self.at_b, "b.book"), ("the core", self.at_core, "core.book"))
         counts.heard = [self._compare(where, app, book) for where, app, book in whose]
-        places = (self.core.home / "store", self.core.home / "log")
+        places = (self.core.home.path / "store", self.core.home.path / "log")
         counts.disk = search(places, self._words.encode(), bytes.fromhex(self._group))
-        homes = [str(node.home) for node in (self.core, self.a, self.b)]
+        homes = [str(node.home.path) for node in (self.core, self.a, self.b)]
         counts.audit = json.loads(await self.core.router("audit", *homes, "--json"))
         for part, option in (("all_up", "--until"), ("kept", "--since")):
             told = json.loads(await self.core.router("audit", *homes, option, self._all_up_until, "--json"))
@@ -247,4 +248,4 @@ class Story:
 
     def _compare(self, where: str, app: App, book: str) -> Heard:
         ids, numbers = read_book(self._stage.base / book)
-        return compare(where, self.speaker.taken, ids, numbers, app.said["again"])
+        return compare(where, self.speaker.taken, ids, numbers, app.news["again"])

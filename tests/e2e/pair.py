@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
-from processes import until
 from raw_link import RawLink, linked
 from rig import NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
 
 from router import connect
 from router.core.wire.crypto import SigningKey
+from router.rig.process import until
 
 HELLO_S = 1.0
 FRAME_BYTES_MAX = 64 * 1024

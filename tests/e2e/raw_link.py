@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import trio
-from processes import Failed
 from rig import NodeProcess
 from rigs.patience import HANG_S
 
@@ -21,6 +20,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
+from router.rig.process import RigFailed
 from router.transport import contract as transport
 from router.transport.contract import Stream, StreamBroken
 
@@ -106,7 +106,7 @@ class RawLink:
             while not holds() and not self.is_closed:
                 await self._read()
         if scope.cancelled_caught or not holds():
-            raise Failed(f"not so: {what}; heard {self.ended or 'no goodbye'}, refused {self.refused}")
+            raise RigFailed(f"not so: {what}; heard {self.ended or 'no goodbye'}, refused {self.refused}")
 
     async def until_got(self, *wires: bytes) -> None:
         """Read until all these messages have come."""

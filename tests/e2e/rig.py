@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import socket
@@ -14,16 +13,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import trio
-from processes import Failed, Finished, Process, run_command, until
 from rigs.patience import HANG_S
 
-from router import connect
+from router.actors.process import program
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.rig import node
+from router.rig.process import Process, RigFailed
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.home import Home
 
-ROUTER = (sys.executable, "-m", "router")
+ROUTER = program("router")
 SHIFTED = Path(__file__).parent / "shifted.py"
 PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
 QUICK: Mapping[str, object] = {  # waits shorter than an operator's patience
@@ -32,6 +32,7 @@ QUICK: Mapping[str, object] = {  # waits shorter than an operator's patience
 }  # fmt: skip
 
 Settings = Mapping[str, object]
+Rows = list[dict[str, Any]]
 
 
 def free_port() -> int:
@@ -47,20 +48,18 @@ def free_port() -> int:
         return port
 
 
-class NodeProcess(Process):
-    """A node: a home, and `router serve` on it."""
+class NodeProcess(node.NodeProcess):
+    """A node of a test, which always listens at the same URL."""
 
     def __init__(
         self, base: Path, name: str, role: config.Role, settings: Settings, *, listens: bool, verbose: bool
     ) -> None:
-        self.home = Home(base / name)
-        self.home.create(role)
-        self.key = keyring.load_or_create(self.home, keyring.NODE)
+        home = Home(base / name)
+        home.create(role)
+        self.key = keyring.load_or_create(home, keyring.NODE)
         self.url = f"tls://127.0.0.1:{free_port()}" if listens else ""
-        self.settings = {**QUICK, **settings}
-        self.verbose = ("--verbose",) if verbose else ()
-        self.program = ROUTER
-        super().__init__(name, (), base / f"{name}.stderr")
+        flags = [*(("--listen", self.url) if listens else ()), *(("--verbose",) if verbose else ())]
+        super().__init__(name, home, base / f"{name}.stderr", {**QUICK, **settings}, *flags)
 
     @property
     def address(self) -> PublicKey:
@@ -84,63 +83,35 @@ class NodeProcess(Process):
         before = moved_by.with_suffix(".next")
         before.write_text(str(seconds))
         before.replace(moved_by)
-        self.program = (sys.executable, str(SHIFTED), str(moved_by))
-
-    async def launch(self) -> None:
-        listen = ("--listen", self.url) if self.url else ()
-        settings = [part for name, value in self.settings.items() for part in ("--set", f"{name}={_toml(value)}")]
-        self.command = [
-            *self.program,
-            "--home",
-            str(self.home.path),
-            "serve",
-            "--json",
-            *listen,
-            *settings,
-            *self.verbose,
-        ]
-        await super().launch()
-
-    async def run(self, *args: str, stdin: bytes = b"") -> Finished:
-        """Run a command on this home in a process."""
-        return await run_command((*ROUTER, "--home", str(self.home.path), *args), stdin)
+        self.served_by = (sys.executable, str(SHIFTED), str(moved_by))
 
     # -- what it answers -----------------------------------------------------------------------------------
 
-    async def ask(self, word: str) -> Any:
-        """Ask the node what `router status`, `queue`, `groups` or `peers` ask, without starting a process."""
-        with trio.fail_after(HANG_S):
-            async with connect(home=self.home) as app:
-                return json.loads(await app.ask(word, timeout_s=HANG_S))
-
     async def queued(self, recipient: PublicKey | None = None) -> int:
         """Return how many messages are queued, for all recipients or for one."""
-        rows = await self.ask("queue")
-        return sum(row["messages"] for row in rows if recipient is None or row["recipient"] == recipient.hex())
+        return _queued(await self.ask("queue"), recipient)
 
     async def until_drained(self, recipient: PublicKey | None = None) -> None:
-        async def is_drained() -> bool:
-            return await self.queued(recipient) == 0
+        def is_drained(rows: Rows) -> bool:
+            return not _queued(rows, recipient)
 
-        await until(f"the queues of {self.name} are empty", is_drained)
+        await self.until_answer("the emptying of its queues", "queue", is_drained)
 
     async def until_joined(self, group: PublicKey, subscriber: PublicKey) -> None:
-        async def has_joined() -> bool:
-            rows = await self.ask("groups")
+        def has_joined(rows: Rows) -> bool:
             return any(row["group"] == group.hex() and row["subscriber"] == subscriber.hex() for row in rows)
 
-        await until(f"{subscriber.hex()[:8]} is in the group at {self.name}", has_joined)
+        await self.until_answer(f"the joining of {subscriber.hex()[:8]}", "groups", has_joined)
 
     async def until_connected(self, key: PublicKey, *, up: bool = True) -> None:
-        async def is_so() -> bool:
-            connected = (row["address"] for row in await self.ask("peers") if row["state"] == "connected")
-            return (key.hex() in connected) is up
+        def is_so(rows: Rows) -> bool:
+            return any(row["address"] == key.hex() and row["state"] == "connected" for row in rows) is up
 
-        await until(f"{key.hex()[:8]} is {'connected' if up else 'gone'} at {self.name}", is_so)
+        await self.until_answer(f"the {'coming' if up else 'going'} of {key.hex()[:8]}", "peers", is_so)
 
 
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _queued(rows: Rows, recipient: PublicKey | None) -> int:
+    return sum(row["messages"] for row in rows if recipient is None or row["recipient"] == recipient.hex())
 
 
 class Rig:
@@ -172,11 +143,11 @@ class Rig:
                 await one.kill()
 
     def check(self) -> None:
-        """Raise `Failed` if a process printed a traceback or reported an internal error."""
+        """Raise `RigFailed` if a process printed a traceback or reported an internal error."""
         for one in self.processes:
             said = one.stderr.read_text(errors="replace") if one.stderr.exists() else ""
             if "Traceback" in said or "something is wrong in this program" in said:
-                raise Failed(f"{one.name} met a fault of its own: {said[-4000:]}")
+                raise RigFailed(f"{one.name} met a fault of its own: {said[-4000:]}")
 
 
 @asynccontextmanager

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import trio
-from processes import run_command, until
 from rig import ROUTER, NodeProcess, Tiers, new_key, three_tiers
 from rigs.patience import HANG_S
 
 from router import Reason, connect
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.rig.process import run_command, until
 
 MESSAGES = 100
 KILLED_AT = 40

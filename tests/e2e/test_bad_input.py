@@ -12,7 +12,6 @@ import pytest
 import trio
 from bad_bytes import BAD_MESSAGES, bad_bytes
 from pair import FRAME_BYTES_MAX, HELLO_S, scene, undisturbed
-from processes import until
 from raw_link import linked, multicast, say_bytes
 from rig import new_key, rig
 from rigs.patience import HANG_S
@@ -25,6 +24,7 @@ from router.core.wire.link_items import Goodbye
 from router.core.wire.message import message_id
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
+from router.rig.process import until
 from router.transport import contract as transport
 from router.transport.contract import StreamBroken
 

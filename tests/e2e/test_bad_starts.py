@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from pair import scene
-from processes import Finished, run_command
 from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
 
+from router.rig.process import Finished, run_command
 from router.settings.home import Home
 
 PAGE_BYTES = 4096

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from processes import until
 from rig import ROUTER, NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
 
 from router import Node, NodeUnavailable, connect
+from router.rig.process import until
 
 
 @asynccontextmanager

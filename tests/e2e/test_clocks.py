@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from disk import read_disk
-from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
 from router import Refused
 from router.core.wire.reasons import Reason
+from router.rig.process import until
 
 DAY_S = 86_400
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import lmdb
 from disk import read_disk
-from processes import until
 from raw_link import RawLink, linked, multicast
 from rig import NodeProcess, new_key, rig
 
@@ -17,6 +16,7 @@ from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import Missed
 from router.core.wire.message import message_id
 from router.core.wire.reasons import Reason
+from router.rig.process import until
 
 MESSAGES = 20
 

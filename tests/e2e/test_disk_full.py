@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from disk import read_disk
-from processes import until
 from raw_link import RawLink, linked, multicast
 from rig import new_key, rig
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
+from router.rig.process import until
 
 MAP_BYTES = 4 << 20
 SMALL = {

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import trio
-from processes import Process, until
 from rig import free_port
 from rigs.patience import HANG_S
 from rigs.serving import serving
@@ -21,6 +20,7 @@ from router.actors.process import program
 from router.client.errors import Refused
 from router.client.node import Node, connect
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.rig.process import Process, until
 from router.service.running import key_of
 from router.settings import keyring
 from router.settings.home import Home

@@ -14,11 +14,11 @@ import pytest
 import trio
 from apps import App
 from disk import Disk, read_disk
-from processes import Process, until
 from rig import NodeProcess, Tiers, new_key, three_tiers
 from rigs.patience import HANG_S
 
 from router.core.wire.crypto import PublicKey
+from router.rig.process import Process, until
 
 MESSAGES = 80
 MOMENT_S = 0.15  # about the duration of a round's traffic

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import trio
-from processes import Process, until
 from rig import free_port
 from rigs.patience import HANG_S
 
 from router.actors.process import program
 from router.cli.exits import Exit
+from router.rig.process import Process, until
 
 FOLDER = {
     "__init__.py": '"""Counts what is sent to it."""\n',

@@ -30,38 +30,41 @@ def held(rig: Rig) -> Held:
     node = rig.pids[0]
     return Held(
         rig.memory_mib(),
-        (rig.home / "store" / "data.mdb").stat().st_size,
+        (rig.home.path / "store" / "data.mdb").stat().st_size,
         len(list(Path(f"/proc/{node}/fd").iterdir())),
     )
 
 
 @pytest.mark.long
-def test_rounds_of_queueing_and_draining_leave_nothing_behind() -> None:
+async def test_rounds_of_queueing_and_draining_leave_nothing_behind() -> None:
     publisher, absent, present = keys(3)
     with workbench() as base:
         signed = traffic.make(base / "traffic", ROUNDS * MESSAGES, 1024)
         rig = Rig(base / "home", "unix", dict(LITTLE))
-        rig.start()
-        with rig.running() as running:
-            running("subscribe", [absent], signed, count=0, durable=True).whole()
-            found = [_round(rig, running, number, (publisher, absent, present), signed) for number in range(ROUNDS)]
+        await rig.start()
+        async with rig.running() as running:
+            await running("subscribe", [absent], signed, count=0, durable=True).whole()
+            found = [
+                await _round(rig, running, number, (publisher, absent, present), signed) for number in range(ROUNDS)
+            ]
     settled, last = found[SETTLED_AFTER], found[-1]
     assert last.memory_mib < settled.memory_mib * 1.15
     assert last.file_bytes - settled.file_bytes < (ROUNDS - 1 - SETTLED_AFTER) * MESSAGES * ID_ROW_BYTES_MAX
     assert last.files_open == settled.files_open
 
 
-def _round(rig: Rig, running: Clients, number: int, who: tuple[SigningKey, ...], signed: traffic.Traffic) -> Held:
+async def _round(rig: Rig, running: Clients, number: int, who: tuple[SigningKey, ...], signed: traffic.Traffic) -> Held:
     """One subscriber reads during publishing, the other comes back afterwards; neither misses or repeats anything."""
     publisher, absent, present = who
     span = {"first": number * MESSAGES, "count": MESSAGES}
     reader = running("subscribe", [present], signed, **span)
     writer = running("publish", [publisher], signed, **span)
     for client in (reader, writer):
-        client.ready()
+        await client.start()
     for client in (reader, writer):
-        client.go()
-    assert writer.result()["refused"] == []
-    for result in (reader.result(), running("subscribe", [absent], signed, **span, durable=True, back=True).whole()):
+        await client.go()
+    assert (await writer.result())["refused"] == []
+    back = await running("subscribe", [absent], signed, **span, durable=True, back=True).whole()
+    for result in (await reader.result(), back):
         assert (result["lost"], result["doubled"], result["out_of_order"]) == (0, 0, 0)
     return held(rig)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, new_key, rig
 
 from router.core.routing.admission import TAKEN
 from router.node.connection import DISPLACED, NOT_NOW, TURNED_AWAY
 from router.node.cycle import REFUSES_US
+from router.rig.process import until
 
 JOINED = "it has let us join 0 of 1 groups; its operator grants `join`"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from processes import until
 from raw_link import linked, multicast
 from rig import NodeProcess, Tiers, new_key, rig, three_tiers
 from rigs.patience import HANG_S
@@ -18,6 +17,7 @@ from router.core.why.report import Report, decode_report
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import message_id
 from router.core.wire.text import key_text
+from router.rig.process import until
 from router.settings.config_peers import Grant
 from router.why.questions import NO_ANSWER, NOT_CONNECTED, NOT_PERMITTED, NOT_YOURS
 

@@ -17,7 +17,7 @@ FOREIGN = "import os, pathlib\npathlib.Path(os.environ['MARK']).touch()\n"
 
 @pytest.mark.parametrize(
     "module",
-    ["router.node.verifier_process", "router.bench.yardstick", "router.demo.with_parent", "router.service.apart"],
+    ["router.node.verifier_process", "router.bench.yardstick", "router.rig.with_parent", "router.service.apart"],
 )
 def test_a_package_of_our_name_in_the_working_directory_is_not_run(module: str, tmp_path: Path) -> None:
     mark = tmp_path / "mark"

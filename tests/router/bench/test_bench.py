@@ -126,14 +126,14 @@ QUICK = ("wide items", "forgeries")
 @pytest.mark.parametrize(
     "attack", [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in ATTACKS if one not in QUICK)]
 )
-def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: Bench, attack: str) -> None:
+async def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: Bench, attack: str) -> None:
     """Whether it is slowed down is measured by the bench, on a quiet machine."""
-    rig = bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
-    with rig.running() as running:
+    rig = await bench.rig("unix", [], **OPEN, **SETTINGS.get(attack, {}))
+    async with rig.running() as running:
         publisher, subscriber = scenarios.keys(2)
         pair = Pair(bench, running, publisher, subscriber)
-        with besieged(rig, attack, links=4, bytes_per_s=250_000) as end:
-            row = pair.run(200, 400.0)
-            harm = end()
+        async with besieged(running, attack, links=4, bytes_per_s=250_000) as end:
+            row = await pair.run(200, 400.0)
+            harm = await end()
     assert (row["lost"], row["refused"]) == (0, 0)
     assert harm["links"] >= 1 and harm["mbit_per_s"] > 0

@@ -1,4 +1,4 @@
-"""Child processes of a test: started, waited for by what they print, frozen, killed by their pids.
+"""Child processes that print lines: started, waited for by what they print, frozen, and killed by their pids.
 
 There are no fixed pauses: a process is ready when it has printed its line, and every wait has a deadline that fails
 with what was awaited and what the process printed.
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
-from rigs.patience import HANG_S
 
+HANG_S = 300.0
+"""A wait this long has hung."""
 POLL_S = 0.01
 
 
-class Failed(AssertionError):
-    """Raised when something awaited did not come; the text says what, and what the processes printed."""
+class RigFailed(Exception):
+    """Raised when something awaited did not come; the text says what, and what the process printed."""
 
 
 class Finished(NamedTuple):
@@ -42,10 +43,12 @@ class Finished(NamedTuple):
 
 
 async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
-    """Run the command to its end."""
+    """Run the command to its end. A Ctrl-C on the terminal does not reach it."""
     with trio.fail_after(HANG_S):
-        done = await trio.run_process(list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False)
-    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = await trio.run_process(
+            list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
+        )
+    return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
@@ -53,17 +56,22 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
     deadline = trio.current_time() + HANG_S
     while not await holds():
         if trio.current_time() > deadline:
-            raise Failed(f"after {HANG_S:g} s still not: {what}")
+            raise RigFailed(f"after {HANG_S:g} s still not: {what}")
         await trio.sleep(POLL_S)
 
 
 class Process:
-    """A child process that prints lines; its standard error goes to a file."""
+    """A child process that prints lines. A Ctrl-C on the terminal does not reach it.
 
-    def __init__(self, name: str, command: Sequence[str], stderr: Path) -> None:
+    `stderr`: the file of its standard error. `tie`: the reading end of a pipe; when the pipe is closed, the process
+    ends (`router.rig.with_parent`), whose command must be one of `program`.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], stderr: Path, tie: int | None = None) -> None:
         self.name = name
         self.command = list(command)
         self.stderr = stderr
+        self._tie = tie
         self._process: trio.Process | None = None
         self._unread = b""
 
@@ -79,39 +87,50 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
-    async def launch(self) -> None:
-        """Start the process without waiting until it is ready."""
+    async def launch(self, *more: str) -> None:
+        """Start the process, with further arguments, without waiting until it is ready."""
         assert not self.is_running
         self._unread = b""
+        command, ties = [*self.command, *more], () if self._tie is None else (self._tie,)
+        if ties:
+            command[3:3] = ["router.rig.with_parent", str(self._tie)]
         with self.stderr.open("ab") as stderr:
             self._process = await trio.lowlevel.open_process(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-            )
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True,
+                pass_fds=ties,
+            )  # fmt: skip
 
-    async def start(self) -> str:
+    async def start(self, *more: str) -> str:
         """Start the process and wait until it is ready."""
-        await self.launch()
+        await self.launch(*more)
         return await self.ready()
 
     async def ready(self) -> str:
         """Wait for the line that it prints when it is ready, and return it."""
         line = await self.line()
         if not line:
-            raise Failed(f"{self.name} ended with code {await self.wait()} before it was ready: {self.said()}")
+            raise RigFailed(f"{self.name} ended with code {await self.wait()} before it was ready: {self.said()}")
         return line
 
     async def line(self) -> str:
         """Return its next line; empty at its end."""
-        assert self._process is not None and self._process.stdout is not None
         with trio.move_on_after(HANG_S):
-            while b"\n" not in self._unread:
+            return await self.next_line() or ""
+        raise RigFailed(f"{self.name} printed no line within {HANG_S:g} s: {self.said()}")
+
+    async def next_line(self) -> str | None:
+        """Return its next line, however long it takes; None at its end."""
+        assert self._process is not None and self._process.stdout is not None
+        while b"\n" not in self._unread:
+            try:
                 data = await self._process.stdout.receive_some()
-                if not data:
-                    return self._unread.decode()
-                self._unread += data
-            line, _, self._unread = self._unread.partition(b"\n")
-            return line.decode()
-        raise Failed(f"{self.name} printed no line within {HANG_S:g} s: {self.said()}")
+            except trio.ClosedResourceError:  # it was killed meanwhile
+                return None
+            if not data:
+                return None
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
 
     async def tell(self, line: str) -> None:
         """Write a line to its standard input."""
@@ -123,9 +142,10 @@ class Process:
             os.kill(self.pid, number)
 
     async def kill(self) -> None:
-        """Kill it with SIGKILL."""
-        self.signal(signal.SIGKILL)
-        await self.wait()
+        """Kill it with SIGKILL; do nothing if it was never started."""
+        if self._process is not None:
+            self.signal(signal.SIGKILL)
+            await self.wait()
 
     async def stop(self) -> int:
         """Stop it with SIGTERM; return its exit code."""
@@ -141,7 +161,7 @@ class Process:
                 if pipe is not None:
                     await pipe.aclose()
             return code
-        raise Failed(f"{self.name} did not end within {HANG_S:g} s: {self.said()}")
+        raise RigFailed(f"{self.name} did not end within {HANG_S:g} s: {self.said()}")
 
     async def freeze(self) -> None:
         """Stop every thread where it stands: its files are now as `kill -9` would leave them."""

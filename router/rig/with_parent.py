@@ -1,4 +1,4 @@
-"""Run a module for as long as the process that started it: `python -m router.demo.with_parent PIPE MODULE ARGUMENT…`.
+"""Run a module for as long as the process that started it: `python -m router.rig.with_parent PIPE MODULE ARGUMENT…`.
 
 PIPE is the number of an inherited descriptor, the reading end of a pipe whose other end only the starting process
 holds. However that process ends, by `kill -9` too, the system closes the pipe, and this one gets SIGTERM, then SIGKILL

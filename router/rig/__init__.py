@@ -1,0 +1,1 @@
+"""Nodes and apps as processes, for the demo, the bench and the tests."""
