@@ -1,0 +1,316 @@
+"""Random peer sampling between core nodes: Cyclon's exchange, and behind it the stream sampler (D21).
+
+`Sampling.hear` takes one thing after the other and returns what is to be done. It reads no signature: its caller
+decodes and verifies first, and knows for each service which router it belongs to.
+
+The exchange is that of Cyclon (Voulgaris, Gavidia, van Steen 2005): each period the oldest entry is removed and asked,
+with the own entry and some others; both sides put what they receive into empty places, then in place of what they sent.
+What is announced is not the view, which those who send much can fill, but a sample of all that was heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Now, Tick, Wake
+from services.discovery.core.advertised import Advertised, Chance, ViewEntry
+from services.discovery.core.messages import VIEW_MAX
+from services.discovery.core.stream_sampler import SamplerLimits, StreamSampler
+from services.discovery.core.view import View, ViewLimits
+
+WAKE_MIN_S = 0.01
+"""The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingLimits:
+    """The numbers of D21. A period lasts `period_s`, give or take `jitter` of it.
+
+    `askers_max` bounds who is remembered as having asked in a period: nobody beyond is answered.
+    """
+
+    period_s: float = 10.0
+    jitter: float = 0.25
+    answer_s: float = 5.0
+    shuffle: int = VIEW_MAX
+    merged_questions: int = 4
+    quarantine_periods: int = 30
+    askers_max: int = 1_024
+    view: ViewLimits = field(default_factory=ViewLimits)
+    sampler: SamplerLimits = field(default_factory=SamplerLimits)
+
+
+class Cause(Enum):
+    """Why something that came in was not used."""
+
+    UNASKED = "an answer to no question of ours, or after its time"
+    OVERSIZED = "more entries than an exchange has"
+    EMPTY = "a question without an entry"
+    NOT_ITS_OWN = "a question that does not begin with the asker's own entry at age 0"
+    OWN_KEY = "a question in this node's own name"
+    EXPIRED = "an advertisement that has expired"
+    REPEATED = "a key for the second time in one exchange"
+    TOO_SOON = "a second question of that key or public prefix in a period"
+    TOO_MANY = "a question beyond those that are remembered in a period"
+    NOT_MERGED = "entries of others in a question after the first few of a period"
+
+
+# -- what sampling hears, beside `Tick` -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question (SAMPLE) of the router `by`."""
+
+    by: PublicKey
+    view: tuple[ViewEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer (SAMPLED) of the router `by`."""
+
+    by: PublicKey
+    view: tuple[ViewEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The node's own advertisement was signed anew."""
+
+    advert: Advertised
+
+
+Event = Tick | Question | Response | Renewed
+
+
+# -- deeds, beside `Wake` ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send SAMPLE to the discovery service of that router; `advert` is None for a seed."""
+
+    to: PublicKey
+    advert: Advertised | None
+    view: tuple[ViewEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send SAMPLED to the discovery service of that router; `advert` is the asker's, from its question."""
+
+    to: PublicKey
+    advert: Advertised
+    view: tuple[ViewEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Announce what was drawn in this period."""
+
+    adverts: tuple[Advertised, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Count what came from that router and was not used: the whole exchange, or `entries` of it."""
+
+    by: PublicKey
+    cause: Cause
+    entries: int
+
+
+Deed = Ask | Reply | Announce | Drop | Wake
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question that waits for its answer until a monotonic second, and what was sent with it."""
+
+    until_s: float
+    sent: tuple[ViewEntry, ...]
+
+
+class Sampling:
+    """A node's part in peer sampling.
+
+    `secret` keys the sampler's hash. `seeds` are asked while the view is empty, as are those in the sampler's memory.
+    """
+
+    def __init__(
+        self,
+        own: Advertised,
+        seeds: Iterable[PublicKey],
+        secret: bytes,
+        chance: Chance,
+        limits: SamplingLimits,
+    ) -> None:
+        self._own = own
+        self._seeds = tuple(key for key in seeds if key != own.key)
+        self._unmet = list(self._seeds)
+        self._chance = chance
+        self._limits = limits
+        self._view = View(own.key, limits.view)
+        self._sampler = StreamSampler(secret, chance, limits.sampler)
+        self._period = 0
+        self._period_at_s: float | None = None
+        self._pending: dict[PublicKey, Pending] = {}
+        self._quarantine: dict[PublicKey, int] = {}
+        self._askers: set[PublicKey] = set()
+        self._prefixes: set[bytes] = set()
+
+    def __repr__(self) -> str:
+        return f"<sampling: period {self._period}, {self._view!r}, {self._sampler!r}>"
+
+    @property
+    def view(self) -> tuple[ViewEntry, ...]:
+        return self._view.entries
+
+    def hear(self, event: Event, now: Now) -> list[Deed]:
+        """Decide what follows from one thing that was heard."""
+        self._give_up(now)
+        match event:
+            case Tick():
+                return self._tick(now)
+            case Question():
+                return self._answer(event, now)
+            case Response():
+                return self._take_answer(event, now)
+            case Renewed():
+                self._own = event.advert
+                return []
+
+    # -- a period --------------------------------------------------------------------------------------------------
+
+    def _tick(self, now: Now) -> list[Deed]:
+        deeds = list[Deed]()
+        if self._period_at_s is None or now.mono_s >= self._period_at_s:
+            spread = self._limits.jitter * (2 * self._chance.random() - 1)
+            self._period_at_s = now.mono_s + self._limits.period_s * (1 + spread)
+            deeds += self._begin_period(now)
+        next_s = min([self._period_at_s, *(one.until_s for one in self._pending.values())])
+        return [*deeds, Wake(now.wall_s + max(WAKE_MIN_S, next_s - now.mono_s))]
+
+    def _begin_period(self, now: Now) -> Iterator[Deed]:
+        self._period += 1
+        self._askers.clear()
+        self._prefixes.clear()
+        self._quarantine = {key: end for key, end in self._quarantine.items() if end > self._period}
+        self._view.grow_older(now.wall_s)
+        drawn = self._sampler.draw(now.wall_s)
+        partner = self._next_partner(drawn)
+        if partner is not None:
+            yield self._ask(*partner, now)
+        if drawn:
+            yield Announce(drawn)
+
+    def _next_partner(self, drawn: Sequence[Advertised]) -> tuple[PublicKey, Advertised | None] | None:
+        """Return whom to ask, and its advertisement: a seed that never answered, then the oldest of the view.
+
+        While the view is empty it is any seed, or one that was drawn.
+        """
+        strangers = [key for key in self._unmet if key not in self._quarantine and key not in self._pending]
+        if strangers:
+            return strangers[0], None
+        oldest = self._view.take_oldest()
+        if oldest is not None:
+            return oldest.advert.key, oldest.advert
+        found: dict[PublicKey, Advertised | None] = dict.fromkeys(self._seeds)
+        found |= {one.key: one for one in drawn}
+        waiting = [one for one in found.items() if one[0] not in self._pending]
+        return waiting[self._chance.randrange(len(waiting))] if waiting else None
+
+    def _ask(self, key: PublicKey, advert: Advertised | None, now: Now) -> Ask:
+        sent = self._view.pick(self._limits.shuffle - 1, self._chance)
+        self._pending[key] = Pending(now.mono_s + self._limits.answer_s, sent)
+        return Ask(key, advert, (ViewEntry(0, self._own), *sent))
+
+    def _give_up(self, now: Now) -> None:
+        """Put into quarantine who did not answer in time."""
+        for key in [key for key, one in self._pending.items() if one.until_s <= now.mono_s]:
+            del self._pending[key]
+            self._quarantine[key] = self._period + self._limits.quarantine_periods
+            self._sampler.forget(key)
+
+    # -- exchanges -------------------------------------------------------------------------------------------------
+
+    def _answer(self, question: Question, now: Now) -> list[Deed]:
+        cause = self._why_unanswered(question, now)
+        if cause is not None:
+            return [Drop(question.by, cause, len(question.view))]
+        advert = question.view[0].advert
+        self._askers.add(question.by)
+        if advert.prefix is not None:
+            self._prefixes.add(advert.prefix)
+        received, rest = question.view, 0
+        if len(self._askers) > self._limits.merged_questions:
+            received, rest = question.view[:1], len(question.view) - 1
+        sent = self._choose_answer(question.view, received)
+        deeds: list[Deed] = [Reply(question.by, advert, sent), *_drops(question.by, {Cause.NOT_MERGED: rest})]
+        return [*deeds, *self._merge(question.by, received, sent, now)]
+
+    def _choose_answer(self, asked: Sequence[ViewEntry], received: Sequence[ViewEntry]) -> tuple[ViewEntry, ...]:
+        """Return what both have, which neither then gives away, and others at random.
+
+        They are fewer by what is not merged, so that the asker replaces no more than is kept here: the in-degree of all
+        stays even.
+        """
+        common = self._view.among([entry.advert.key for entry in received[1:]])
+        count = self._limits.shuffle - (len(asked) - len(received)) - len(common)
+        return common + self._view.pick(count, self._chance, but=[entry.advert.key for entry in asked])
+
+    def _why_unanswered(self, question: Question, now: Now) -> Cause | None:
+        own = question.view[0] if question.view else None
+        prefix = own.advert.prefix if own else None
+        if own is None:
+            return Cause.EMPTY
+        if len(question.view) > self._limits.shuffle:
+            return Cause.OVERSIZED
+        if question.by == self._own.key:
+            return Cause.OWN_KEY
+        if own.advert.key != question.by or own.age:
+            return Cause.NOT_ITS_OWN
+        if own.advert.exp <= now.wall_s:
+            return Cause.EXPIRED
+        if question.by in self._askers or prefix in self._prefixes:
+            return Cause.TOO_SOON
+        return Cause.TOO_MANY if len(self._askers) >= self._limits.askers_max else None
+
+    def _take_answer(self, answer: Response, now: Now) -> list[Deed]:
+        if answer.by not in self._pending:
+            return [Drop(answer.by, Cause.UNASKED, len(answer.view))]
+        if len(answer.view) > self._limits.shuffle:
+            return [Drop(answer.by, Cause.OVERSIZED, len(answer.view))]
+        if answer.by in self._unmet:
+            self._unmet.remove(answer.by)
+        return self._merge(answer.by, answer.view, self._pending.pop(answer.by).sent, now)
+
+    def _merge(self, by: PublicKey, received: Sequence[ViewEntry], sent: Sequence[ViewEntry], now: Now) -> list[Deed]:
+        """Merge what can be used, and let the sampler hear it."""
+        used = dict[PublicKey, ViewEntry]()
+        dropped = dict[Cause, int]()
+        for entry in received:
+            key = entry.advert.key
+            if entry.advert.exp <= now.wall_s:
+                dropped[Cause.EXPIRED] = dropped.get(Cause.EXPIRED, 0) + 1
+            elif key in used:
+                dropped[Cause.REPEATED] = dropped.get(Cause.REPEATED, 0) + 1
+            elif key != self._own.key and not self._is_quarantined(entry):
+                used[key] = entry
+                self._sampler.hear(entry.advert, now.mono_s)
+        self._view.merge(used.values(), sent)
+        return _drops(by, dropped)
+
+    def _is_quarantined(self, entry: ViewEntry) -> bool:
+        """Whether the entry's node did not answer lately; at age 0 it has shown itself since."""
+        if not entry.age:
+            self._quarantine.pop(entry.advert.key, None)
+        return entry.advert.key in self._quarantine
+
+
+def _drops(by: PublicKey, counts: dict[Cause, int]) -> list[Deed]:
+    return [Drop(by, cause, count) for cause, count in counts.items() if count]

@@ -1,0 +1,257 @@
+"""The exchange follows D21, and bad input changes nothing but the count of what was dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from samples.sampling import OWN, at, entry, node
+
+from router.service.contract import Tick, Wake
+from services.discovery.core.advertised import ViewEntry
+from services.discovery.core.sampling import (
+    Announce,
+    Ask,
+    Cause,
+    Drop,
+    Question,
+    Renewed,
+    Reply,
+    Response,
+    Sampling,
+    SamplingLimits,
+)
+from services.discovery.simulation.network import LIFE_S, advert_of
+
+LIMITS = SamplingLimits(jitter=0.0)
+
+
+def question(number: int, *others: ViewEntry) -> Question:
+    return Question(advert_of(number).key, (entry(number, age=0), *others))
+
+
+def asked(sampling: Sampling, mono_s: float) -> Ask | None:
+    """Return the question that begins a period."""
+    return next((deed for deed in sampling.hear(Tick(), at(mono_s)) if isinstance(deed, Ask)), None)
+
+
+def keys(sampling: Sampling) -> set[bytes]:
+    return {one.advert.key for one in sampling.view}
+
+
+def told_of(*numbers: int, limits: SamplingLimits = LIMITS) -> Sampling:
+    """Return a node whose view holds these, with ages in their order, the first the oldest."""
+    sampling = node(limits=limits)
+    sampling.hear(Tick(), at(0))
+    for begin in range(0, len(numbers), 4):
+        period = begin // 4
+        sampling.hear(Tick(), at(period * LIMITS.period_s))
+        for number in numbers[begin : begin + 4]:
+            sampling.hear(question(number), at(period * LIMITS.period_s))
+    return sampling
+
+
+# -- the exchange -----------------------------------------------------------------------------------------------------
+
+
+def test_without_anybody_nothing_is_asked() -> None:
+    [wake] = node().hear(Tick(), at(0))
+    assert isinstance(wake, Wake)
+
+
+def test_a_seed_is_asked_with_the_own_entry_at_age_0() -> None:
+    [ask, wake] = node(1, limits=LIMITS).hear(Tick(), at(0))
+    assert ask == Ask(advert_of(1).key, None, (ViewEntry(0, OWN),))
+    assert wake == Wake(at(LIMITS.answer_s).wall_s)
+
+
+def test_the_oldest_is_removed_and_asked() -> None:
+    sampling = node(limits=LIMITS)
+    sampling.hear(question(1, *(entry(number, age=number) for number in range(2, 9))), at(0))
+    ask = asked(sampling, 1)
+    assert ask is not None
+    assert (ask.to, ask.advert) == (advert_of(8).key, entry(8).advert)
+    assert ask.view[0] == ViewEntry(0, OWN)
+    assert len(ask.view) == LIMITS.shuffle
+    assert advert_of(8).key not in keys(sampling)
+
+
+def test_the_answer_is_merged_and_announced() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    assert sampling.hear(Response(advert_of(1).key, (entry(2), entry(3))), at(1)) == []
+    assert keys(sampling) == {advert_of(2).key, advert_of(3).key}
+    announced = [deed for deed in sampling.hear(Tick(), at(10)) if isinstance(deed, Announce)]
+    assert {one.key for deed in announced for one in deed.adverts} == {advert_of(2).key, advert_of(3).key}
+
+
+def test_a_seed_that_never_answered_is_asked_before_the_view() -> None:
+    """Else a node that was found before it began would never use what it was told of."""
+    sampling = node(9, limits=LIMITS)
+    sampling.hear(question(1), at(0))
+    first = asked(sampling, 1)
+    assert first is not None and first.to == advert_of(9).key
+    sampling.hear(Response(advert_of(9).key, ()), at(2))
+    second = asked(sampling, 11)
+    assert second is not None and second.to == advert_of(1).key
+
+
+def test_an_empty_view_falls_back_on_the_seeds_and_on_what_was_sampled() -> None:
+    sampling, found = node(9, limits=SamplingLimits(jitter=0.0, quarantine_periods=0)), set[bytes]()
+    sampling.hear(Tick(), at(0))
+    sampling.hear(Response(advert_of(9).key, (entry(1, age=25), entry(2, age=25))), at(1))
+    for period in range(1, 20):
+        ask = asked(sampling, period * 10)
+        assert ask is not None
+        found.add(ask.to)
+        sampling.hear(Response(ask.to, ()), at(period * 10 + 1))
+    assert found == {advert_of(number).key for number in (1, 2, 9)}
+
+
+def test_every_question_is_answered_and_only_the_first_four_are_merged() -> None:
+    sampling = node(limits=LIMITS)
+    for number in range(1, 6):
+        deeds = sampling.hear(question(number, entry(number + 10), entry(number + 20)), at(0))
+        assert [type(deed) for deed in deeds] == [Reply, Drop][: 1 + (number == 5)]
+    assert deeds[1] == Drop(advert_of(5).key, Cause.NOT_MERGED, 2)
+    assert keys(sampling) == {advert_of(k).key for k in (1, 2, 3, 4, 5, 11, 12, 13, 14, 21, 22, 23, 24)}
+
+
+def test_what_both_have_is_kept_by_both() -> None:
+    sampling = told_of(*range(1, 21))
+    sampling.hear(Tick(), at(60))
+    known = sampling.view[:7]
+    [reply] = sampling.hear(question(100, *known), at(61))
+    assert isinstance(reply, Reply)
+    assert {one.advert.key for one in reply.view} > {one.advert.key for one in known}
+    assert len(reply.view) == LIMITS.shuffle
+    assert {one.advert.key for one in known} < keys(sampling)
+
+
+def test_a_key_and_a_prefix_are_answered_once_a_period() -> None:
+    sampling = node(limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    near = Question(advert_of(1).key, (entry(1, age=0, prefix=b"p"),))
+    neighbour = Question(advert_of(2).key, (entry(2, age=0, prefix=b"p"),))
+    assert isinstance(sampling.hear(near, at(1))[0], Reply)
+    assert sampling.hear(near, at(2)) == [Drop(near.by, Cause.TOO_SOON, 1)]
+    assert sampling.hear(neighbour, at(3)) == [Drop(neighbour.by, Cause.TOO_SOON, 1)]
+    sampling.hear(Tick(), at(10))
+    assert isinstance(sampling.hear(neighbour, at(11))[0], Reply)
+
+
+def test_askers_beyond_the_limit_of_a_period_are_not_answered() -> None:
+    sampling = node(limits=SamplingLimits(askers_max=2))
+    found = [sampling.hear(question(number), at(0)) for number in (1, 2, 3)]
+    assert found[2] == [Drop(advert_of(3).key, Cause.TOO_MANY, 1)]
+
+
+def test_a_renewed_advertisement_is_sent_from_then_on() -> None:
+    sampling = node(1, limits=LIMITS)
+    newer = replace(OWN, rev=2)
+    sampling.hear(Renewed(newer), at(0))
+    ask = asked(sampling, 0)
+    assert ask is not None and ask.view == (ViewEntry(0, newer),)
+
+
+def test_ticks_that_come_early_begin_no_period() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    assert asked(sampling, 9) is None
+    assert asked(sampling, 10) is not None
+
+
+# -- a partner that never answers -------------------------------------------------------------------------------------
+
+
+def test_who_does_not_answer_is_quarantined_until_it_comes_itself() -> None:
+    sampling = told_of(1)
+    ask = asked(sampling, 10)
+    assert ask is not None and ask.to == advert_of(1).key
+    sampling.hear(question(2, entry(1)), at(14.9))
+    assert advert_of(1).key in keys(sampling), "its time is not over"
+    sampling = told_of(1)
+    asked(sampling, 10)
+    sampling.hear(question(2, entry(1, rev=9)), at(15))
+    assert keys(sampling) == {advert_of(2).key}
+    assert sampling.hear(Response(advert_of(1).key, (entry(3),)), at(15)) == [Drop(ask.to, Cause.UNASKED, 1)]
+    sampling.hear(question(1), at(16))
+    assert advert_of(1).key in keys(sampling)
+
+
+def test_the_quarantine_ends() -> None:
+    sampling = told_of(1)
+    asked(sampling, 10)
+    for period in range(2, 32):
+        sampling.hear(Tick(), at(period * 10))
+        sampling.hear(question(2, entry(1)), at(period * 10 + 1))
+        assert (advert_of(1).key in keys(sampling)) == (period == 31)
+        sampling.hear(Response(advert_of(2).key, ()), at(period * 10 + 2))
+
+
+def test_who_does_not_answer_is_no_longer_announced() -> None:
+    sampling = told_of(1)
+    asked(sampling, 10)
+    assert not [deed for deed in sampling.hear(Tick(), at(20)) if isinstance(deed, Announce)]
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+EIGHT = tuple(entry(7) for _ in range(8))
+BAD_QUESTIONS = [
+    (Question(advert_of(1).key, ()), Cause.EMPTY),
+    (question(1, *(entry(number) for number in range(2, 10))), Cause.OVERSIZED),
+    (Question(OWN.key, (ViewEntry(0, OWN),)), Cause.OWN_KEY),
+    (Question(advert_of(1).key, (entry(1, age=1),)), Cause.NOT_ITS_OWN),
+    (Question(advert_of(1).key, (entry(2, age=0),)), Cause.NOT_ITS_OWN),
+    (Question(advert_of(1).key, (entry(1, age=0, lasts_s=0),)), Cause.EXPIRED),
+]
+
+
+@pytest.mark.parametrize(("bad", "cause"), BAD_QUESTIONS, ids=lambda one: getattr(one, "name", ""))
+def test_a_bad_question_is_dropped_and_not_answered(bad: Question, cause: Cause) -> None:
+    sampling = told_of(5)
+    before = sampling.view
+    assert sampling.hear(bad, at(1)) == [Drop(bad.by, cause, len(bad.view))]
+    assert sampling.view == before
+    assert isinstance(sampling.hear(question(1), at(1))[0], Reply), "it may still ask rightly"
+
+
+@pytest.mark.parametrize("by", [1, 2])
+def test_an_answer_nobody_asked_for_is_dropped(by: int) -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    sampling.hear(Response(advert_of(1).key, ()), at(1))
+    assert sampling.hear(Response(advert_of(by).key, (entry(7),)), at(2)) == [Drop(advert_of(by).key, Cause.UNASKED, 1)]
+    assert sampling.view == ()
+
+
+def test_an_oversized_answer_is_no_answer() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    nine = tuple(entry(number) for number in range(2, 11))
+    assert sampling.hear(Response(advert_of(1).key, nine), at(1)) == [Drop(advert_of(1).key, Cause.OVERSIZED, 9)]
+    sampling.hear(question(2, entry(1)), at(6))
+    assert keys(sampling) == {advert_of(2).key}, "its sender is quarantined"
+
+
+def test_the_same_entry_eight_times_counts_once() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    assert sampling.hear(Response(advert_of(1).key, EIGHT), at(1)) == [Drop(advert_of(1).key, Cause.REPEATED, 7)]
+    assert sampling.view == EIGHT[:1]
+
+
+def test_entries_of_our_own_key_are_passed_over() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    assert sampling.hear(Response(advert_of(1).key, (entry(0, rev=9), entry(2))), at(1)) == []
+    assert keys(sampling) == {advert_of(2).key}
+
+
+def test_expired_entries_are_dropped() -> None:
+    sampling = node(1, limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    answer = Response(advert_of(1).key, (entry(2, lasts_s=1), entry(3, lasts_s=2), entry(4, lasts_s=LIFE_S)))
+    assert sampling.hear(answer, at(1)) == [Drop(advert_of(1).key, Cause.EXPIRED, 1)]
+    assert keys(sampling) == {advert_of(3).key, advert_of(4).key}
