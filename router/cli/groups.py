@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
-import sys
 
 import click
 
+from router.cli import qr
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
+from router.cli.given_link import link_from
 from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.core.wire.grouplink import GroupLink, new_group, parse_link
+from router.core.wire.link_text import GROUP
 from router.core.wire.text import key_text
 from router.settings import keyring
-
-QR_BORDER = 2
 
 
 @click.group(cls=Group)
@@ -57,16 +57,18 @@ def list_groups(as_json: bool) -> None:
 @group.command("share", cls=Command)
 @click.argument("name")
 @click.option("--read-only", is_flag=True, help="Print a link whose holder can read but not send.")
-@click.option("--qr", is_flag=True, help="Print the link as a QR code too.")
+@qr.options
 @json_option
-def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
-    """Print the link of the group with that name or key."""
+def share(name: str, read_only: bool, draw: qr.Drawing, as_json: bool) -> None:
+    """Print the link of the group with that name or key, or draw it as a QR code.
+
+    Whoever has the link can read the group; a file with its code can be read by its owner only.
+    """
     found, link = keyring.find(invocation().home, name)
     if link.seed is None and not read_only:
         note(f"this link is for reading only: the right to send to {found} is not kept here")
     link = link.read_only() if read_only else link
-    if qr and not as_json:
-        _draw(link.text())
+    qr.show(link.text(), draw, leave_out="the group's name", on_terminal=not as_json)
     _print_link(found, link, as_json)
 
 
@@ -77,10 +79,11 @@ def share(name: str, read_only: bool, qr: bool, as_json: bool) -> None:
 def add(link: str, name: str | None, as_json: bool) -> None:
     """Keep the group that a LINK describes.
 
-    Give - to read the link from standard input, which leaves no trace in the shell's history. If the group is known
+    LINK may also be a file: a PNG or JPEG picture of the link's QR code, or its text. Give - to read it from standard
+    input, which leaves no trace in the shell's history. If the group is known
     already, it gets the right to send if the link brings that, and the new name if one is given.
     """
-    found = parse_link(sys.stdin.readline() if link == "-" else link)
+    found = parse_link(link_from(link, GROUP))
     wanted = keyring.checked(_name_for(found) if name is None else name)
     home = invocation().home_to_write
     known = {one.group: before for before, one in keyring.groups(home).items()}.get(found.group)
@@ -105,9 +108,3 @@ def _print_link(name: str, link: GroupLink, as_json: bool) -> None:
         say_json({"name": name, "group": link.group, "link": link.text(), "send": link.seed is not None})
     else:
         say(link.text())
-
-
-def _draw(text: str) -> None:
-    import segno
-
-    segno.make(text, error="m", micro=False).terminal(out=sys.stdout, border=QR_BORDER, compact=True)

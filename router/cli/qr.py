@@ -1,0 +1,147 @@
+"""QR codes of links: drawn on the terminal, as PNG or SVG, and read from pictures (R-D13)."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+import click
+
+from router.cli.exits import Exit, Failure
+from router.cli.output import note
+from router.disk import private_file
+
+if TYPE_CHECKING:
+    import segno
+    from PIL.Image import Image
+
+BORDER = 2
+"""Light modules around a code on the terminal: 77 columns with the largest code."""
+PICTURE_BORDER = 4
+PICTURE_SCALE = 8
+LEVELS = (("m", 362), ("l", 458))
+"""Error levels, the better first, with the characters that fit into 73 modules a side (version 14)."""
+PIXELS_MAX = 40_000_000
+PICTURE_BYTES_MAX = 64 << 20
+FORMATS = ("PNG", "JPEG")
+_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Drawing(NamedTuple):
+    """Where a command draws the code of its link: on the terminal, into new files."""
+
+    terminal: bool
+    png: str | None
+    svg: str | None
+
+
+def options(command: Function) -> Function:
+    """Add `--qr`, `--png` and `--svg` to a command that prints a link; it gets them as `draw: Drawing`."""
+
+    @wraps(command)
+    def with_drawing(*args: Any, qr: bool, png: str | None, svg: str | None, **more: Any) -> Any:
+        return command(*args, draw=Drawing(qr, png, svg), **more)
+
+    found: Any = with_drawing
+    for option in (
+        click.option("--svg", metavar="FILE", help="Write the QR code of the link to a new SVG file."),
+        click.option("--png", metavar="FILE", help="Write the QR code of the link to a new PNG file."),
+        click.option("--qr", is_flag=True, help="Print the link as a QR code too."),
+    ):
+        found = option(found)
+    return cast(Function, found)
+
+
+def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None:
+    """Draw the code of this link. `leave_out` says what would make it smaller. Raise `Failure`.
+
+    A file is private and new: a link may be a secret, and an existing file is not replaced.
+    """
+    if not any(draw):
+        return
+    code = _code(text, leave_out)
+    for kind, name in (("png", draw.png), ("svg", draw.svg)):
+        if name is not None:
+            out = io.BytesIO()
+            code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
+            _write(Path(name), out.getvalue())
+    if draw.terminal and on_terminal:
+        code.terminal(out=sys.stdout, border=BORDER, compact=True)
+
+
+def _code(text: str, leave_out: str) -> segno.QRCode:
+    import segno
+
+    for level, most in LEVELS:
+        if len(text) <= most:
+            return segno.make(text, error=level, micro=False)
+    said = f"this link has {len(text)} characters, and a code that fits a terminal holds {LEVELS[-1][1]}"
+    raise Failure(Exit.USAGE, f"{said}: leave out {leave_out}, or pass the link on as text")
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        private_file.create(path, data)
+    except FileExistsError:
+        raise Failure(Exit.USAGE, f"{path} exists already; name another file") from None
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"{path} cannot be written: {error.strerror}") from None
+    note(f"{path} holds the code; whoever sees it has the link")
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def is_picture(data: bytes) -> bool:
+    """Whether these bytes begin like a picture that may be read."""
+    return data.startswith(_STARTS)
+
+
+def texts_in(data: bytes, where: str) -> list[str]:
+    """Return the texts of all QR codes in a picture, in any direction, each once. `where` names the picture.
+
+    Its size is judged before it is decoded. Raise `Failure`.
+    """
+    picture = _opened(data, where)
+    import zxingcpp
+
+    qr_codes = zxingcpp.BarcodeFormats(zxingcpp.BarcodeFormat.QRCode)
+    for one in _larger(picture):
+        codes = zxingcpp.read_barcodes(one, formats=qr_codes)
+        if codes:
+            return list(dict.fromkeys(code.text for code in codes))
+    return []
+
+
+def _opened(data: bytes, where: str) -> Image:
+    """Return the picture in shades of grey, on white where it is transparent."""
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = None  # judged here
+    try:
+        picture: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if picture.width * picture.height > PIXELS_MAX:
+            size = f"{picture.width} x {picture.height} pixels, more than {PIXELS_MAX // 1_000_000} million"
+            raise Failure(Exit.USAGE, f"{where} has {size}: cut out the code, or make it smaller")
+        picture.load()
+        if picture.has_transparency_data:
+            picture = picture.convert("RGBA")
+            picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+        return picture.convert("L")
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        said = " ".join(str(error).replace(repr(error), "").split())[:100]
+        raise Failure(Exit.USAGE, f"{where} is damaged, or no PNG or JPEG picture ({said})") from None
+
+
+def _larger(picture: Image) -> Iterator[Image]:
+    """Yield the picture, then larger ones, which show codes of one or two pixels a module."""
+    yield picture
+    for factor in (2, 4):
+        if picture.width * picture.height * factor**2 <= PIXELS_MAX:
+            yield picture.resize((picture.width * factor, picture.height * factor))

@@ -1,0 +1,164 @@
+"""QR codes of links: what is drawn is read again from pictures of every kind, and what cannot be is a sentence."""
+
+from __future__ import annotations
+
+import io
+import stat
+from itertools import product
+from pathlib import Path
+
+import pytest
+import segno
+from click.testing import Result
+from conftest import Run
+from PIL import Image, ImageOps
+
+from router.cli import qr
+from router.cli.exits import Failure
+from router.core.wire.grouplink import new_group, parse_link
+
+LINKS = [new_group(bytes((n,)) * 32, b"k" * 32, f"group-{n}").text() for n in (1, 2)]
+LINK, OTHER = LINKS
+LONGEST = "upsycle:" + "A" * (qr.LEVELS[-1][1] - 8)
+
+
+def code(text: str = LINK, scale: int = 4) -> Image.Image:
+    out = io.BytesIO()
+    segno.make(text, error="m" if len(text) <= qr.LEVELS[0][1] else "l", micro=False).save(
+        out, kind="png", scale=scale, border=qr.PICTURE_BORDER
+    )
+    return Image.open(out).convert("L")
+
+
+def picture(image: Image.Image, kind: str = "PNG") -> bytes:
+    out = io.BytesIO()
+    image.save(out, format=kind)
+    return out.getvalue()
+
+
+def turned(image: Image.Image, degrees: int, ground: int) -> Image.Image:
+    wide = Image.new("L", (2 * image.width, 2 * image.height), ground)
+    wide.paste(image, (image.width // 2, image.height // 2))
+    return wide.rotate(degrees, resample=Image.Resampling.BICUBIC, fillcolor=ground)
+
+
+def terminal(text: str, *, dark: bool, gap: int) -> Image.Image:
+    """What a terminal shows of the code: half blocks of 8 x 8 pixels, with light lines between rows or without."""
+    out = io.StringIO()
+    segno.make(text, error="m", micro=False).terminal(out=out, border=qr.BORDER, compact=True)
+    rows = out.getvalue().splitlines()
+    ground, ink = (0, 255) if dark else (255, 0)
+    image = Image.new("L", (8 * max(map(len, rows)) + 80, (16 + gap) * len(rows) + 80), ground)
+    halves = {"█": (True, True), "▀": (True, False), "▄": (False, True), " ": (False, False)}
+    for (y, row), half in product(enumerate(rows), (0, 1)):
+        for x, letter in enumerate(row):
+            if halves[letter][half]:
+                image.paste(
+                    ink, (40 + 8 * x, 40 + (16 + gap) * y + 8 * half, 48 + 8 * x, 48 + (16 + gap) * y + 8 * half)
+                )
+    return image
+
+
+def refused(result: Result) -> str:
+    assert result.exit_code == 2, result.output
+    return result.stderr
+
+
+@pytest.mark.parametrize("text", [LINK, LONGEST], ids=["usual", "longest"])
+def test_codes_are_read_in_every_size_and_direction(text: str) -> None:
+    for scale, degrees, inverted in product((1, 2, 4), (0, 7, 23, 45, 90), (False, True)):
+        if scale == 1 and degrees % 90:
+            continue  # a picture with one pixel a module holds no code any more once it is turned
+        image = ImageOps.invert(code(text, scale)) if inverted else code(text, scale)
+        found = qr.texts_in(picture(turned(image, degrees, 0 if inverted else 255)), "it")
+        assert found == [text], (scale, degrees, inverted)
+
+
+def test_codes_are_read_from_photographs_and_terminals() -> None:
+    for kind in ("PNG", "JPEG"):
+        assert qr.texts_in(picture(code(), kind), "it") == [LINK]
+    for dark, gap in product((False, True), (0, 1, 2)):
+        assert qr.texts_in(picture(terminal(LINK, dark=dark, gap=gap)), "it") == [LINK], (dark, gap)
+
+
+def test_a_transparent_ground_is_white() -> None:
+    image = code().convert("RGBA")
+    ink = Image.new("RGBA", image.size, (0, 0, 0, 0))
+    ink.paste((0, 0, 0, 255), mask=ImageOps.invert(code()))
+    assert qr.texts_in(picture(ink), "it") == [LINK]
+
+
+def test_the_largest_code_fits_a_terminal() -> None:
+    """The one beyond it is refused, with what to leave out."""
+    assert segno.make(LONGEST, error="l", micro=False).symbol_size(border=qr.BORDER)[0] == 77
+    with pytest.raises(Failure, match=r"has 459 characters, .* 458: leave out the name"):
+        qr.show(LONGEST + "A", qr.Drawing(True, None, None), leave_out="the name", on_terminal=True)
+
+
+def test_a_code_is_drawn_into_new_private_files_and_read_again(router: Run, home: Path, tmp_path: Path) -> None:
+    [link] = router("group", "new", "family").stdout.splitlines()
+    png, svg = tmp_path / "f.png", tmp_path / "f.svg"
+    shared = router("group", "share", "family", "--png", str(png), "--svg", str(svg), "--json")
+    assert shared.exit_code == 0 and "whoever sees it has the link" in shared.stderr
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (png, svg)] == [0o600, 0o600]
+    assert qr.texts_in(png.read_bytes(), "it") == [link] and svg.read_text().startswith("<?xml")
+    assert f"{png} exists already; name another file" in refused(router("group", "share", "family", "--png", str(png)))
+    router("group", "add", LINK)
+    for given, stdin in ((str(png), None), ("-", png.read_bytes()), ("-", link[:40] + "\n" + link[40:])):
+        added = router("group", "add", given, stdin=stdin)
+        assert (added.exit_code, added.stdout.split()[0]) == (0, "family"), added.output
+    text = tmp_path / "link.txt"
+    text.write_text(link + "\n")
+    assert router("group", "add", str(text)).exit_code == 0
+
+
+def two_codes(*texts: str) -> bytes:
+    images = [code(text) for text in texts]
+    wide = Image.new("L", (sum(one.width for one in images), max(one.height for one in images)), 255)
+    for at, one in enumerate(images):
+        wide.paste(one, (sum(before.width for before in images[:at]), 0))
+    return picture(wide)
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "no code": (picture(Image.new("L", (300, 200), 255)), "shows no QR code to be read: take the picture closer"),
+    "another's": (picture(code("https://example.org/menu")), "shows no link of ours in 1 QR code"),
+    "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
+    "cut": (picture(code())[:300], "is damaged, or no PNG or JPEG picture"),
+    "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture"),
+    "a hundred megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
+    "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
+    "a letter": (b"dear all\n", "does not begin with upsycle:"),
+    "nothing": (b"", "does not begin with upsycle:"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_picture_that_gives_no_link_says_why(router: Run, tmp_path: Path, what: str) -> None:
+    data, said = BAD[what]
+    path = tmp_path / "given"
+    path.write_bytes(data)
+    for given, stdin in ((str(path), None), ("-", data)):
+        assert said in refused(router("group", "add", given, stdin=stdin))
+
+
+def test_ours_is_found_beside_anothers(router: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.png"
+    path.write_bytes(two_codes("https://example.org", LINK))
+    assert router("group", "add", str(path)).exit_code == 0
+
+
+def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
+    assert "is no link, and there is no such file" in refused(router("group", "add", str(tmp_path / "none.png")))
+    assert f"{tmp_path} cannot be read: Is a directory" in refused(router("group", "add", str(tmp_path)))
+    assert router("group", "new", "family").exit_code == 0
+    failed = router("group", "share", "family", "--png", str(tmp_path / "no" / "f.png"))
+    assert (failed.exit_code, "cannot be written: No such file" in failed.stderr) == (1, True)
+
+
+def test_a_link_of_another_kind_is_sent_to_its_command(router: Run, tmp_path: Path) -> None:
+    assert parse_link(LINK).name == "group-1"
+    path = tmp_path / "node.png"
+    path.write_bytes(picture(code("upsycle:ggGg")))
+    said = refused(router("group", "add", str(path)))
+    assert said.startswith("This is the link of a node, not a group link. Take it with `router ") and "peer add" in said
