@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Run
+from samples.core import INVITATIONS, LINKS
 
 from router.cli import main
 from router.core.wire.grouplink import parse_link
@@ -131,6 +132,8 @@ def test_a_qr_code_stands_above_the_link(router: Run) -> None:
         (["group", "new", "fam ily"], "cannot be a name"),
         (["group", "share", "famly"], 'did you mean "family"?'),
         (["group", "add", "upsycle:nothing"], "not a group link"),
+        (["group", "add", LINKS[0].text()[:-9]], "it is cut short"),
+        (["group", "add", INVITATIONS[1].text()], "This is an invitation, not a group link. Take it with `router "),
         (["group", "new", "family"], "there is a group"),
         (["group", "add"], "Missing argument"),
         (["grup"], 'did you mean "group"?'),

@@ -14,6 +14,7 @@ from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed, TooLarge, encode
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason, reason_from
+from router.service.plugins import load_reasons
 from services.discovery import reasons
 from services.discovery.core.messages import (
     DIALLED_BYTES_MAX,
@@ -169,3 +170,4 @@ def test_the_reasons_of_discovery() -> None:
     }  # fmt: skip
     assert all(reason_from(number) is reason and reason.sentence.endswith(".") for number, reason in found.items())
     assert {number for number, reason in found.items() if reason.later} == {203, 204}
+    load_reasons("services.discovery")  # it checks their range
