@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from router.core.why.report import REPORT_BYTES_MAX
 from router.core.wire.admin import ANSWER, ASK
+from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX
 from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
 from router.core.wire.message import MULTICAST, body_at
 from router.core.wire.reasons import Reason
 
-from .advertisements import ADVERTISEMENT, ADVERTISEMENT_BYTES_MAX
 from .directory import DISCOVERY, Directory, Standing
 from .intake import SIGNATURE_BYTES, Row
 from .links import Link
 
+ADVERTISED = b"\x82\x01"
 HEAD_BYTES = 7  # of an answer: array head and type, and at most 5 for the byte string's head
 
 
@@ -34,7 +35,7 @@ def kind_in_group(directory: Directory, link: Link, row: Row, data: bytes) -> by
         return None
     start, _ = body_of(row, data)
     kind = data[start : start + 2]
-    is_ours = kind == ASK or (kind == ADVERTISEMENT and directory.has_role(link.key, DISCOVERY))
+    is_ours = kind == ASK or (kind == ADVERTISED and directory.has_role(link.key, DISCOVERY))
     return kind if is_ours else None
 
 

@@ -8,49 +8,47 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from router.core.wire import shape
-from router.core.wire.codec import Malformed, decode
-from router.core.wire.reasons import Reason
-
-ADVERTISEMENT = b"\x82\x01"
-ADVERTISEMENT_BYTES_MAX = 4096
-_ITEMS_MAX = 512
+from router.core.wire.advert import Advertisement, Succession, decode_advertisement, succession
+from router.core.wire.codec import Malformed
+from router.core.wire.reasons import ADVERT_STALE, Reason
 
 
 class Advertised(NamedTuple):
-    """An advertisement: the service that announced it, and its bytes as the advertised router signed them."""
+    """The body of an advertisement as it was announced, and the service that announced it."""
 
     service: bytes
-    advertisement: bytes
+    body: bytes
 
 
 class Advertisements:
     """The newest advertisement of each router, at most `most`; the one that was heard least lately gives way.
 
-    Neither the signature nor anything but the advertised key is looked at here."""
+    Its signature and times are the service's to judge."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_key: dict[bytes, Advertised] = {}
+        self._by_router: dict[bytes, Advertisement] = {}
 
     def __repr__(self) -> str:
-        return f"<advertisements of {len(self._by_key)} routers, of at most {self._most}>"
+        return f"<advertisements of {len(self._by_router)} routers, of at most {self._most}>"
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._by_router)
 
-    def get(self, key: bytes) -> Advertised | None:
-        return self._by_key.get(key)
+    def get(self, router: bytes) -> Advertisement | None:
+        return self._by_router.get(router)
 
     def hear(self, said: Advertised) -> tuple[Reason, str] | None:
         """Take in an advertisement; return why it is refused, or None."""
         try:
-            found = shape.open_fields(decode(said.advertisement, _ITEMS_MAX), "an advertisement", ("id", "sig"))
-            key = shape.checked_key(found["id"], "id")
+            heard = decode_advertisement(said.body)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
-        self._by_key.pop(key, None)
-        while self._by_key and len(self._by_key) >= self._most:
-            del self._by_key[next(iter(self._by_key))]
-        self._by_key[key] = said
+        found = succession(heard, self._by_router.get(heard.router))
+        if found in (Succession.OLDER, Succession.CONFLICTING):
+            return ADVERT_STALE, found.value
+        self._by_router.pop(heard.router, None)
+        while self._by_router and len(self._by_router) >= self._most:
+            del self._by_router[next(iter(self._by_router))]
+        self._by_router[heard.router] = heard
         return None

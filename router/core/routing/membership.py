@@ -36,8 +36,8 @@ from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
 
-from .addressed import body_of, kind_in_group, out_of_place
-from .advertisements import ADVERTISEMENT, Advertised
+from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
+from .advertisements import Advertised
 from .directory import WHY, Directory, Standing
 from .door_log import DoorLog
 from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
@@ -101,8 +101,8 @@ class Membership:
         start, end = body_of(row, data)
         if row.kind == MULTICAST:
             kind = kind_in_group(self._directory, link, row, data)
-            if kind == ADVERTISEMENT:
-                return self._advertised(Advertised(link.key, data[start + 2 : end]))
+            if kind == ADVERTISED:
+                return self._advertised(Advertised(link.key, data[start:end]))
             if kind is None:
                 return Reason.NO_SUBSCRIBERS, ""
         if data[start : start + 2] == CARRIED:

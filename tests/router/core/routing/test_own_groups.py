@@ -6,20 +6,27 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.routing.advertisements import ADVERTISEMENT_BYTES_MAX, Advertised, Advertisements
+from router.core.routing.advertisements import Advertised, Advertisements
 from router.core.routing.directory import JOIN, STORE, Neighbour
 from router.core.routing.limits import Limits
+from router.core.wire.address import NamedAddress
+from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, make_advertisement
 from router.core.wire.codec import encode
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import ADVERT_STALE, Reason
 
 UP, CLIENT, BELL, DISCOVERY, FAR = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65))
 EXPIRY = expiry_min(WALL_S + 600)
-ADVERTISED = encode({"id": FAR.public, "rev": 1, "sig": bytes(64)})
-BODY = b"\x82\x01" + ADVERTISED
+
+
+def advertisement(key: SigningKey, rev: int = 1) -> Advertisement:
+    return make_advertisement(key, [NamedAddress("far.example", 4100)], rev=rev, expiry_min=EXPIRY)
+
+
+BODY = advertisement(FAR).message
 
 
 def house(**more: object) -> OneRouter:
@@ -79,7 +86,7 @@ def test_the_router_hears_advertisements_of_its_discovery_service(overheard: boo
     if overheard:
         join(one, alice, ALICE, DISCOVERY, local=True)
     assert publish(one, found, DISCOVERY, BODY, 0) == []
-    assert one.router.advertisements.get(FAR.public) == Advertised(DISCOVERY.public, ADVERTISED)
+    assert one.router.advertisements.get(FAR.public) == advertisement(FAR)
     assert [recipients for _, _, recipients in one.accepted()] == [(ALICE.public,)] * overheard
 
 
@@ -100,30 +107,36 @@ def test_it_hears_them_there_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advertisement", "reason"),
+    ("body", "reason"),
     [
-        (b"", Reason.MALFORMED),
-        (encode({"rev": 1}), Reason.MALFORMED),
-        (encode({"id": bytes(32), "sig": bytes(64)}), Reason.MALFORMED),
-        (ADVERTISED + b"\x00", Reason.MALFORMED),
-        (encode({"id": FAR.public, "sig": bytes(ADVERTISEMENT_BYTES_MAX)}), Reason.TOO_LARGE),
+        (BODY[:2], Reason.MALFORMED),
+        (encode([1, {"rev": 1}]), Reason.MALFORMED),
+        (BODY + b"\x00", Reason.MALFORMED),
+        (BODY[:2] + bytes(ADVERTISEMENT_BYTES_MAX), Reason.TOO_LARGE),
     ],
 )
-def test_what_is_no_advertisement_is_refused(advertisement: bytes, reason: Reason) -> None:
+def test_what_is_no_advertisement_is_refused(body: bytes, reason: Reason) -> None:
     one = house()
-    assert publish(one, one.link(DISCOVERY.public), DISCOVERY, b"\x82\x01" + advertisement) == [reason]
+    assert publish(one, one.link(DISCOVERY.public), DISCOVERY, body) == [reason]
     assert len(one.router.advertisements) == 0
 
 
 def test_the_advertisement_heard_least_lately_gives_way() -> None:
-    keys = [SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3)]
-    told = [Advertised(b"s" * 32, encode({"id": key, "sig": b""})) for key in keys]
+    told = [advertisement(SigningKey(bytes((n,)) * 32)) for n in (1, 2, 3)]
     book = Advertisements(2)
     for said in (told[0], told[1], told[0], told[2]):
-        assert book.hear(said) is None
-    assert [book.get(key) for key in keys] == [told[0], None, told[2]]
+        assert book.hear(Advertised(DISCOVERY.public, said.message)) is None
+    assert [book.get(said.router) for said in told] == [told[0], None, told[2]]
     one = house(limits=Limits(learned_max=1))
     found = one.link(DISCOVERY.public)
     for said in told:
-        assert publish(one, found, DISCOVERY, b"\x82\x01" + said.advertisement) == []
+        assert publish(one, found, DISCOVERY, said.message) == []
     assert len(one.router.advertisements) == 1
+
+
+def test_only_a_greater_revision_replaces() -> None:
+    one = house()
+    found, newer = one.link(DISCOVERY.public), advertisement(FAR, rev=2)
+    for said, reasons in ((advertisement(FAR), []), (newer, []), (newer, []), (advertisement(FAR), [ADVERT_STALE])):
+        assert publish(one, found, DISCOVERY, said.message, 0) == reasons
+    assert one.router.advertisements.get(FAR.public) == newer
