@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.routing.directory import OF_CLIENTS, Neighbour
+from router.core.routing.directory import Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
 from router.core.wire.admin import Inquiry
@@ -141,7 +141,7 @@ class Inquiries:
             if key not in found:
                 found[key] = {
                     "address": key.hex(), "name": known.name, "state": "blocked" if known.blocked else "away",
-                    "standing": "client" if known.grants & OF_CLIENTS else "peer",
+                    "standing": (directory.standing(key, False) or Standing.PEER).value,
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
                     **_entry(known),

@@ -22,6 +22,7 @@ from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 
 __all__ = [
+    "Agree",
     "Answer",
     "Asked",
     "Came",
@@ -284,6 +285,18 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Agree:
+    """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
+
+    It takes the place of what this service agreed on with that router before; no groups end it. It is forgotten when
+    the node starts again."""
+
+    key: PublicKey
+    groups: tuple[PublicKey, ...] = ()
+    until_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """Write to the peer of a door; to a stream, b"" closes it."""
 
@@ -331,6 +344,7 @@ Deed = (
     | Refuse
     | Learn
     | Grant
+    | Agree
     | Write
     | Hand
     | Compute

@@ -287,6 +287,9 @@ class RulesHost(Service):
                 case c.Grant(key, rights, until_s, uses):
                     more = {"rights": rights, "until_s": until_s, "uses": uses}
                     await self.say("grant", {"key": key.hex(), **more})
+                case c.Agree(key, groups, until_s):
+                    agreed = {"groups": [one.hex() for one in groups], "until_s": until_s}
+                    await self.say("agree", {"key": key.hex(), **agreed})
         except (ClientError, SaidError) as error:
             log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)
 

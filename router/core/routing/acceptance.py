@@ -18,7 +18,7 @@ from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
 
 from .delivery import Delivery
-from .directory import Standing
+from .directory import UNKNOWN, Standing
 from .door_log import DoorLog
 from .duplicate_index import Index
 from .effects import Now, Pending, Settle
@@ -315,7 +315,7 @@ class Acceptance:
 
     def _learn(self, link: Link, row: Row, now: Now) -> None:
         """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
-        if row.kind != UNICAST or link.standing in (Standing.LOCAL, Standing.STRANGER) or row.signer == link.key:
+        if row.kind != UNICAST or link.standing is Standing.LOCAL or link.standing in UNKNOWN or row.signer == link.key:
             return
         if self._links.to(row.signer) is not None:
             return

@@ -14,7 +14,7 @@ from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
 from router.core.wire.message import MULTICAST, body_at
 from router.core.wire.reasons import Reason
 
-from .directory import DISCOVERY, Directory, Standing
+from .directory import DISCOVERY, UNKNOWN, Directory, Standing
 from .intake import SIGNATURE_BYTES, Row
 from .links import Link
 
@@ -48,9 +48,10 @@ def out_of_place(
     """
     start, end = body_of(row, data)
     kind, size = data[start : min(start + 2, end)], end - start
-    is_stranger = link.standing is Standing.STRANGER
+    is_stranger = link.standing in UNKNOWN
     if kind == CARRIED:  # the carried message is judged separately, together with its carrier
-        return (Reason.NOT_AUTHORISED, "strangers have nothing carried") if is_stranger else None
+        no_right = link.standing is Standing.STRANGER
+        return (Reason.NOT_AUTHORISED, "strangers have nothing carried") if no_right else None
     if row.signer != link.key:
         return Reason.NOT_AUTHORISED, "a router is asked only by the key at the other end of the link"
     most = CONTROL_BYTES_MAX

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .agreements import Agreements
+
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """The rights that make a neighbour a client; `why` alone does not."""
@@ -21,7 +23,12 @@ class Standing(Enum):
     LOCAL = "local"  # a service or app of this node
     CLIENT = "client"  # an edge node we serve, with rights granted to it
     PEER = "peer"  # another router, configured or invited
+    MET = "met"  # a router that only a service of this node knows, or has agreed on groups with (R-C24)
     STRANGER = "stranger"
+
+
+UNKNOWN = frozenset((Standing.MET, Standing.STRANGER))
+"""Standings that reach public services only, ask nothing, and are charged to the share of strangers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class Directory:
     locals: set[bytes] = field(default_factory=set)
     configured_locals: frozenset[bytes] = frozenset()
     public: frozenset[bytes] = frozenset()
+    agreements: Agreements = field(default_factory=Agreements)
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
@@ -111,8 +119,10 @@ class Directory:
             return None
         if key in self.locals or owner:
             return Standing.LOCAL
-        if known is not None:
+        if known is not None and (known.grants & OF_CLIENTS or known.learned == CONFIG):
             return Standing.CLIENT if known.grants & OF_CLIENTS else Standing.PEER
+        if known is not None or self.agreements.is_met(key):
+            return Standing.MET
         return Standing.STRANGER if self.accept_strangers else None
 
     def rank(self, key: bytes) -> int:
@@ -145,6 +155,10 @@ class Directory:
         if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):
             return not self.is_blocked(key)
         return self.join_open and (standing is not None or self.is_known(key)) and not self.is_blocked(key)
+
+    def may_bring(self, key: bytes, standing: Standing, group: bytes) -> bool:
+        """Whether a key may bring multicasts of a group: a router that was met only those of groups agreed on."""
+        return standing not in UNKNOWN or (standing is Standing.MET and self.agreements.has(key, group))
 
     def may_publish(self, key: bytes, standing: Standing) -> bool:
         """Whether a key's multicasts are passed on to our uplinks."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from router.core.log import events as ev
 from router.core.wire.reasons import Reason
 
-from .directory import Standing
+from .directory import UNKNOWN, Standing
 from .effects import Now, Pending
 from .intake import Row
 from .limits import DoorLimits
@@ -78,7 +78,7 @@ class Which(NamedTuple):
     @property
     def names(self) -> tuple[Standing, bytes | None]:
         """Return whose limit of named ids the sum uses: strangers share one."""
-        return self.standing, None if self.standing is Standing.STRANGER else self.neighbour
+        return self.standing, None if self.standing in UNKNOWN else self.neighbour
 
 
 @dataclass(slots=True)
@@ -103,13 +103,14 @@ class DoorLog:
     def __init__(self, pending: Pending, limits: DoorLimits) -> None:
         self._pending = pending
         known = Purse(limits.known_bytes_max, limits.keep_s)
+        unknown = dict.fromkeys(UNKNOWN, Purse(limits.strangers_bytes_max, limits.keep_s))
         self._purses = {
             Standing.LOCAL: Purse(limits.apps_bytes_max, limits.keep_s), Standing.CLIENT: known, Standing.PEER: known,
-            Standing.STRANGER: Purse(limits.strangers_bytes_max, limits.keep_s),
+            **unknown,
         }  # fmt: skip
         few = max(1, limits.ids_max // STRANGERS_PART) if limits.ids_max else 0
-        self._ids_max = dict.fromkeys(Standing, limits.ids_max) | {Standing.STRANGER: few}
-        self._apart_max = dict.fromkeys(Standing, APART_MAX) | {Standing.STRANGER: STRANGERS_APART_MAX}
+        self._ids_max = dict.fromkeys(Standing, limits.ids_max) | dict.fromkeys(UNKNOWN, few)
+        self._apart_max = dict.fromkeys(Standing, APART_MAX) | dict.fromkeys(UNKNOWN, STRANGERS_APART_MAX)
         self._sums: dict[Which, Sum] = {}
         self._links: dict[tuple[Standing, str, str], tuple[Now, int]] = {}  # event, because: since, how many
         self._named: Counter[tuple[Standing, bytes | None]] = Counter()  # ids in these sums

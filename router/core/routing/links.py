@@ -12,7 +12,7 @@ from router.core.link.session import Allowance
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.core.wire.reasons import Reason
 
-from .directory import STRANGERS, Directory, Standing
+from .directory import STRANGERS, UNKNOWN, Directory, Standing
 from .duplicate_index import APPS, HOLDER_BYTES
 from .parcel import Parcel
 
@@ -79,8 +79,8 @@ class Link:
 
     @property
     def charged(self) -> bytes:
-        """Return the neighbour whose share of queues its messages use: all strangers have one share."""
-        return STRANGERS if self.standing is Standing.STRANGER else self.key
+        """Return the neighbour whose share of queues its messages use: all that are not known have one share."""
+        return STRANGERS if self.standing in UNKNOWN else self.key
 
     @property
     def holder(self) -> bytes:

@@ -38,7 +38,7 @@ from router.core.wire.reasons import Reason
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .advertisements import Advertised
-from .directory import WHY, Directory, Standing
+from .directory import UNKNOWN, WHY, Directory, Standing
 from .door_log import DoorLog
 from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
 from .groups import Groups, Subscription
@@ -137,7 +137,8 @@ class Membership:
             case JoinAck(group, success):
                 self._heard_join_ack(link, group, success, now)
             case Pull(group, message):
-                if self._may_join(link, group) and link.pulls.take(1, now.mono_s):
+                agreed = link.up and self._directory.agreements.has(link.key, group)
+                if (agreed or self._may_join(link, group)) and link.pulls.take(1, now.mono_s):
                     self._pending.effects.append(Pulled(link.id, group, message))
             case _:  # other acks and reports need no action
                 pass
@@ -149,7 +150,7 @@ class Membership:
         messages and from known neighbours' routers."""
         if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
             self._pending.effects.append(Inquire(link.id, inquiry))
-        elif link.standing is Standing.STRANGER:
+        elif link.standing in UNKNOWN:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
         elif isinstance(inquiry, Answer):
             if not self._take_awaited(link.key):

@@ -11,7 +11,7 @@ from typing import Final
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import Reason
 
-from .directory import Directory, Standing
+from .directory import UNKNOWN, Directory, Standing
 from .groups import Groups
 from .links import Link
 from .routes import Routes
@@ -68,16 +68,16 @@ class Routing:
         if destination == directory.me:  # 3.1
             return FOR_US
         if directory.is_blocked(destination):
-            return Reason.BLOCKED if standing is not Standing.STRANGER else Reason.NOT_AUTHORISED
+            return Reason.BLOCKED if standing not in UNKNOWN else Reason.NOT_AUTHORISED
         if self.is_local(destination):  # 3.2
-            open_to_all = standing is not Standing.STRANGER or destination in directory.public
+            open_to_all = standing not in UNKNOWN or destination in directory.public
             return (destination,) if open_to_all else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
         may_relay = from_local or directory.may_relay(neighbour)
-        if served is not None and standing is not Standing.STRANGER:  # a client of ours, or behind one (R-C11)
+        if served is not None and standing not in UNKNOWN:  # a client of ours, or behind one (R-C11)
             return (served,) if served != neighbour else Reason.NO_ROUTE
         if not may_relay:  # 3.3: only for local sources
-            return Reason.NOT_AUTHORISED if standing is Standing.STRANGER else Reason.NO_ROUTE
+            return Reason.NOT_AUTHORISED if standing in UNKNOWN else Reason.NO_ROUTE
         if via is not None and from_local:  # 3.3.1
             return self._through(via)
         onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
@@ -123,7 +123,7 @@ class Routing:
 
     def multicast(self, group: bytes, via: bytes | None, neighbour: bytes, standing: Standing) -> Plan:
         directory = self._directory
-        if standing is Standing.STRANGER:
+        if not directory.may_bring(neighbour, standing, group):
             return Reason.NOT_AUTHORISED
         if directory.is_node_local(group) and standing is not Standing.LOCAL:
             return Reason.NOT_LOCAL_SOURCE  # a replay

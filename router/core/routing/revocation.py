@@ -5,7 +5,7 @@ This happens on a running node when its neighbours are reconfigured, and at a st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from router.core.log import events as ev
 from router.core.wire.reasons import Reason
@@ -87,6 +87,11 @@ class Revocation:
             ("blocked", new is not None and new.blocked), ("removed", new is None),
         )  # fmt: skip
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
+
+    def met(self, keys: Iterable[bytes], now: Now) -> None:
+        """Apply what has changed in the agreements with these routers."""
+        for key in keys:
+            self._look_at_link(key, False, now)
 
     def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
         """Give an open link its new standing, or close it if it must sign on again.

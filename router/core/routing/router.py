@@ -79,8 +79,8 @@ class Router:
             directory, self.links, self.groups, self.queues, self.routes, self._membership, self._delivery,
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
-        change, say = self._revocation.change, self._membership.say
-        self._services = ServiceWords(directory, Book(limits.learned_max), self._pending, change, say)
+        change, met, say = self._revocation.change, self._revocation.met, self._membership.say
+        self._services = ServiceWords(directory, Book(limits.learned_max), self._pending, change, met, say)
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
@@ -140,9 +140,11 @@ class Router:
             self._membership.say(onward, report, now, to)
 
     @property
-    def revision(self) -> tuple[int, int, int, int]:
+    def revision(self) -> tuple[int, ...]:
         """Return a value that changes whenever a plan could."""
-        return self.directory.revision, self.links.revision, self.groups.revision, self.routes.revision
+        directory = self.directory
+        ours = directory.revision, directory.agreements.revision
+        return *ours, self.links.revision, self.groups.revision, self.routes.revision
 
     # -- links -----------------------------------------------------------------------------------------------
 

@@ -24,12 +24,13 @@ from .directory import OF_CLIENTS, WHY, Directory, Neighbour
 from .effects import Now, Pending, ServiceAnswered
 from .links import Link
 
-LEARN, GRANT, NOTE, ANSWER = "learn", "grant", "note", "answer"
-WORDS = frozenset((LEARN, GRANT, NOTE, ANSWER))
+LEARN, GRANT, AGREE, NOTE, ANSWER = "learn", "grant", "agree", "note", "answer"
+WORDS = frozenset((LEARN, GRANT, AGREE, NOTE, ANSWER))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
 FIELDS_MAX = 16
+AGREED_GROUPS_MAX = 512
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Seconds = Annotated[int, Meta(ge=0, le=1 << 40)]
@@ -48,6 +49,12 @@ class _Grant(Struct, forbid_unknown_fields=True):
     rights: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
     until_s: Seconds = 0
     uses: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+
+
+class _Agree(Struct, forbid_unknown_fields=True):
+    key: Hex
+    groups: Annotated[tuple[Hex, ...], Meta(max_length=AGREED_GROUPS_MAX)] = ()
+    until_s: Seconds = 0
 
 
 class _Event(Struct, forbid_unknown_fields=True):
@@ -71,16 +78,18 @@ class _Answer(Struct, forbid_unknown_fields=True):
 class ServiceWords:
     """Carries out the requests of services.
 
-    `change(act, now)` changes the directory and ends what depended on rights that are gone; `say` sends the answer."""
+    `change(act, now)` changes the directory and ends what depended on rights that are gone; `met(keys, now)` applies
+    what has changed in agreements; `say` sends the answer."""
 
     def __init__(
         self, directory: Directory, book: Book, pending: Pending, change: Callable[[Callable[[], None], Now], None],
-        say: Callable[[Link, Answer, Now], None],
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], None],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._book = book
         self._pending = pending
         self._change = change
+        self._met = met
         self._say = say
         self._allowed: dict[bytes, Allowance] = {}
 
@@ -89,7 +98,7 @@ class ServiceWords:
         if link.key not in self._directory.services:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
-            LEARN: self._learn, GRANT: self._grant, NOTE: self._note, ANSWER: self._answer,
+            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, NOTE: self._note, ANSWER: self._answer,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
@@ -135,6 +144,14 @@ class ServiceWords:
         one = Granted(by, key, rights, said.until_s, said.uses or None)
         self._rewrite(lambda: [self._book.grant(one, now.wall_s)], now)
         return {"granted": (by, key) in self._book.granted}
+
+    def _agree(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Agree)
+        key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
+        groups = [bytes(PublicKey.checked(bytes.fromhex(one))) for one in said.groups]
+        forgotten = self._directory.agreements.agree(by, key, groups, said.until_s, now.wall_s)
+        self._met((key, *forgotten), now)
+        return {"agreed": self._directory.agreements.is_met(key)}
 
     def _note(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         """Log the events that the log does not hold yet, as many as the service's rate allows now."""
@@ -196,6 +213,7 @@ class ServiceWords:
 
     def tick(self, now: Now) -> None:
         """Delete the entries whose time is over."""
+        self._met(self._directory.agreements.lapse(now.judged_s), now)
         book, now_s = self._book, now.judged_s
         ends = [*(one.until_s for one in book.learned.values()), *(one.until_s for one in book.granted.values())]
         if ends and min(ends) <= now_s:
