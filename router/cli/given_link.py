@@ -14,6 +14,12 @@ STDIN = "-"
 TEXT_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
 
 
+def is_given(text: str) -> bool:
+    """Whether an argument that may also be an address or a name gives a link."""
+    path = Path(text)
+    return text == STDIN or is_link(text) or (bool(path.suffix or len(path.parts) > 1) and path.is_file())
+
+
 def link_from(given: str, *wanted: int) -> str:
     """Return the text of the link that `given` names, which may be of another than the `wanted` types.
 

@@ -6,6 +6,7 @@ from typing import cast
 
 import click
 
+from router.cli import qr
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, say, say_json
@@ -61,12 +62,24 @@ def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command("id", cls=Command)
+@click.option("--link", is_flag=True, help="Print the link by which others make this node their neighbour.")
+@qr.options
 @json_option
-def show_id(as_json: bool) -> None:
-    """Print this node's address, whether it runs or not."""
+def show_id(link: bool, draw: qr.Drawing, as_json: bool) -> None:
+    """Print this node's address, whether it runs or not.
+
+    Its link holds the address and where others reach the node; they take it by `router peer add LINK`. It is no secret.
+    """
     home = invocation().home
-    address = keyring.load(home, keyring.NODE).public
+    key = keyring.load(home, keyring.NODE)
+    address, text = key.public, ""
+    if link or any(draw):
+        from router.cli.node_link import own_link
+
+        text = own_link(key, config.load(home.config_path)[0])
+        qr.show(text, draw, leave_out="addresses in node.advertise", on_terminal=not as_json)
     if as_json:
-        say_json({"address": address, "text": key_text("addr", address), "home": str(home.path)})
+        more = {"link": text} if text else {}
+        say_json({"address": address, "text": key_text("addr", address), "home": str(home.path), **more})
     else:
-        say(key_text("addr", address))
+        say(text or key_text("addr", address))

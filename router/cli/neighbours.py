@@ -7,6 +7,7 @@ from typing import Any, cast
 import click
 from msgspec.structs import asdict, replace
 
+from router.cli import given_link
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
@@ -52,6 +53,9 @@ def add(
 ) -> None:  # fmt: skip
     """Add a neighbour, or change the entry of one.
 
+    ADDRESS may also be the node's own link, which `router id --link` prints there: as text, in a file, as a picture of
+    its QR code, or - for standard input. It brings the URLs.
+
     A neighbour without URL is never dialled and must connect here. Each value given replaces the one in the entry; the
     others stay. When a right is taken away, everything that depends on it ends at once. A blocked neighbour is let in
     again, unless the command only takes something away.
@@ -60,7 +64,15 @@ def add(
         transport.check(url)
     home = invocation().chosen_home
     config = configuration.load(home.config_path)[0]
-    key = _neighbour(home, Names(home, config), address)
+    if given_link.is_given(address):
+        from router.cli.node_link import linked
+
+        key, given_urls = linked(address)
+        if why := check_neighbour(home, key):
+            raise Failure(Exit.USAGE, why)
+        urls = urls or given_urls
+    else:
+        key = _neighbour(home, Names(home, config), address)
     known = next((one for one in config.peers if one.address == key), None)
     only_takes = (revoke or uplink is False) and not (urls or name is not None or grant)
     if only_takes and known is None:

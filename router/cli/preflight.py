@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.cli import service_commands
+from router.core.wire.address import parse_address
+from router.core.wire.text import BadText
 from router.service import plugins
 from router.service.plugins import UnknownService
 from router.settings import keyring
@@ -42,6 +44,11 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
                 home.listen_urls((url,))
         except (InvalidUrl, HomeError) as error:
             yield Problem(("node", "listen"), f"node.listen: {error}")
+    for url in config.node.advertise:
+        try:
+            parse_address(url)
+        except BadText as error:
+            yield Problem(("node", "advertise"), f"node.advertise: {error}")
     for at, one in enumerate(config.peers):
         for url in one.urls:
             try:

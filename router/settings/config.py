@@ -49,6 +49,9 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     listen: Annotated[tuple[Url, ...], about(
         "The URLs to listen on, besides the owner's socket (unix:router.sock in the home), which is always there. "
         "Empty: none on an edge node, tls://127.0.0.1:4100 on a core node.")] = ()
+    advertise: Annotated[tuple[Url, ...], about(
+        "The URLs at which others reach this node, for its link: tls://node.example.org:4100. Empty: those of listen "
+        "that name a host.")] = ()
     accept: Annotated[Literal["", "known", "anyone"], about(
         'Whether strangers may connect. Empty: "known" on an edge node, "anyone" on a core node.')] = ""
     join_open: Annotated[bool, about(

@@ -1,0 +1,92 @@
+"""A node's own link: its key and where others reach it, by which they make it their neighbour (R-D9)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from router.cli.exits import Exit, Failure
+from router.cli.given_link import link_from
+from router.cli.output import note
+from router.core.wire.address import (
+    AddressSource,
+    Reach,
+    TransportAddress,
+    parse_address,
+    reach_of,
+    refusal_of,
+)
+from router.core.wire.advert import EXPIRY_S, Advertisement, make_advertisement
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.invitation import parse_peer_link
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.link_text import ADVERTISEMENT, INVITATION
+from router.core.wire.reasons import Reason
+from router.core.wire.text import BadText
+from router.settings.config import Config
+from router.transport import contract as transport
+
+
+class Linked(NamedTuple):
+    """What a node's link says: its key, and the URLs to dial it at."""
+
+    key: PublicKey
+    urls: tuple[str, ...]
+
+
+def addresses(config: Config) -> tuple[TransportAddress, ...]:
+    """Return the addresses at which others reach this node: those of `node.advertise`, else those it listens on.
+
+    Addresses of this machine only count where there is nothing better; one of every interface names none.
+    """
+    found = tuple(_parsed(config.node.advertise or config.node.listen))
+    far = tuple(one for one in found if refusal_of(one, AddressSource.OPERATOR) is None)
+    return far or tuple(one for one in found if reach_of(one.host) is Reach.LOOPBACK)
+
+
+def own_link(key: SigningKey, config: Config) -> str:
+    """Return the link of this node; raise `Failure` if others cannot reach it."""
+    found = addresses(config)
+    if not found:
+        said = "others cannot reach this node, so it has no link"
+        raise Failure(Exit.USAGE, f"{said}: name an address they reach it at in node.advertise, or in node.listen")
+    now_s = time.time()
+    made = make_advertisement(key, found, rev=int(now_s * 1000), expiry_min=expiry_min(now_s + EXPIRY_S))
+    return made.text()
+
+
+def linked(given: str) -> Linked:
+    """Return the node whose link is given: as text, in a file, in a picture or on standard input.
+
+    The time in it does not count, as a person passes it on. Raise `BadText` or `Failure`.
+    """
+    found = parse_peer_link(link_from(given, ADVERTISEMENT, INVITATION))
+    if not isinstance(found, Advertisement):
+        said = "this is an invitation, which this version cannot redeem"
+        raise Failure(Exit.USAGE, f"{said}; ask its node for its own link, which `router id --qr` prints there")
+    urls, problems = [], []
+    for one in found.addresses:
+        refused = refusal_of(one, AddressSource.OPERATOR, on_loopback=True)
+        try:
+            transport.check(one.url)
+        except transport.InvalidUrl as error:
+            refused = refused or (Reason.UNSUPPORTED, str(error))
+        if refused is None:
+            urls.append(one.url)
+        else:
+            problems.append(refused[1])
+    if not urls:
+        said = "; ".join(problems) or "the link names no address that this version knows"
+        raise Failure(Exit.USAGE, f"that node cannot be dialled: {said}")
+    if all(reach_of(one.host) is Reach.LOOPBACK for one in found.addresses):
+        note("that link leads back to this machine: it works only for a node that runs here")
+    return Linked(found.router, tuple(urls))
+
+
+def _parsed(urls: Iterable[str]) -> Iterable[TransportAddress]:
+    for url in urls:
+        try:
+            yield parse_address(url)
+        except BadText:
+            continue  # of this machine only, as a Unix socket
