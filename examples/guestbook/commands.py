@@ -19,7 +19,11 @@ COMMANDS = {
 @json_option
 def guestbook(name: str, as_json: bool) -> None:
     """Read the guestbook."""
-    pages = ask_service(invocation().home, name, "pages")
+    pages, first = [], 1
+    while first:
+        found = ask_service(invocation().home, name, "pages", str(first))
+        pages += found["pages"]
+        first = found["next"]
     if as_json:
         say_json(pages)
     else:

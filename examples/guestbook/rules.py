@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from guestbook.reasons import EMPTY, FULL
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
@@ -10,6 +12,9 @@ PAGE = b"page/"
 COUNT = b"count"
 VISIT, MEET = b"visit", b"meet "
 LINK = b"LINK\n"
+SHOWN_CHARS_MAX = 2_000
+LISTED_BYTES_MAX = 40_000
+"""After so many bytes a list of pages ends: an answer has at most 64,512, and a last page may take 12,000."""
 
 
 class Guestbook:
@@ -83,10 +88,8 @@ class Guestbook:
     def _answer(self, asked: c.Asked) -> list[c.Deed]:
         """Answer the operator: the pages, the favourite word, or that a page is struck out."""
         pages = {key: value for key, value in sorted(self.kept.items()) if key.startswith(PAGE)}
-        if asked.word == "pages":
-            texts = {int(key[len(PAGE) :]): value.decode("utf-8", "replace") for key, value in pages.items()}
-            found = [(page, text.partition(" ")) for page, text in texts.items()]
-            return [c.Answer(asked.number, [{"page": page, "guest": one[0], "text": one[2]} for page, one in found])]
+        if asked.word == "pages" and (asked.argument or "1").isdecimal():
+            return [c.Answer(asked.number, self._listed(pages, int(asked.argument or "1")))]
         if asked.word == "favourite":
             text = b" ".join(value.partition(b" ")[2] for value in pages.values())
             self.asked[str(asked.number)] = asked
@@ -100,6 +103,20 @@ class Guestbook:
             return [c.Pull(self.key, MessageId(bytes.fromhex(asked.argument[:64])))]
         said = f"a guestbook knows pages, favourite, strike and pass, not {asked.word}"
         return [c.Answer(asked.number, {"error": said})]
+
+    def _listed(self, pages: dict[bytes, bytes], first: int) -> dict[str, object]:
+        """Return pages from that number on, as many as fit one answer, and the number to go on with (0: none)."""
+        found: list[dict[str, object]] = []
+        size = 0
+        for key, value in pages.items():
+            if (page := int(key[len(PAGE) :])) < first:
+                continue
+            if size > LISTED_BYTES_MAX:
+                return {"pages": found, "next": page}
+            guest, _, text = value.decode("utf-8", "replace").partition(" ")
+            found.append({"page": page, "guest": guest, "text": text[:SHOWN_CHARS_MAX]})
+            size += len(json.dumps(found[-1]))
+        return {"pages": found, "next": 0}
 
     def _pass_on(self, id: str, wire: bytes | None) -> list[c.Deed]:
         """Send a message on as it was received, through the router that the operator named."""

@@ -109,8 +109,9 @@ class Residents:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
         settings = one.plugin.settings_of(options)
         place = Place(
-            one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most)
-        )
+            one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most),
+            frozenset(one.plugin.events), is_inside=True,
+        )  # fmt: skip
         one.starts += 1
         supervise(one.plugin, place, self._back_off, one.has_problem)
 

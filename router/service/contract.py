@@ -247,7 +247,7 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer an operator's question with a JSON value."""
+    """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
 
     number: int
     value: Any

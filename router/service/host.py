@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from types import TracebackType
 from typing import Any
 
@@ -28,12 +29,14 @@ from router.actors.actor import TrioActor, as_failure
 from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.node import Node, connect
 from router.client.received import Received
-from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.crypto import SigningKey
+from router.core.wire.errors import RouterError
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 from router.service.attempts import Attempts
 from router.service.contract import Keep, Note
+from router.service.deed_checks import EVENT_BYTES_MAX, as_json, event_of, fault_of
 from router.service.state import EVENTS_MAX, Batch, State, StateError
 from router.settings.config import Config
 from router.settings.home import Home
@@ -49,7 +52,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as they
-    are written. `guests`: the URL at which the node takes streams that services hand over."""
+    are written. `guests`: the URL at which the node takes streams that services hand over. `events`: those that its
+    folder declares. `is_inside`: whether it runs in the node's process."""
 
     name: str
     url: str
@@ -60,6 +64,8 @@ class Place:
     guests: str = ""
     on_warning: Callable[[str], None] = lambda text: None
     attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
+    events: frozenset[str] = frozenset()
+    is_inside: bool = False
 
     @property
     def state_path(self) -> Any:
@@ -84,6 +90,7 @@ class Service(TrioActor):
         self._state: State | None = None
         self._writing = trio.Lock()
         self._events_wait = trio.Event()
+        self._events_held_up = ""
 
     def __str__(self) -> str:
         return f"the service {self.name}"
@@ -157,8 +164,10 @@ class Service(TrioActor):
         if not self._attempts.are_used_up(message.id):
             return False
         which, most = short(key_text("msg", message.id)), self._attempts.most
-        said = "%s failed %d times on message %s, the last time with %r; it is refused, and the next one is handled"
-        log.error(said, self, most, which, error, exc_info=error)
+        cause = f"{error}" if isinstance(error, RouterError) else repr(error)
+        said = f"failed {most} times on message {which}, the last time: {cause}; it is refused"
+        log.error("%s %s, and the next one is handled", self, said, exc_info=error)
+        self.place.on_warning(f"it {said}")
         await self.give_up(message)
         return True
 
@@ -177,7 +186,7 @@ class Service(TrioActor):
             if isinstance(deed, Keep):
                 batch.kept[deed.key] = deed.value
             else:
-                batch.events.append(event(deed))
+                batch.events.append(event_of(deed, self.place.events))
         if self._in_hand is not None:
             batch.heard.append((self._in_hand.id, self._in_hand.expiry_min))
         await self.commit(batch)
@@ -186,7 +195,8 @@ class Service(TrioActor):
         """Write it to the state. While too many events wait for the node's log, this waits as well."""
         state = self.state
         while batch.events and state.events_waiting >= EVENTS_MAX:
-            self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is slowed down; let it note fewer")
+            why = self._events_held_up or "it notes more than the log takes of one service; let it note fewer"
+            self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is stopped meanwhile: {why}")
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
             numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))
@@ -209,12 +219,17 @@ class Service(TrioActor):
                 await self._events_wait.wait()
                 self._events_wait = trio.Event()
                 continue
-            last = await self._note(state, first, events)
+            faults = [fault_of(one, self.place.events) for one in events]
+            fit = next((at for at, fault in enumerate(faults) if fault), len(faults))
+            if fit:
+                last = await self._note(state, first, events[:fit])
+            else:
+                last = self._leave_out(first, events, faults)
             if last >= first:
                 async with self._writing:
                     write = partial(state.commit, Batch(noted=last), expiry_min(time.time()))
                     await trio.to_thread.run_sync(write)
-            if last < first + len(events) - 1:
+            if last < first + fit - 1:
                 await trio.sleep(LOG_AGAIN_S)
 
     async def _note(self, state: State, first: int, events: list[dict[str, Any]]) -> int:
@@ -222,16 +237,30 @@ class Service(TrioActor):
         try:
             answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
         except (ClientError, SaidError) as error:
-            log.warning("%s: its events wait for the node's log: %s", self, error)
+            self._events_held_up = str(error)
+            self.warn(f"its events wait for the node's log: {error}")
             return 0
+        self._events_held_up = ""
         return int(answer["noted"])
+
+    def _leave_out(self, first: int, events: list[dict[str, Any]], faults: list[str]) -> int:
+        """Leave out events that an earlier version of the service kept and the log does not take.
+
+        Each is written to this process's log; returns the number of the last one.
+        """
+        left_out = [one for one, _ in takewhile(lambda pair: pair[1], zip(events, faults, strict=True))]
+        for one in left_out:
+            log.warning("%s: not in the node's log: %s", self, as_json(one)[:EVENT_BYTES_MAX])
+        of_them = "an event" if len(left_out) == 1 else f"{len(left_out)} events"
+        self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
+        return first + len(left_out) - 1
 
     async def say(self, word: str, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Say a word of the contract to the own router, and return its answer.
 
         Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
         """
-        found: dict[str, Any] = json.loads(await self.node.ask(word, json.dumps(argument)))
+        found: dict[str, Any] = json.loads(await self.node.ask(word, as_json(argument)))
         if "error" in found:
             raise SaidError(str(found["error"]))
         return found
@@ -252,18 +281,6 @@ class Service(TrioActor):
 
 class SaidError(Exception):
     """The router does not do what a service asked of it; the text says why."""
-
-
-def event(note: Note) -> dict[str, Any]:
-    """The event as it is kept until the node's log has it."""
-    found: dict[str, Any] = {"event": note.event}
-    if note.message is not None:
-        found["message"] = MessageId(note.message).hex()
-    if note.reason is not None:
-        found["reason"] = int(note.reason)
-    if note.fields:
-        found["fields"] = dict(note.fields)
-    return found
 
 
 async def _as_failure(own: Awaitable[None]) -> None:

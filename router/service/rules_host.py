@@ -25,8 +25,9 @@ from router.core.wire.control import JoinAck, LeaveAck
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import message_id, with_via
 from router.service import contract as c
+from router.service.deed_checks import answer_of, event_of
 from router.service.doors import Doors
-from router.service.host import Place, SaidError, Service, event
+from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
 from router.service.state import Batch, State
 from router.transport import contract as transport
@@ -77,6 +78,14 @@ class Cycle:
     handled: list[Received] = field(default_factory=list)
     refused: list[tuple[Received, c.Refuse]] = field(default_factory=list)
     awaited: list[trio.Event] = field(default_factory=list)
+
+    def take(self, other: Cycle) -> None:
+        """Add what follows from one more thing that was heard."""
+        self.batch.kept.update(other.batch.kept)
+        self.batch.events += other.batch.events
+        self.batch.outbox += other.batch.outbox
+        self.deeds += other.deeds
+        self.refused += other.refused
 
 
 class RulesHost(Service):
@@ -168,14 +177,16 @@ class RulesHost(Service):
                 break
             heard, source = self._heard.popleft()
             self._in_hand = received = source if isinstance(source, Received) else None
+            follows = Cycle()
             try:
-                deeds = self._decide(heard)
+                for deed in self._decide(heard):
+                    self._lay_down(follows, deed, received)
             except Exception as error:
                 failed = received, error
                 break
             self._in_hand = None
-            for deed in deeds:
-                self._lay_down(cycle, deed, received)
+            cycle.take(follows)
+            self._kept.changed.update(follows.batch.kept)
             if received is not None:
                 cycle.handled.append(received)
             elif isinstance(source, trio.Event):
@@ -191,9 +202,8 @@ class RulesHost(Service):
         deeds = self._rules.hear(heard, c.Now(time.time(), began_s))
         if (took_s := time.monotonic() - began_s) > BLOCKED_S:
             what = type(heard).__name__
-            self.warn(
-                f"it blocked its process for {took_s:.1f} s over {what}; let it Compute that work, or run it apart"
-            )
+            remedy = "let it Compute that work" + (", or run it apart" if self.place.is_inside else "")
+            self.warn(f"it blocked its process for {took_s:.1f} s over {what}; {remedy}")
         return deeds
 
     async def _fail(self, received: Received | None, error: Exception) -> None:
@@ -205,13 +215,17 @@ class RulesHost(Service):
         """Sort a deed: what is kept, noted and sent belongs to the transaction, the rest comes after it."""
         match deed:
             case c.Keep(key, value):
-                cycle.batch.kept[key] = self._kept.changed[key] = value
+                cycle.batch.kept[key] = value
             case c.Note():
-                cycle.batch.events.append(event(deed))
+                cycle.batch.events.append(event_of(deed, self.place.events))
             case c.Send() | c.Publish() | c.Forward():
                 cycle.batch.outbox.append((deed.tag, self._wire(deed)))
             case c.Refuse() if received is not None:
                 cycle.refused.append((received, deed))
+            case c.Answer():
+                cycle.deeds.append(given := answer_of(deed))
+                if given is not deed:
+                    self.warn(given.value["error"])
             case _:
                 cycle.deeds.append(deed)
 

@@ -66,7 +66,11 @@ async def run(
     """Run the service in this process, signed on to the node of `home`, until cancelled."""
     settings = service.settings_of(options or {}) if isinstance(service, Plugin) else NoSettings()
     url, attempts = f"unix://{home.socket_path}", Attempts(attempts_max)
-    place = Place(name, url, key_of(home, name), home, settings, options or {}, guests_url(home), attempts=attempts)
+    events = frozenset(service.events) if isinstance(service, Plugin) else frozenset[str]()
+    place = Place(
+        name, url, key_of(home, name), home, settings, options or {}, guests_url(home), attempts=attempts,
+        events=events,
+    )  # fmt: skip
     async with actor_system():
         supervise(service, place, BackOff(DEFAULTS.service_restart_s_min, DEFAULTS.service_restart_s_max))
         await trio.sleep_forever()

@@ -107,7 +107,7 @@ async def story(home: Home, run: str, port: int) -> dict[str, Any]:
         found["why"] = [(one["state"], one["reason"]) for one in why["recipients"]]
         found["favourite"] = await asked(node, run, "favourite")
         found["struck"] = await asked(node, run, "strike 2")
-        found["pages"] = [(one["page"], one["text"]) for one in await asked(node, run, "pages")]
+        found["pages"] = [(one["page"], one["text"]) for one in (await asked(node, run, "pages"))["pages"]]
         found["unknown"] = await asked(node, run, "sing")
         found["visit"] = await told(node, address, b"visit")
         await node.send(address, f"meet {neighbour.hex()} tls://127.0.0.1:9".encode())

@@ -57,7 +57,9 @@ class _Agree(Struct, forbid_unknown_fields=True):
     until_s: Seconds = 0
 
 
-class _Event(Struct, forbid_unknown_fields=True):
+class NotedEvent(Struct, forbid_unknown_fields=True):
+    """An event as a service writes it down; its host judges each by this form before it is kept."""
+
     event: str
     message: Hex | None = None
     reason: Annotated[int, Meta(ge=0, le=REASON_MAX)] | None = None
@@ -67,7 +69,7 @@ class _Event(Struct, forbid_unknown_fields=True):
 class _Note(Struct, forbid_unknown_fields=True):
     epoch: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
     first: Annotated[int, Meta(ge=1)]
-    events: tuple[_Event, ...]
+    events: tuple[NotedEvent, ...]
 
 
 class _Answer(Struct, forbid_unknown_fields=True):
@@ -157,13 +159,17 @@ class ServiceWords:
         """Log the events that the log does not hold yet, as many as the service's rate allows now."""
         said = msgspec.json.decode(argument, type=_Note)
         epoch, declared = bytes.fromhex(said.epoch), self._directory.services[by].events
-        last = self._book.last_noted(by, epoch)
+        before = last = self._book.last_noted(by, epoch)
         allowed = self._allowed.setdefault(by, Allowance(NOTES_PER_S, NOTES_BURST))
         for number, one in enumerate(said.events, said.first):
             if number <= last:
                 continue
+            if one.event not in declared and last > before:
+                break
             if one.event not in declared:
-                return {"error": f'the event "{one.event}" is not declared in events.py; nothing of it is logged'}
+                said_by = self._directory.services[by].name
+                text = f'the event "{one.event}" was not declared in the events.py of {said_by} when the node started'
+                return {"error": f"{text}; start the node again if it is now"}
             if not allowed.take(1, now.mono_s):
                 break
             ids = b"" if one.message is None else bytes.fromhex(one.message)

@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
+from rigs.own_services import block, findable, made, until
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
@@ -53,17 +52,6 @@ def write(place: Path, name: str, body: str) -> None:
     (place / f"{name}.py").write_text(f"{HEAD}\nclass Bad:\n    {body}\n{more}")
 
 
-async def status(home: Home) -> dict[str, dict[str, Any]]:
-    async with connect(home=home) as node:
-        return {one["name"]: one for one in json.loads(await node.ask("status", timeout_s=HANG_S))["services"]}
-
-
-async def until(home: Home, holds: Callable[[dict[str, dict[str, Any]]], bool]) -> dict[str, dict[str, Any]]:
-    while not holds(found := await status(home)):
-        await trio.sleep(0.02)
-    return found
-
-
 async def counted(home: Home, name: str) -> bytes:
     async with connect(home=home) as node:
         await node.send(key_of(home, name).public, b"count this")
@@ -74,25 +62,7 @@ async def counted(home: Home, name: str) -> bytes:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of services, where this process and those it starts find them."""
-    found = tmp_path / "place"
-    found.mkdir()
-    monkeypatch.syspath_prepend(found)
-    monkeypatch.setenv("PYTHONPATH", str(found))
-    return found
-
-
-def made(path: Path, *blocks: str) -> Home:
-    home = Home(path / "home")
-    home.create()
-    home.config_path.write_text(
-        "[node]\nservice_restart_s_min = 0.01\nservice_restart_s_max = 0.05\n" + "".join(blocks)
-    )
-    return home
-
-
-def block(name: str, module: str, run: str = "inside") -> str:
-    return f'[[node.services]]\nname = "{name}"\nmodule = "{module}"\nrun = "{run}"\n'
+    return findable(tmp_path, monkeypatch)
 
 
 async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path) -> None:

@@ -202,7 +202,8 @@ async def test_events_are_offered_again_when_the_node_is_slow_to_answer(
     await nursery.start(end.run)
     key = SigningKey(b"s" * 32)
     async with actor_system():
-        supervise(Noting, Place("noting", end.url, key, Home(tmp_path)), BackOff(1, 1))
+        place = Place("noting", end.url, key, Home(tmp_path), events=frozenset({"noting_heard"}))
+        supervise(Noting, place, BackOff(1, 1))
         await trio.sleep(0.1)
         end.owe(key.public, seal_unicast(SigningKey(b"a" * 32), key.public, b"x", ttl_s=60, expiry_min=later()))
         while len(offered) < 2:

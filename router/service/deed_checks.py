@@ -1,0 +1,66 @@
+"""Judges deeds when the rules return them, so that nothing enters a service's state that its router would not take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from router.core.routing.service_words import NotedEvent
+from router.core.wire.admin import VALUE_BYTES_MAX
+from router.core.wire.crypto import MessageId
+from router.core.wire.errors import RouterError
+from router.service.contract import Answer, Note
+
+EVENT_BYTES_MAX = 16 * 1024
+
+
+class WrongDeed(RouterError):
+    """A deed cannot be carried out by anybody; the text says why and what to do."""
+
+
+def as_json(value: Any) -> str:
+    """Return JSON as it goes to the router: compact, and characters of any script as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def event_of(note: Note, declared: frozenset[str]) -> dict[str, Any]:
+    """Return the event as it is kept until the node's log has it. Raises `WrongDeed`."""
+    found: dict[str, Any] = {"event": note.event}
+    if note.message is not None:
+        found["message"] = MessageId(note.message).hex()
+    if note.reason is not None:
+        found["reason"] = int(note.reason)
+    if note.fields:
+        found["fields"] = dict(note.fields)
+    if why := fault_of(found, declared):
+        raise WrongDeed(f"it noted {why}")
+    return found
+
+
+def fault_of(event: dict[str, Any], declared: frozenset[str]) -> str:
+    """Return why the node's log would not take this event, "" if it does."""
+    named = f'the event "{event.get("event")}"'
+    if event.get("event") not in declared:
+        return f"{named}, which its events.py does not declare: it declares {', '.join(sorted(declared)) or 'none'}"
+    try:
+        text = msgspec.json.encode(event)
+        msgspec.json.decode(text, type=NotedEvent)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        return f"{named} in a form that the log does not take: {error}"
+    if len(text) > EVENT_BYTES_MAX:
+        return f"{named} with {len(text)} bytes, where {EVENT_BYTES_MAX} are the limit: note less of it"
+    return ""
+
+
+def answer_of(answer: Answer) -> Answer:
+    """Return the answer, or in its place an error that names size and limit. Raises `WrongDeed` if it is no JSON."""
+    try:
+        size = len(as_json(answer.value).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongDeed(f"it answered an operator with something that is no JSON: {error}") from None
+    if size <= VALUE_BYTES_MAX:
+        return answer
+    said = f"the service answered with {size} bytes, where {VALUE_BYTES_MAX} are the limit"
+    return Answer(answer.number, {"error": f"{said}: ask it for a part, or let it answer in parts"})
