@@ -282,6 +282,26 @@ def reach_of(host: Ip | str) -> Reach:
     return Reach.PRIVATE if "." not in name or name.endswith(_PRIVATE_NAMES) else Reach.PUBLIC
 
 
+def public_prefix(address: TransportAddress) -> bytes | None:
+    """Return the network of a public IP address, its /24 or /56; None for private addresses and names.
+
+    Whoever has one address often has all of its network, so what is counted for each address is counted for each
+    network too.
+    """
+    host = address.host
+    if isinstance(host, str) or reach_of(host) is not Reach.PUBLIC:
+        return None
+    ip = _within(host) or host
+    return ip.packed[:3] if ip.version == 4 else ip.packed[:7]
+
+
+def _within(ip: Ip) -> IPv4Address | None:
+    """Return the IPv4 address to which an IPv6 address leads, if it does."""
+    if isinstance(ip, IPv4Address):
+        return None
+    return ip.ipv4_mapped or ip.sixtofour or (IPv4Address(ip.packed[12:]) if ip in _TRANSLATED else None)
+
+
 _PRIVATE_NAMES = (".local", ".internal", ".home.arpa")
 _PRIVATE_FOUR = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
@@ -306,7 +326,7 @@ def _reach_of_six(ip: IPv6Address) -> Reach:
         return Reach.UNSPECIFIED
     if ip.is_loopback:
         return Reach.LOOPBACK
-    within = ip.ipv4_mapped or ip.sixtofour or (IPv4Address(ip.packed[12:]) if ip in _TRANSLATED else None)
+    within = _within(ip)
     if within is not None:  # it leads to that IPv4 address; 0.0.0.0 would be the machine that dials it
         reach = _reach_of_four(within)
         return Reach.NOBODY if reach is Reach.UNSPECIFIED else reach

@@ -20,6 +20,7 @@ from router.core.wire.address import (
     WebSocketAddress,
     encoded_addresses,
     parse_address,
+    public_prefix,
     reach_of,
     read_address,
     read_addresses,
@@ -222,6 +223,23 @@ def test_a_websocket_is_judged_by_its_host() -> None:
     ):
         address = parse_address(url)
         assert reach_of(address.host) is reach
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix"),
+    (
+        ("tls://198.51.100.7:1", b"\xc6\x33\x64"),
+        ("tls://[::ffff:198.51.100.9]:1", b"\xc6\x33\x64"),
+        ("wss://198.51.100.7/x", b"\xc6\x33\x64"),
+        ("tls://[2001:db8:1:2fff::7]:1", bytes.fromhex("20010db800012f")),
+        ("tls://example.org:1", None),
+        ("tls://10.0.0.1:1", None),
+        ("tls://[::1]:1", None),
+        ("tls://[fe80::1]:1", None),
+    ),
+)
+def test_the_network_of_a_public_address(url: str, prefix: bytes | None) -> None:
+    assert public_prefix(parse_address(url)) == prefix
 
 
 def test_the_reason_and_its_sentence() -> None:
