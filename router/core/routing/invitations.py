@@ -1,0 +1,191 @@
+"""Invitations of this node: who may come in by which secret, who has, and which grants are not in the file yet (R-D15).
+
+A secret stays with the links that hold it; here an invitation is named by the secret's digest. Each use binds one key:
+the same key again gets the same answer and takes no use. Use and grant are one row of the store, so there is never one
+without the other. A grant counts from here until its `[[peers]]` block is written; after that the file alone decides,
+and a block that the operator removes stays removed.
+
+A block is written in two steps, so that a crash between them is told apart from a removal: the row first names the
+digest of the file as it was (`begun`), then the file changes. At the next start a file with that digest lacks the
+block, and it is written; any other file has had it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import cbor2
+
+from router.core.wire.crypto import PublicKey, digest
+from router.core.wire.reasons import INVITE_EXPIRED, INVITE_REVOKED, INVITE_UNKNOWN, INVITE_USED_UP, Reason
+
+INVITED = b"i"
+"""The first byte of the keys of these rows in the store."""
+INVITATIONS_MAX = 1_000
+USES_MAX = 1_000
+KEEP_S = 30 * 86_400
+"""How long an invitation that is over is still known, to say precisely why it no longer holds."""
+OWED, BEGUN, WRITTEN = range(3)
+
+Row = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A key that an invitation let in. `state`: whether the file has its grant; `begun`: digest of the file before."""
+
+    name: str = ""
+    state: int = OWED
+    begun: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation by the digest of its secret. `until_s`: end of the invitation; `grant_until_s`: end of the grants
+    that it gives, 0: none."""
+
+    id: bytes
+    rights: frozenset[str]
+    uses: int
+    until_s: int
+    name: str = ""
+    grant_until_s: int = 0
+    revoked: bool = False
+    guests: dict[PublicKey, Guest] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        """How many more keys it lets in."""
+        return self.uses - len(self.guests)
+
+    def over(self, now_s: int) -> Reason | None:
+        """Return why it lets in nobody new; None if it does."""
+        if self.revoked:
+            return INVITE_REVOKED
+        if self.until_s <= now_s:
+            return INVITE_EXPIRED
+        return INVITE_USED_UP if self.left <= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """The answer to a secret: the reason it does not hold, or the invitation and what the store is to keep."""
+
+    refused: Reason | None
+    invitation: Invitation | None = None
+    row: Row | None = None
+
+
+class Invitations:
+    """All invitations of this node, at most `INVITATIONS_MAX`; methods return changes as rows for the store."""
+
+    def __init__(self) -> None:
+        self._all: dict[bytes, Invitation] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._all)} invitations>"
+
+    def __iter__(self) -> Iterator[Invitation]:
+        return iter(self._all.values())
+
+    def get(self, id: bytes) -> Invitation | None:
+        return self._all.get(id)
+
+    def is_open(self, now_s: int) -> bool:
+        """Whether any invitation lets in somebody new, so that strangers are let in far enough to redeem."""
+        return any(one.over(now_s) is None for one in self._all.values())
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def add(self, one: Invitation) -> Row:
+        """Add an invitation; raise `ValueError` with a sentence if there is no room or it is known."""
+        if one.id in self._all:
+            raise ValueError("an invitation with this secret exists; make another one")
+        if len(self._all) >= INVITATIONS_MAX:
+            raise ValueError(f"there are {INVITATIONS_MAX} invitations; revoke some, or wait until some are over")
+        if not 1 <= one.uses <= USES_MAX:
+            raise ValueError(f"an invitation has 1 to {USES_MAX} uses, not {one.uses}")
+        return self._put(one)
+
+    def redeem(self, secret: bytes, key: PublicKey, name: str, now_s: int) -> Redeemed:
+        """Let in the key that holds the secret, or return why not."""
+        one = self._all.get(digest(secret))
+        if one is None:
+            return Redeemed(INVITE_UNKNOWN)
+        if key in one.guests:
+            return Redeemed(INVITE_REVOKED if one.revoked else None, one)
+        if (refused := one.over(now_s)) is not None:
+            return Redeemed(refused, one)
+        more = replace(one, guests={**one.guests, key: Guest(name)})
+        return Redeemed(None, more, self._put(more))
+
+    def revoke(self, id: bytes) -> list[Row]:
+        """Let in nobody new by it; the grants it gave stay."""
+        one = self._all.get(id)
+        return [] if one is None or one.revoked else [self._put(replace(one, revoked=True))]
+
+    def begin(self, key: PublicKey, file: bytes) -> list[Row]:
+        """Note, before the key's block is written, the digest of the file that is about to change."""
+        return [self._mark(one, key, BEGUN, file) for one in [*self] if key in one.guests and not self._is_in(one, key)]
+
+    def written(self, key: PublicKey) -> list[Row]:
+        """Note that the file has the key's block, or that it was removed: from now on the file alone decides."""
+        return [self._mark(one, key, WRITTEN) for one in [*self] if key in one.guests and not self._is_in(one, key)]
+
+    def started(self, file: bytes) -> list[Row]:
+        """Note at a start which begun blocks were written: those begun on another file than the present one."""
+        found = []
+        for one in [*self]:
+            for key, guest in one.guests.items():
+                if guest.state == BEGUN:
+                    one_now = self._all[one.id]
+                    found.append(self._mark(one_now, key, OWED if guest.begun == file else WRITTEN))
+        return found
+
+    def forget(self, now_s: int) -> list[Row]:
+        """Delete what has been over for `KEEP_S`, once all its grants are in the file."""
+        gone = [
+            one for one in self if one.until_s + KEEP_S <= now_s and all(self._is_in(one, key) for key in one.guests)
+        ]
+        for one in gone:
+            del self._all[one.id]
+        return [(INVITED + one.id, None) for one in gone]
+
+    @staticmethod
+    def _is_in(one: Invitation, key: PublicKey) -> bool:
+        return one.guests[key].state == WRITTEN
+
+    def _mark(self, one: Invitation, key: PublicKey, state: int, begun: bytes = b"") -> Row:
+        guest = replace(one.guests[key], state=state, begun=begun)
+        return self._put(replace(one, guests={**one.guests, key: guest}))
+
+    def _put(self, one: Invitation) -> Row:
+        self._all[one.id] = one
+        return INVITED + one.id, to_row(one)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def owed(self) -> Iterator[tuple[PublicKey, Guest, Invitation]]:
+        """Yield each grant that is not in the file yet: it counts from here."""
+        for one in self:
+            for key, guest in one.guests.items():
+                if guest.state != WRITTEN:
+                    yield key, guest, one
+
+    def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Load the rows of the store."""
+        for key, value in rows:
+            self._all[key[1:]] = from_row(key[1:], value)
+
+
+def to_row(one: Invitation) -> bytes:
+    guests = {bytes(key): [guest.name, guest.state, guest.begun] for key, guest in one.guests.items()}
+    fields = [sorted(one.rights), one.uses, one.until_s, one.name, one.grant_until_s, one.revoked, guests]
+    return cbor2.dumps(fields)
+
+
+def from_row(id: bytes, value: bytes) -> Invitation:
+    rights, uses, until_s, name, grant_until_s, revoked, guests = cbor2.loads(value)
+    known = {PublicKey(key): Guest(*guest) for key, guest in guests.items()}
+    return Invitation(id, frozenset(rights), uses, until_s, name, grant_until_s, revoked, known)
