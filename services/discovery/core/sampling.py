@@ -152,6 +152,7 @@ class Sampling:
         self._own = own
         self._seeds = tuple(key for key in seeds if key != own.key)
         self._unmet = list(self._seeds)
+        self._asked_last: tuple[PublicKey, ...] = ()
         self._chance = chance
         self._limits = limits
         self._view = View(own.key, limits.view)
@@ -169,6 +170,11 @@ class Sampling:
     @property
     def view(self) -> tuple[ViewEntry, ...]:
         return self._view.entries
+
+    @property
+    def sampled(self) -> tuple[Advertised, ...]:
+        """The sampler's memory, from which each period draws what is announced."""
+        return self._sampler.memory
 
     def hear(self, event: Event, now: Now) -> list[Deed]:
         """Decide what follows from one thing that was heard."""
@@ -203,6 +209,7 @@ class Sampling:
         self._view.grow_older(now.wall_s)
         drawn = self._sampler.draw(now.wall_s)
         partner = self._next_partner(drawn)
+        self._asked_last = partner[:1] if partner is not None else ()
         if partner is not None:
             yield self._ask(*partner, now)
         if drawn:
@@ -211,17 +218,19 @@ class Sampling:
     def _next_partner(self, drawn: Sequence[Advertised]) -> tuple[PublicKey, Advertised | None] | None:
         """Return whom to ask, and its advertisement: a seed that never answered, then the oldest of the view.
 
-        While the view is empty it is any seed, or one that was drawn.
+        While the view is empty it is any seed, or one that was drawn. Nobody is asked in two periods running: the
+        second question might come within one period of the other side, and would not be answered.
         """
-        strangers = [key for key in self._unmet if key not in self._quarantine and key not in self._pending]
+        not_now = {*self._asked_last, *self._pending}
+        strangers = [key for key in self._unmet if key not in self._quarantine and key not in not_now]
         if strangers:
             return strangers[0], None
-        oldest = self._view.take_oldest()
+        oldest = self._view.take_oldest(but=not_now)
         if oldest is not None:
             return oldest.advert.key, oldest.advert
         found: dict[PublicKey, Advertised | None] = dict.fromkeys(self._seeds)
         found |= {one.key: one for one in drawn}
-        waiting = [one for one in found.items() if one[0] not in self._pending]
+        waiting = [] if self._view else [one for one in found.items() if one[0] not in not_now]
         return waiting[self._chance.randrange(len(waiting))] if waiting else None
 
     def _ask(self, key: PublicKey, advert: Advertised | None, now: Now) -> Ask:

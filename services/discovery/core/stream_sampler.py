@@ -56,6 +56,10 @@ class StreamSampler:
         return len(self._memory)
 
     @property
+    def memory(self) -> tuple[Advertised, ...]:
+        return tuple(self._memory)
+
+    @property
     def width(self) -> int:
         """The width of the sketch that decides."""
         return self._sketch.width

@@ -51,12 +51,12 @@ class View:
             if age < self._limits.age_max and advert.exp > wall_s:
                 self._put(key, ViewEntry(age + 1, advert))
 
-    def take_oldest(self) -> ViewEntry | None:
-        """Remove and return the oldest entry; None if there is none."""
-        if not self._entries:
-            return None
-        found = max(self._entries.values(), key=lambda entry: entry.age)
-        self._remove(found.advert.key)
+    def take_oldest(self, but: Container[PublicKey] = ()) -> ViewEntry | None:
+        """Remove and return the oldest entry, but none of these keys; None if there is none."""
+        entries = (entry for key, entry in self._entries.items() if key not in but)
+        found = max(entries, key=lambda entry: entry.age, default=None)
+        if found is not None:
+            self._remove(found.advert.key)
         return found
 
     def pick(self, count: int, chance: Chance, but: Container[PublicKey] = ()) -> tuple[ViewEntry, ...]:

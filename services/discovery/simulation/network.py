@@ -58,14 +58,14 @@ class Participant(Protocol):
 class Network:
     """Participants by key, and what is under way between them.
 
-    `announced` is called with what each honest node draws, if given.
+    `announced`, if given, is called with what each honest node draws.
     """
 
     def __init__(self, seed: int, limits: SamplingLimits) -> None:
         self.limits = limits
         self.chance = Random(seed)
         self.honest: dict[PublicKey, Sampling] = {}
-        self.announced: Callable[[PublicKey, tuple[Advertised, ...]], None] | None = None
+        self.announced: Callable[[tuple[Advertised, ...]], None] | None = None
         self._all: dict[PublicKey, Participant] = {}
         self._due: list[tuple[float, int, PublicKey, Event]] = []
         self._said = 0
@@ -111,7 +111,7 @@ class Network:
                 case Reply():
                     self._at(self._now_s + self._delay_s(), deed.to, Response(by, deed.view))
                 case Announce() if self.announced is not None and by in self.honest:
-                    self.announced(by, deed.adverts)
+                    self.announced(deed.adverts)
 
     def _delay_s(self) -> float:
         return self.chance.uniform(*DELAY_S)

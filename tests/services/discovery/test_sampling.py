@@ -155,10 +155,21 @@ def test_a_renewed_advertisement_is_sent_from_then_on() -> None:
 
 
 def test_ticks_that_come_early_begin_no_period() -> None:
-    sampling = node(1, limits=LIMITS)
+    sampling = node(1, 2, limits=LIMITS)
     sampling.hear(Tick(), at(0))
     assert asked(sampling, 9) is None
     assert asked(sampling, 10) is not None
+
+
+def test_nobody_is_asked_in_two_periods_running() -> None:
+    """Both questions might come within one period of the other side, which answers one."""
+    sampling = node(1, limits=LIMITS)
+    found = list[bool]()
+    for period in range(5):
+        ask = asked(sampling, period * 10)
+        found.append(ask is not None)
+        sampling.hear(Response(advert_of(1).key, ()), at(period * 10 + 1))
+    assert found == [True, False, True, False, True]
 
 
 # -- a partner that never answers -------------------------------------------------------------------------------------
