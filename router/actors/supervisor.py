@@ -38,7 +38,7 @@ class Supervisor(TrioActor):
 
     `start` starts the actor (`lambda: PubSub.start(key)`), whose `on_start` publishes its reference. `progress` counts
     the work that the actor has finished, over all its lives: after a life that finished some, the pause is the shortest
-    again. `on_problem` is called with the reason of each failure.
+    again. `on_problem` is called with the reason of each failure. `name` is what the log calls the actor.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Supervisor(TrioActor):
         back_off: BackOff,
         progress: Callable[[], int] = lambda: 0,
         on_problem: Callable[[str], None] | None = None,
+        name: str = "",
     ) -> None:
         super().__init__()
         self.child: pykka.ActorRef[Any] | None = None
@@ -59,6 +60,7 @@ class Supervisor(TrioActor):
         self._progress = progress
         self._progress_at_start = 0
         self._on_problem = on_problem
+        self._name = name
 
     def on_start(self) -> None:
         self._begin()
@@ -82,9 +84,10 @@ class Supervisor(TrioActor):
         calm |= self._progress() > self._progress_at_start
         self.failures_in_a_row = count = 1 if calm else self.failures_in_a_row + 1
         pause_s = self._back_off.pause_s(count, self._draw())
+        why = f"{failure}" if isinstance(failure, RouterError) else repr(failure)
         if self._on_problem is not None:
-            self._on_problem(f"{failure}" if isinstance(failure, RouterError) else repr(failure))
-        log.warning("%s failed (%d in a row): %r; starting again in %.1f s", what, count, failure, pause_s)
+            self._on_problem(why)
+        log.warning("%s failed (%d in a row): %s; starting again in %.1f s", self._name or what, count, why, pause_s)
         self.nursery.start_soon(self._begin_after, pause_s)
 
     async def _begin_after(self, pause_s: float) -> None:

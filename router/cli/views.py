@@ -49,21 +49,22 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
-        *(("service", _service(one)) for one in found["services"]),
+        *(("service", service_line(one)) for one in found["services"]),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         ("reasons", _counted(found["reasons"])),
     ]
 
 
-def _service(one: dict[str, Any]) -> str:
-    """Return the service's name, where it runs, and why it does not run."""
-    where = "" if one["run"] == "inside" else f", {one['run']}"
+def service_line(one: dict[str, Any]) -> str:
+    """Return the service's name, where it runs, what is wrong with it, and since when."""
+    named = one["name"] + ("" if one["run"] == "inside" else f", {one['run']}")
+    problem = f"{one['problem']} ({span_text(one['problem_age_s'])} ago)" if one["problem"] else ""
     if one["state"] == "running":
-        return f"{one['name']}{where}" + (f": {one['problem']}" if one["problem"] else "")
-    if one["run"] == "by-hand":
-        return f"{one['name']}{where}: away; start it with `python -m router.service.apart HOME {one['name']}`"
-    return f"{one['name']}{where}: away; {one['problem'] or 'the cause is not known'}"
+        return f"{named}: {problem}" if problem else named
+    if one["run"] == "by-hand" and not problem:
+        return f"{named}: away; start it with `python -m router.service.apart HOME {one['name']}`"
+    return f"{named}: away; {problem or 'the cause is not known'}"
 
 
 def _counted(counts: dict[str, int]) -> str:

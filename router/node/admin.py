@@ -12,7 +12,7 @@ from router.core.log.line import Line, encode_line, gap, rows
 from router.core.routing.directory import Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
-from router.core.wire.admin import Inquiry
+from router.core.wire.admin import REPORT, Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -73,12 +73,15 @@ class Inquiries:
         self.services = ServiceQuestions()
         self.residents: Callable[[frozenset[bytes]], list[dict[str, Any]]] = lambda connected: []
         """Returns one row for each of this node's services; `connected`: the keys of all open links."""
+        self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
+        """Takes what a service in a process of its own reports; returns whether it knows that service."""
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
         words: dict[str, Callable[[Asked, str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
+            REPORT: self._report,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -89,6 +92,10 @@ class Inquiries:
         if len(text) > ANSWER_BYTES_MAX:
             text = json.dumps({"error": f"the answer has {len(text)} bytes, more than fits a message"}).encode()
         return text
+
+    def _report(self, asked: Asked, argument: str) -> dict[str, Any]:
+        name, kind, text = (*argument.split(" ", 2), "", "")[:3]
+        return {"reported": self.on_report(name, kind, text)}
 
     def _status(self, asked: Asked, _: str) -> dict[str, Any]:
         node, counted = asked.router.queues.node, asked.counts.plus(asked.router.door.waiting(asked.now()))

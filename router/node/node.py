@@ -197,7 +197,7 @@ class Node:
             )  # fmt: skip
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
-            inquiries.residents = self._residents.facts
+            inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
             cycle = Cycle(
                 router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
                 housekeeping_limits(config), inquiries,

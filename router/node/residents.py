@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -19,6 +21,7 @@ from router.core.wire.crypto import SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place
 from router.service.plugins import Plugin, load
+from router.service.reports import ENDED, PROBLEM, WARNING
 from router.service.running import key_of, supervise
 from router.settings.config import Config
 from router.settings.config_services import Instance, instances
@@ -29,22 +32,39 @@ CALM_S = 60.0
 log = logging.getLogger(__name__)
 
 
+class Remark(NamedTuple):
+    """A sentence about a service, and when it was said (monotonic seconds)."""
+
+    text: str
+    at_s: float
+
+
 @dataclass(slots=True)
 class Resident:
-    """One instance of a service: why it failed last, how often it was started, and what it does to others."""
+    """One instance of a service: why it failed last, how often it was started, and what it warned of last."""
 
     instance: Instance
     plugin: Plugin
     key: SigningKey
-    problem: str = ""
+    problem: Remark | None = None
     starts: int = 0
-    warning: str = ""
+    warning: Remark | None = None
+    has_said_end: bool = False
+    """Whether its present process has said why it ends."""
 
     def has_warning(self, text: str) -> None:
-        self.warning = text
+        self.warning = Remark(text, time.monotonic())
 
     def has_problem(self, text: str) -> None:
-        self.problem = text
+        self.problem = Remark(text, time.monotonic())
+
+    def remark(self, is_running: bool) -> Remark | None:
+        """Return why it is away, or the last that was wrong with it while it runs."""
+        if not is_running:
+            return self.problem or self.warning
+        if self.problem is None or (self.warning is not None and self.warning.at_s > self.problem.at_s):
+            return self.warning
+        return self.problem._replace(text=f"it failed and was started again: {self.problem.text}")
 
 
 class Residents:
@@ -81,14 +101,30 @@ class Residents:
 
     def facts(self, connected: frozenset[bytes]) -> list[dict[str, Any]]:
         """Return one row for each service, as in `router status`; `connected`: the keys of all open links."""
-        return [
-            {
-                "name": name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
-                "address": one.key.public.hex(), "state": "running" if one.key.public in connected else "away",
-                "problem": one.problem if one.key.public not in connected else one.warning,
-            }
-            for name, one in self._all.items()
-        ]  # fmt: skip
+        return [self._row(one, one.key.public in connected) for one in self._all.values()]
+
+    @staticmethod
+    def _row(one: Resident, is_running: bool) -> dict[str, Any]:
+        remark = one.remark(is_running)
+        return {
+            "name": one.instance.name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
+            "address": one.key.public.hex(), "state": "running" if is_running else "away",
+            "problem": remark.text if remark else "",
+            "problem_age_s": round(time.monotonic() - remark.at_s, 1) if remark else None,
+        }  # fmt: skip
+
+    def hear_report(self, name: str, kind: str, text: str) -> bool:
+        """Take what a service in a process of its own says is wrong with it; return whether there is such a service."""
+        one = self._all.get(name)
+        if one is None or kind not in (PROBLEM, WARNING, ENDED):
+            return False
+        log.warning("the service %s: %s", name, text)
+        if kind == WARNING:
+            one.has_warning(text)
+        else:
+            one.has_problem(text)
+        one.has_said_end |= kind == ENDED
+        return True
 
     # -- starting ------------------------------------------------------------------------------------------
 
@@ -121,6 +157,7 @@ class Residents:
         failures = 0
         while True:
             one.starts += 1
+            one.has_said_end = False
             began_s = trio.current_time()
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, env=_environment())
             try:
@@ -129,9 +166,18 @@ class Residents:
                 await _end(process)
             failures = 1 if trio.current_time() - began_s >= CALM_S else failures + 1
             pause_s = self._back_off.pause_s(failures, random.random())
-            one.problem = f"its process ended with exit code {code}; its lines on standard error may say why"
-            log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem, pause_s)
+            if not one.has_said_end:
+                one.has_problem(f"its process ended with {_exit_text(code)}; its lines on standard error may say why")
+            assert one.problem is not None
+            log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem.text, pause_s)
             await trio.sleep(pause_s)
+
+
+def _exit_text(code: int) -> str:
+    try:
+        return f"exit code {code}" + (f" ({signal.Signals(-code).name})" if code < 0 else "")
+    except ValueError:
+        return f"exit code {code}"
 
 
 def _environment() -> dict[str, str]:

@@ -17,6 +17,7 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.plugins import load
+from router.service.reports import Reports
 from router.service.running import run
 from router.settings import config as configuration
 from router.settings.config_services import instances
@@ -37,6 +38,14 @@ def _wait_for_parent() -> None:
 
 async def serve(home: Home, name: str) -> None:
     """Run the service of that name as the configuration of the home describes it, until SIGTERM or Ctrl-C."""
+    try:
+        await _serve(home, name)
+    except Exception as error:
+        await Reports(home, name).last(str(error) if isinstance(error, RouterError) else repr(error))
+        raise
+
+
+async def _serve(home: Home, name: str) -> None:
     config, _ = configuration.load(home.config_path)
     named = {one.name: one for one in instances(config.node.services)}
     if name not in named:

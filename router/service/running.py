@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pykka
-import trio
 
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff, Supervisor
@@ -15,6 +14,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NoSettings, Plugin
+from router.service.reports import Reports
 from router.service.rules_host import RulesHost
 from router.settings import keyring
 from router.settings.config import Config
@@ -55,8 +55,9 @@ def supervise(
 ) -> pykka.ActorRef[Supervisor]:
     """Run the service under a supervisor, inside an actor system; `on_problem` hears why it failed."""
     return Supervisor.start(
-        lambda: begin(found, place), random.random, back_off, lambda: place.attempts.ended, on_problem
-    )
+        lambda: begin(found, place), random.random, back_off, lambda: place.attempts.ended, on_problem,
+        f"the service {place.name}",
+    )  # fmt: skip
 
 
 async def run(
@@ -64,13 +65,15 @@ async def run(
     attempts_max: int = ATTEMPTS_MAX,
 ) -> None:  # fmt: skip
     """Run the service in this process, signed on to the node of `home`, until cancelled."""
+    reports = Reports(home, name)
     settings = service.settings_of(options or {}) if isinstance(service, Plugin) else NoSettings()
     url, attempts = f"unix://{home.socket_path}", Attempts(attempts_max)
     events = frozenset(service.events) if isinstance(service, Plugin) else frozenset[str]()
     place = Place(
-        name, url, key_of(home, name), home, settings, options or {}, guests_url(home), attempts=attempts,
-        events=events,
+        name, url, key_of(home, name), home, settings, options or {}, guests_url(home), reports.warning, attempts,
+        events,
     )  # fmt: skip
     async with actor_system():
-        supervise(service, place, BackOff(DEFAULTS.service_restart_s_min, DEFAULTS.service_restart_s_max))
-        await trio.sleep_forever()
+        back_off = BackOff(DEFAULTS.service_restart_s_min, DEFAULTS.service_restart_s_max)
+        supervise(service, place, back_off, reports.problem)
+        await reports.run()

@@ -18,6 +18,7 @@ ASK_BYTES_MAX = 1024
 SERVICE_BYTES_MAX = 64 * 1024  # of an inquiry from a service of the node
 ASKED = "asked"  # the word by which the router passes an operator's question, with a number, to a service
 VALUE_BYTES_MAX = SERVICE_BYTES_MAX - 1024  # of a service's answer to its operator, as JSON, inside such an inquiry
+REPORT = "report"  # the word by which a service in a process of its own tells its node what is wrong with it
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers at most `REPORT_BYTES_MAX` of `why/report.py`
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"

@@ -14,6 +14,7 @@ from rigs.own_services import block, findable, made, until
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
+from router.cli.views import service_line
 from router.client.node import connect
 from router.service.running import key_of
 from router.settings.home import Home
@@ -65,12 +66,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return findable(tmp_path, monkeypatch)
 
 
-async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path) -> None:
+@pytest.mark.parametrize("run", ["inside", "apart"])
+async def test_each_failure_is_a_sentence_and_the_others_go_on(tmp_path: Path, place: Path, run: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, trio.fail_after(HANG_S):
         for name, (body, _) in BAD.items():
             write(place, name, body.replace("PORT", str(taken.getsockname()[1])))
         (place / "good_one.py").write_text(HEAD + GOOD)
-        home = made(tmp_path, block("good", "good_one"), *(block(name, name) for name in BAD))
+        home = made(tmp_path, block("good", "good_one"), *(block(name, name, run) for name in BAD))
         async with serving(home.path, {}):
             found = await until(home, lambda services: all(services[name]["problem"] for name in BAD))
             for name, (_, said) in BAD.items():
@@ -88,7 +90,7 @@ async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Pat
             async with connect(home=home) as node:
                 os.kill(json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
             found = await until(home, lambda services: services["apart"]["starts"] == 2)
-            assert "-9" in found["apart"]["problem"] or found["apart"]["state"] == "running"
+            assert "its process ended with exit code -9 (SIGKILL)" in found["apart"]["problem"]
             assert await counted(home, "inside") == b"1", "the other one is not disturbed"
             assert await counted(home, "apart") == b"2"
             async with connect(home=home) as node:
@@ -97,11 +99,46 @@ async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Pat
             os.kill(pid, 0)  # it ended with its node
 
 
-async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Path) -> None:
+@pytest.mark.parametrize(
+    ("run", "remedy"), [("inside", "Compute that work, or run it apart"), ("apart", "Compute that work")]
+)
+async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Path, run: str, remedy: str) -> None:
     write(place, "blocking", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
           "        __import__('time').sleep(1.1)\n        return []")  # fmt: skip
-    home = made(tmp_path, block("blocking", "blocking"))
+    home = made(tmp_path, block("blocking", "blocking", run))
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):
             found = await until(home, lambda services: "blocked" in services["blocking"]["problem"])
-            assert "over Started; let it Compute that work, or run it apart" in found["blocking"]["problem"]
+            assert found["blocking"]["problem"].endswith(f"over Started; let it {remedy}")
+            assert "blocked its process" in service_line(found["blocking"]) and service_line(
+                found["blocking"]
+            ).endswith(" s ago)")
+
+
+async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path) -> None:
+    write(place, "sickly", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
+          "        return 1 / 0 if type(heard).__name__ == 'Asked' else []")  # fmt: skip
+    home = made(tmp_path, block("sickly", "sickly", "apart"))
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            await until(home, lambda services: services["sickly"]["state"] == "running")
+            async with connect(home=home) as node:
+                told = json.loads(await node.ask("service", "sickly fail", timeout_s=HANG_S))
+            assert "ended before it answered" in told["error"]
+            found = await until(
+                home, lambda services: bool(services["sickly"]["problem"]) and services["sickly"]["state"] == "running"
+            )
+            assert found["sickly"]["problem"].startswith("it failed and was started again: ZeroDivisionError(")
+
+
+async def test_a_process_that_cannot_load_its_service_says_why(tmp_path: Path, place: Path) -> None:
+    """Here the file is broken after the node has loaded it."""
+    (place / "good_one.py").write_text(HEAD + GOOD)
+    home = made(tmp_path, block("good", "good_one", "apart"))
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            await until(home, lambda services: services["good"]["state"] == "running")
+            (place / "good_one.py").write_text("def")
+            async with connect(home=home) as node:
+                os.kill(json.loads(await node.ask("service", "good pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
+            await until(home, lambda services: "SyntaxError" in services["good"]["problem"])

@@ -1,0 +1,77 @@
+"""A service in a process of its own tells its node what is wrong with it, also while it is not connected itself.
+
+It says so over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem`
+(the service failed, and is started again in its process), `warning`, or `ended` (its process ends).
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from router.client.errors import ClientError
+from router.client.node import connect
+from router.core.wire.admin import REPORT
+from router.settings.home import Home
+
+PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
+TEXT_BYTES_MAX = 800
+AGAIN_S = 5.0
+"""The time after which a report is made again that the node did not take."""
+LAST_S = 5.0
+"""The time that a process which ends gives its last report."""
+
+log = logging.getLogger(__name__)
+
+
+class Reports:
+    """Reports of one service; of each kind the latest is told, and repeated until the node has it."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self._home = home
+        self._name = name
+        self._waiting: dict[str, str] = {}
+        self._work = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<reports of {self._name}: {len(self._waiting)} wait>"
+
+    def problem(self, text: str) -> None:
+        """Report why the service failed."""
+        self._put(PROBLEM, text)
+
+    def warning(self, text: str) -> None:
+        """Report what the operator should know of a service that runs."""
+        self._put(WARNING, text)
+
+    def _put(self, kind: str, text: str) -> None:
+        self._waiting[kind] = " ".join(text.split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+        self._work.set()
+
+    async def run(self) -> None:
+        """Report what is put, for ever."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while not await self._tell():
+                await trio.sleep(AGAIN_S)
+
+    async def last(self, text: str) -> None:
+        """Report why the process ends, if the node takes it within `LAST_S`."""
+        self._put(ENDED, text)
+        with trio.move_on_after(LAST_S, shield=True):
+            await self._tell()
+
+    async def _tell(self) -> bool:
+        """Report what waits; return whether the node has all of it."""
+        try:
+            async with connect(home=self._home) as node:
+                for kind, text in list(self._waiting.items()):
+                    await node.ask(REPORT, f"{self._name} {kind} {text}")
+                    if self._waiting[kind] == text:
+                        del self._waiting[kind]
+        except ClientError as error:
+            log.info("the node was not told what is wrong: %s", error)
+            return False
+        return True
