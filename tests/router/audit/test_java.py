@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from rigs.patience import HANG_S
 
 from router.audit import java
 from router.audit.database import AuditFailed
@@ -48,6 +51,54 @@ def test_the_users_java_comes_first_and_its_complaints_go_to_a_file(
     ran = told(home, "--add-modules=jdk.incubator.vector", "a b", "$c")
     assert (ran.stdout, ran.stderr) == ("--add-modules=jdk.incubator.vector a b $c\n", "")
     assert (home / java.ERRORS).read_text() == "complaint\n"
+
+
+def test_a_java_whose_start_was_interrupted_is_ended_and_no_other_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path / "given", "21").write_text(
+        "#!/bin/sh\ncase $1 in -version) echo 'version \"21\"' >&2;; *) echo on; exec sleep 600;; esac\n"
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "given"))
+    home = java.java_home(tmp_path / "home")
+    java.end_java(java.java_home(tmp_path / "never started"))
+    with subprocess.Popen([home / "bin" / "java", "x"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"on\n"
+        java.end_java(home)
+        assert process.wait(HANG_S) == -signal.SIGKILL
+    assert not (home / "bin" / "java").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "is_started"),
+    [(signal.SIGINT, False), pytest.param(signal.SIGTERM, True, marks=pytest.mark.long)],
+)
+def test_an_audit_by_spark_ends_at_a_signal_with_a_line(
+    number: signal.Signals, is_started: bool, tmp_path: Path
+) -> None:
+    write_sample(tmp_path / "logs", 2, 100, 1)
+    (tmp_path / "near").mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "router",
+        "audit",
+        str(tmp_path / "logs"),
+        "--engine",
+        "spark",
+        "--out",
+        str(tmp_path / "near" / "out"),
+    ]
+    sign = "near/.router-audit-*/" + ("new/*" if is_started else "java/java.pid")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not list(tmp_path.glob(sign)):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(number)
+        said = f"ended by {number.name} before it was done: what it had begun is removed\n"
+        assert process.communicate(timeout=HANG_S) == ("", said)  # also: no Java is left that holds its output
+    assert process.returncode == 128 + number
+    assert list((tmp_path / "near").iterdir()) == []
 
 
 @pytest.mark.parametrize("version", ["11.0.2", None])
