@@ -30,6 +30,7 @@ from router.core.routing.effects import (
     NeighbourAnswered,
     Now,
     Pulled,
+    PullFrom,
     Reconcile,
     SendItem,
     SendOwn,
@@ -67,6 +68,7 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
 
     def apply(self, changes: Changes, wall_s: int) -> Applied: ...
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
+    def knows(self, identity: bytes) -> bool: ...
     def has_room_for(self, size: int) -> bool: ...
 
 
@@ -342,6 +344,10 @@ class Cycle:
             elif isinstance(effect, Pulled):
                 if found := self.store.message(effect.message):
                     self.router.pulled(effect.link, effect.group, *found, now)
+                    self._carry_out(self.router.take_effects(), now)
+            elif isinstance(effect, PullFrom):
+                if not self.store.knows(effect.message):
+                    self.router.pull(effect.link, effect.group, effect.message, now)
                     self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Inquire):
                 self._inquire(effect, now)

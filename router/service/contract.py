@@ -44,6 +44,7 @@ __all__ = [
     "Now",
     "Publish",
     "Pull",
+    "PullFrom",
     "Pulled",
     "Refuse",
     "Rules",
@@ -237,6 +238,17 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
+class PullFrom:
+    """Let the own router ask a connected one for a message by its id, if it does not know it.
+
+    What the other answers goes to the group's subscribers here, like any message that it brings; it may not answer."""
+
+    router: PublicKey
+    group: PublicKey
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
 class Confirm:
     """Acknowledge a `Wanted`, as the pub/sub service does; until then it is heard again every few seconds."""
 
@@ -339,6 +351,7 @@ Deed = (
     | Join
     | Leave
     | Pull
+    | PullFrom
     | Confirm
     | Answer
     | Refuse

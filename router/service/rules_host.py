@@ -301,6 +301,9 @@ class RulesHost(Service):
                 case c.Grant(key, rights, until_s, uses):
                     more = {"rights": rights, "until_s": until_s, "uses": uses}
                     await self.say("grant", {"key": key.hex(), **more})
+                case c.PullFrom(router, group, id):
+                    named = {"router": router, "group": group, "id": id}
+                    await self.say("pull", {name: value.hex() for name, value in named.items()})
                 case c.Agree(key, groups, until_s):
                     agreed = {"groups": [one.hex() for one in groups], "until_s": until_s}
                     await self.say("agree", {"key": key.hex(), **agreed})

@@ -99,6 +99,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "refused, and the advertisement heard least lately gives way.")] = CORE.learned_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
         "PULLs answered in a second for one neighbour.")] = CORE.admission.pulls_per_s
+    pulls_asked_per_s: Annotated[float, span(0.1, 10**5,
+        "PULLs that this router sends for one service of its own; a further one is not sent.")] = CORE.pulls_asked_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings, pongs and unreadable messages taken in a second from one neighbour; five times as many may come at "
         "once, more closes the link.")] = LINK.link_items_per_s

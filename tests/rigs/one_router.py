@@ -8,7 +8,7 @@ from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import Messages
 from router.core.log.events import Accepted, Event, Outward, State, Turned
 from router.core.routing.directory import Directory, Neighbour, ServiceFacts
-from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, SendItem, SendOwn, SendParcel, Settle
+from router.core.routing.effects import Close, Dial, Effect, Fetch, Now, PullFrom, SendItem, SendOwn, SendParcel, Settle
 from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
@@ -109,6 +109,9 @@ class OneRouter:
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
+                self._carry_out(self.router.take_effects())
+            elif isinstance(effect, PullFrom) and not self.store.knows(effect.message):
+                self.router.pull(*effect, self.now())
                 self._carry_out(self.router.take_effects())
 
     def pass_time(self, seconds: float) -> None:

@@ -269,6 +269,9 @@ class PlainStore:
             found.append(Due(parcel, first, owed))
         return found[: self._limits.sweep_rows_max]
 
+    def knows(self, identity: bytes) -> bool:
+        return any(known == identity for _, known in self.disk.ids)
+
     def message(self, prefix: bytes) -> tuple[Parcel, int] | None:
         for (_, identity), arrival in sorted(self.disk.ids.items()):
             if identity.startswith(prefix):

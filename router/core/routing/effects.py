@@ -158,6 +158,14 @@ class Pulled(NamedTuple):
     message: bytes
 
 
+class PullFrom(NamedTuple):
+    """Ask a neighbour's router for a message by `Router.pull`, unless the duplicate index knows it."""
+
+    link: int
+    group: bytes
+    message: bytes
+
+
 class Inquire(NamedTuple):
     """Work out the answer to an inquiry and pass it to `Router.answer`.
 
@@ -186,8 +194,8 @@ class Close(NamedTuple):
 
 
 Effect = (
-    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | Inquire | NeighbourAnswered
-    | ServiceAnswered | Close
+    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | PullFrom | Inquire
+    | NeighbourAnswered | ServiceAnswered | Close
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.log import events as ev
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
-from router.core.wire.control import Carried, Report
+from router.core.wire.control import Carried, Pull, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST
@@ -80,7 +80,10 @@ class Router:
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
-        self._services = ServiceWords(directory, Book(limits.learned_max), self._pending, change, met, say)
+        self._services = ServiceWords(
+            directory, Book(limits.learned_max), self.links, self.seen, self._pending, change, met, say,
+            limits.pulls_asked_per_s,
+        )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
@@ -256,6 +259,12 @@ class Router:
     def clear_queue(self, recipient: bytes) -> None:
         """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
         self._queue_ends(recipient, None)
+
+    def pull(self, number: int, group: bytes, message: bytes, now: Now) -> None:
+        """Ask a neighbour's router for a message (R-C30), which it carries to us or does not answer."""
+        link = self.links.get(number)
+        if link is not None:
+            self._membership.say(link, Pull(PublicKey(group), MessageId(message)), now)
 
     def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
         """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, only if

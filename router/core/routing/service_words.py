@@ -21,11 +21,12 @@ from router.core.wire.reasons import REASON_MAX, Reason
 
 from .book import ENTRIES_MAX, Book, Granted, Learned, Row
 from .directory import OF_CLIENTS, WHY, Directory, Neighbour
-from .effects import Now, Pending, ServiceAnswered
-from .links import Link
+from .effects import Now, Pending, PullFrom, ServiceAnswered
+from .links import Link, Links
+from .seen import Seen
 
-LEARN, GRANT, AGREE, NOTE, ANSWER = "learn", "grant", "agree", "note", "answer"
-WORDS = frozenset((LEARN, GRANT, AGREE, NOTE, ANSWER))
+LEARN, GRANT, AGREE, PULL, NOTE, ANSWER = "learn", "grant", "agree", "pull", "note", "answer"
+WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
@@ -57,6 +58,12 @@ class _Agree(Struct, forbid_unknown_fields=True):
     until_s: Seconds = 0
 
 
+class _Pull(Struct, forbid_unknown_fields=True):
+    router: Hex
+    group: Hex
+    id: Hex
+
+
 class NotedEvent(Struct, forbid_unknown_fields=True):
     """An event as a service writes it down; its host judges each by this form before it is kept."""
 
@@ -84,11 +91,17 @@ class ServiceWords:
     what has changed in agreements; `say` sends the answer."""
 
     def __init__(
-        self, directory: Directory, book: Book, pending: Pending, change: Callable[[Callable[[], None], Now], None],
+        self, directory: Directory, book: Book, links: Links, seen: Seen, pending: Pending,
+        change: Callable[[Callable[[], None], Now], None],
         met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], None],
+        pulls_per_s: float,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._book = book
+        self._links = links
+        self._seen = seen
+        self._pulls_per_s = pulls_per_s
+        self._pulls: dict[bytes, Allowance] = {}
         self._pending = pending
         self._change = change
         self._met = met
@@ -100,7 +113,8 @@ class ServiceWords:
         if link.key not in self._directory.services:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
-            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, NOTE: self._note, ANSWER: self._answer,
+            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, PULL: self._pull, NOTE: self._note,
+            ANSWER: self._answer,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
@@ -154,6 +168,22 @@ class ServiceWords:
         forgotten = self._directory.agreements.agree(by, key, groups, said.until_s, now.wall_s)
         self._met((key, *forgotten), now)
         return {"agreed": self._directory.agreements.is_met(key)}
+
+    def _pull(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        """Ask a neighbour's router for a message in our own name, unless this router knows it (R-C30)."""
+        said = msgspec.json.decode(argument, type=_Pull)
+        router, group, message = (bytes.fromhex(one) for one in (said.router, said.group, said.id))
+        PublicKey.checked(group)
+        link = self._links.to(router)
+        if message in self._seen:
+            return {"asked": False}
+        if link is None or link.app:
+            return {"error": "that router is not connected"}
+        most = self._pulls_per_s
+        if not self._pulls.setdefault(by, Allowance(most, max(1.0, most))).take(1, now.mono_s):
+            return {"error": f"{most:g} messages a second may be asked for (limits.pulls_asked_per_s); ask again later"}
+        self._pending.effects.append(PullFrom(link.id, group, message))
+        return {"asked": True}
 
     def _note(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         """Log the events that the log does not hold yet, as many as the service's rate allows now."""

@@ -119,7 +119,7 @@ async def test_the_address_book_is_bounded_and_says_who_learned_whom_until_when(
 async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> None:
     home = made(tmp_path)
     async with serving(home.path, {}), connect(home=home) as node:
-        for word in ("learn", "grant", "agree", "note", "answer"):
+        for word in ("learn", "grant", "agree", "pull", "note", "answer"):
             with pytest.raises(Refused, match=r"only services that node\.services names") as told:
                 await said(node, word, key=GUEST.public.hex())
             assert told.value.reason is Reason.NOT_AUTHORISED
