@@ -68,7 +68,6 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
 
     def apply(self, changes: Changes, wall_s: int) -> Applied: ...
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
-    def knows(self, identity: bytes) -> bool: ...
     def has_room_for(self, size: int) -> bool: ...
 
 
@@ -346,7 +345,7 @@ class Cycle:
                     self.router.pulled(effect.link, effect.group, *found, now)
                     self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, PullFrom):
-                if not self.store.knows(effect.message):
+                if not self.store.records.knows(effect.message):
                     self.router.pull(effect.link, effect.group, effect.message, now)
                     self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Inquire):

@@ -58,6 +58,7 @@ class Records(Protocol):
     """The store's records of a message, by the beginning of its id (`router.disk.store.records.Records`)."""
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]: ...
+    def knows(self, identity: bytes) -> bool: ...
 
 
 class FateStore(Protocol):

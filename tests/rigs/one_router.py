@@ -110,7 +110,7 @@ class OneRouter:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
                 self._carry_out(self.router.take_effects())
-            elif isinstance(effect, PullFrom) and not self.store.knows(effect.message):
+            elif isinstance(effect, PullFrom) and not self.store.records.knows(effect.message):
                 self.router.pull(*effect, self.now())
                 self._carry_out(self.router.take_effects())
 

@@ -61,7 +61,13 @@ class Disk:
 
 
 class NoRecords:
-    """Records that are always empty: this store keeps none of what the log lost."""
+    """The records of this store, which keeps ids and none of what the log lost."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def knows(self, identity: bytes) -> bool:
+        return any(known == identity for _, known in self._disk.ids)
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
         return []
@@ -78,7 +84,7 @@ class PlainStore:
         self._sealed_seq = 0
         self._swept_at_s = 0
         self.clock: Belief | None = None
-        self.records = NoRecords()
+        self.records = NoRecords(disk)
         self.path = Path("in memory")
 
     def __repr__(self) -> str:
@@ -268,9 +274,6 @@ class PlainStore:
             owed = tuple((one, tuple(runs(sorted(those)))) for one, those in left.items() if those)
             found.append(Due(parcel, first, owed))
         return found[: self._limits.sweep_rows_max]
-
-    def knows(self, identity: bytes) -> bool:
-        return any(known == identity for _, known in self.disk.ids)
 
     def message(self, prefix: bytes) -> tuple[Parcel, int] | None:
         for (_, identity), arrival in sorted(self.disk.ids.items()):

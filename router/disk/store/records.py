@@ -49,6 +49,12 @@ class Records:
         return int(seq)
 
     @in_words
+    def knows(self, identity: bytes) -> bool:
+        """Whether the duplicate index holds an id, whatever its expiry; a skip scan over the expiry minutes."""
+        with self._env.begin() as txn:
+            return any(True for _ in self._ids.arrivals(txn, identity))
+
+    @in_words
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
         """Return at most `most` messages whose id begins with `prefix`: queued ones, and settled ones that are still
         kept."""

@@ -329,12 +329,6 @@ class Store:
         return found
 
     @in_words
-    def knows(self, identity: bytes) -> bool:
-        """Whether the duplicate index holds an id, whatever its expiry; a skip scan, as `message` makes."""
-        with self._env.begin() as txn:
-            return any(True for _ in self._ids.arrivals(txn, identity))
-
-    @in_words
     def message(self, identity: bytes) -> tuple[Parcel, int] | None:
         """Return the parcel and index of the message with that id, None if its bytes are gone or damaged; a skip scan
         over the expiry minutes in the index."""

@@ -88,3 +88,10 @@ def test_a_store_that_is_opened_to_be_asked(tmp_path: Path, store: Store) -> Non
     with closing(Store(tmp_path, LIMITS, bytes(16))) as other:
         assert other.records.load() == seq
         assert [row.identity for row in other.records.accepted(whole(one, 0), ROUTER, 9)] == [one.id(0)]
+
+
+def test_an_id_is_known_whole_and_whatever_its_expiry(store: Store) -> None:
+    one = parcel(Random(5), 1, WALL_S, count=3)
+    put(store, Changes(parcels=[one]))
+    assert all(store.records.knows(one.id(index)) for index in range(3))
+    assert not store.records.knows(bytes(32)) and not store.records.knows(one.id(0)[:-1] + bytes([one.id(0)[-1] ^ 1]))
