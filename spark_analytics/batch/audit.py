@@ -145,8 +145,8 @@ def _tables(
     routers = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
     )
-    has_old, has_more = (any(row[name] for row in words) for name in ("old", "more"))
-    made = Tables(laid, others, routers, span, has_old, has_more, partitions, is_published, kept)
+    has_more = any(row["more"] for row in words)
+    made = Tables(laid, others, routers, span, has_more, partitions, is_published, kept)
     return made, words, evidence
 
 

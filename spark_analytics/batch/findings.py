@@ -84,7 +84,7 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
         F.count("*").alias("lines"), F.coalesce(F.sum("count"), F.lit(0)).alias("count"),
         F.coalesce(F.sum(F.when(span.is_within(), F.col("count"))), F.lit(0)).alias("within"),
         F.count(F.when(is_future, 1)).alias("future"), F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
-        F.count(F.when(F.col("is_old"), 1)).alias("old"), F.count("more_ranges").alias("more"),
+        F.count("more_ranges").alias("more"),
         F.min("seq").alias("first_seq"), F.min_by("t", "seq").alias("first_t"),
         F.max("seq").alias("last_seq"), F.max_by("t", "seq").alias("last_t"),
         F.min("low").alias("low"), F.max("high").alias("high"), F.sum(F.expr("high - low")).alias("given"),

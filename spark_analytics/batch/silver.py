@@ -115,8 +115,8 @@ def compact(events: DataFrame) -> DataFrame:
 
     `accepted`: of accepted lines, else null (`due_ns`: when the last of its messages is due, `lives`: when each is, if
     that differs); `other`: of lines that concern no accepted message, else null. The first range of an outward line has
-    columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names none (`is_old`:
-    an outward line of an older router) is its sequence number, so that such lines spread.
+    columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names none is its
+    sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     due_ns = F.least(
@@ -145,7 +145,6 @@ def compact(events: DataFrame) -> DataFrame:
         more.alias("more_ranges"),
         F.when(F.col("event") == UNLIKE, F.col("file")).otherwise(F.col("reason")).alias("reason"),
         "count", "link", "depth",
-        (F.col("parcel").isNull() & F.col("recipient").isNotNull()).alias("is_old"),
         F.when(is_accepted, accepted).alias("accepted"),
         F.when(~is_accepted & F.col("recipient").isNull(), other).alias("other"), seal.alias("seal"),
     )  # fmt: skip

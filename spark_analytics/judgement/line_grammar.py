@@ -70,7 +70,7 @@ def _kinds(
 _PLACE = {"seq": "positive", "n": "positive", "t?": "time", "mono?": "number", "router": "key", "boot": "boot"}
 _FORMS: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
     "outward": (OUTWARD_EVENTS, _PLACE | {
-        "link": "number", "count": "short", "recipient": "key", "ranges": "ranges", "parcel?": "number",
+        "link": "number", "count": "short", "recipient": "key", "ranges": "ranges", "parcel": "number",
         "reason?": "word", "attempt": "number", "depth": "number", "duration_ns": "number",
     }),
     "unicast": (("accepted",), _PLACE | {

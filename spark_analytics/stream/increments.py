@@ -34,7 +34,7 @@ NEEDED = f"parcel IS NOT NULL AND (event = 'accepted' OR recipient IS NOT NULL A
 """Lines about the fate of accepted messages."""
 LAID = (
     "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
-    "reason", "count", "link", "depth", "is_old", "accepted",
+    "reason", "count", "link", "depth", "accepted",
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
 MORE = ("is_new", "start", "taker")
@@ -122,7 +122,7 @@ class _Batch:
                 past[name] = past[name].unionByName(more)
         given: dict[str, DataFrame] = {}
         self.tables = tables = Running(
-            self.rows, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff(),
+            self.rows, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff(),
             past, given,
         )  # fmt: skip
         added = self._changes(given)
@@ -174,8 +174,6 @@ class _Batch:
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
             raise Unlike(unlike)
         self._compare_with_footers(found)
-        if any(row["old"] for row in found if row["event"] in pieces.EVENTS):
-            raise NotIncremental("some lines are of an older router and do not name their parcel")
         self.has_more = self.base.has_more or any(row["more"] for row in found)
         self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
         others = self.laid.where("is_new AND other IS NOT NULL")
@@ -281,14 +279,14 @@ class _Batch:
     def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
         def tables(found: DataFrame) -> Tables:
             return Tables(
-                found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
+                found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff()
             )  # fmt: skip
 
         before, after = tables(old), tables(old.unionByName(late))
         less = before.unit_windows.withColumns({name: -F.col(name) for name in (*delivery.SUMS, "strays")})
         units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
         ranges = pieces.outward(late, self.has_more)
-        found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span, False))
+        found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
         return {
             "units": cut_off(added_up("units", units)), "waits": cut_off(hop_latency.waits(found)),
             "ended": cut_off(queue_minute.ended(found)), "closed": late,
@@ -359,9 +357,7 @@ class _Batch:
             everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
             found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
         found = cut_off(found)
-        tables = Tables(
-            found, self.configs, self.routers, self.span, False, self.has_more, self.partitions, True, CutOff()
-        )
+        tables = Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
         given["repeats"] = tables.repeats
         return found
 

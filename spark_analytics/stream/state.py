@@ -24,7 +24,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 3
+VERSION = 4
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """How many parts of one level are folded into one part of the next."""
@@ -34,7 +34,7 @@ _ACCEPTED = (
 )
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
-    depth long, is_old boolean, accepted {_ACCEPTED}"""
+    depth long, accepted {_ACCEPTED}"""
 _HANDED = "id binary, taker long, router long, parcel long, i long, t long, acked_t long"
 _COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
 ADDED = {

@@ -73,7 +73,7 @@ class Log:
         )  # fmt: skip
 
     def outward(
-        self, event: str, ranges: Ranges, at: float = 1, recipient: str = APP, parcel: int | None = 1, **columns: Any
+        self, event: str, ranges: Ranges, at: float = 1, recipient: str = APP, parcel: int = 1, **columns: Any
     ) -> Line:
         count = sum(count for _, count in ranges)
         columns = {"depth": 0, "duration_ns": 0} | columns

@@ -29,7 +29,7 @@ def lines() -> list[Line]:
     log.accepted(4, [4], (), kind="unicast", group=None, source=APP, destination=OTHER_APP, peer=None)
     log.outward("forwarded", [(1, 3)])
     log.outward("delivered", [(1, 1), (3, 1)])
-    log.outward("refused", [(4, 1)], parcel=None, reason="peer-refused")
+    log.outward("refused", [(4, 1)], parcel=4, reason="peer-refused")
     log.turned("duplicate", 3, "duplicate")
     log.turned("refused", 5, "bad-signature")
     log.state("link_up", peer=APP, link=2, standing='a "peer" \\ of\tours é')

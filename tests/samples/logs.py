@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 
 def outward(at_s: int, count: int = 1) -> Outward:
-    return Outward(at_s * SECOND, 6, "delivered", bytes(32), 4, ((7, count),), None, 0, 9, 500)
+    return Outward(at_s * SECOND, 6, "delivered", bytes(32), 4, ((7, count),), None, 0, 9, 500, 7)
 
 
 class Store:

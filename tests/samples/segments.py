@@ -23,7 +23,7 @@ def accepted(count: int) -> Accepted:
 
 
 def outward(at_ns: int = 5) -> Outward:
-    return Outward(at_ns, 6, "delivered", ALICE, 4, ((7, 2), (20, 1)), None, 1, 9, 500)
+    return Outward(at_ns, 6, "delivered", ALICE, 4, ((7, 2), (20, 1)), None, 1, 9, 500, 7)
 
 
 def events_of(*events: Event, first_seq: int = 1, key: SigningKey = KEY) -> list[Line]:

@@ -88,7 +88,7 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
 
     `forwarded` is a write, an attempt; `delivered` a local recipient's settling, `acked` the next router's.
     `depth` is the length of the recipient's queue in messages; `duration_ns` the time from writing to settling.
-    `parcel` is the first arrival number of the `Accepted` that contains all the ranges; older routers left it out.
+    `parcel` is the first arrival number of the `Accepted` that contains all the ranges.
     """
 
     at_ns: Natural
@@ -101,14 +101,14 @@ class Outward(Struct, frozen=True, gc=False, array_like=True, tag=1):
     attempt: Natural
     depth: Natural
     duration_ns: Natural
-    parcel: Natural | None = None
+    parcel: Natural
 
 
 class Turned(Struct, frozen=True, gc=False, array_like=True, tag=2):
     """A sum of `count` messages of one neighbour that were turned away on arrival; `ids` may name some of them.
 
     They have a total of `size` bytes and arrived within `duration_ns` before this event. `neighbour` is None for a sum
-    over several neighbours, `link` 0 for several links. Older routers left out size and duration.
+    over several neighbours, `link` 0 for several links.
     """
 
     at_ns: Natural

@@ -30,15 +30,10 @@ from spark_analytics.judgement.schema import FRAME_EVENTS
 INDEX = ".index-"
 TAG_BYTES = 8
 U64 = "Q"
-OLDER = 1 << 63
-"""The bit that marks a block of 1,024 arrival numbers, in place of the parcel, which lines of older routers lack."""
-BLOCK_BITS = 10
 PLACE_BYTES = 64 * 1024
 _PLACE_WORDS_BYTES = 3 * TAG_BYTES
-_HEAD = Struct("=8sQ32s?5Q5I")  # native: an index from another kind of machine does not fit
-_MAGIC = b"logidx 2"
-_OLDER_HEAD = Struct("=8sQ32s?4Q4I")
-_OLDER_MAGIC = b"logidx 1"  # written by routers that named every message they turned away
+_HEAD = Struct("=8sQ32s5Q5I")  # native: an index from another kind of machine does not fit
+_MAGIC = b"logidx 3"
 _TAG_WORDS = ID_BYTES // TAG_BYTES
 
 
@@ -47,7 +42,7 @@ class Columns(NamedTuple):
     columns before it.
 
     `gaps`: first sequence number and count of missing events, for each `log_gap` and for lines that could not be read
-    when the index was made anew. `has_older`: whether there are lines of older routers, which name no parcel.
+    when the index was made anew.
     `unnamed`: wall time and number of unnamed messages, for each line about messages turned away that does not name
     them all.
     """
@@ -56,7 +51,6 @@ class Columns(NamedTuple):
     ids: bytes
     parcels: bytes
     gaps: array[int]
-    has_older: bool = False
     unnamed: array[int] = array(U64)
 
     def holding_ids(self, head: bytes) -> Iterator[int]:
@@ -98,7 +92,6 @@ class Growing:
         self._ids = bytearray()
         self._parcels = array(U64)
         self._gaps = array(U64)
-        self._has_older = False
         self._unnamed = array(U64)
 
     def __repr__(self) -> str:
@@ -112,11 +105,7 @@ class Growing:
         parcels: set[int] = set()
         for one in events:
             if isinstance(one, Outward):
-                if one.parcel is None:
-                    parcels |= blocks(one.ranges)
-                    self._has_older = True
-                else:
-                    parcels.add(one.parcel)
+                parcels.add(one.parcel)
             elif not isinstance(one, State):
                 named.append(one.ids)
                 if isinstance(one, Turned) and (unnamed := one.count - len(one.ids) // ID_BYTES) > 0:
@@ -141,9 +130,8 @@ class Growing:
                 self._ids += b"".join(raw[at : at + TAG_BYTES] for at in range(0, len(raw), ID_BYTES))
             elif row.event == "log_gap" and row.fields and "missing" in row.fields:
                 self.note_gap(row.seq, row.n)
-            elif row.ranges is not None:
-                parcels |= blocks(row.ranges) if row.parcel is None else {row.parcel}
-                self._has_older |= row.parcel is None
+            elif row.parcel is not None:
+                parcels.add(row.parcel)
         self._parcels.extend(parcels)
 
     def columns(self) -> Columns:
@@ -151,16 +139,7 @@ class Growing:
         gaps = array(U64, self._gaps)
         unnamed = array(U64, self._unnamed)
         places, ids, parcels = array(U64, self._places), bytes(self._ids), self._parcels.tobytes()
-        return Columns(places, ids, parcels, gaps, self._has_older, unnamed)
-
-
-def blocks(ranges: Iterable[tuple[int, int]]) -> set[int]:
-    """Return the entries in the column of parcels for older routers' lines with these ranges of arrival numbers."""
-    return {
-        OLDER | block
-        for first, count in ranges
-        for block in range(first >> BLOCK_BITS, (first + max(count, 1) - 1 >> BLOCK_BITS) + 1)
-    }
+        return Columns(places, ids, parcels, gaps, unnamed)
 
 
 def path_of(segment: Path) -> Path:
@@ -173,7 +152,7 @@ def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
     none, or one that `read` rejects."""
     numbers = columns.gaps.tobytes(), columns.unnamed.tobytes()
     parts = columns.places.tobytes(), columns.ids, columns.parcels, *numbers
-    head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), columns.has_older, *map(len, parts), *map(crc32, parts))
+    head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), *map(len, parts), *map(crc32, parts))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     with os.fdopen(os.open(path_of(segment), flags, private_file.FILE_MODE), "wb") as file:
         file.writelines((head, *parts))
@@ -185,23 +164,22 @@ def read(segment: Path, size: int, digest: str) -> Columns | None:
         data = path_of(segment).read_bytes()
     except OSError:
         return None
-    head, count = (_OLDER_HEAD, 4) if data.startswith(_OLDER_MAGIC) else (_HEAD, 5)
-    if len(data) < head.size:
+    if len(data) < _HEAD.size:
         return None
-    magic, of_size, of_digest, has_older, *numbers = head.unpack_from(data)
-    fits = magic in (_MAGIC, _OLDER_MAGIC) and (of_size, of_digest.hex()) == (size, digest)
-    if not fits or len(data) != head.size + sum(numbers[:count]):
+    magic, of_size, of_digest, *numbers = _HEAD.unpack_from(data)
+    lengths, checks = numbers[:5], numbers[5:]
+    fits = (magic, of_size, of_digest.hex()) == (_MAGIC, size, digest)
+    if not fits or len(data) != _HEAD.size + sum(lengths):
         return None
-    parts, at = [], head.size
-    for length, check in zip(numbers[:count], numbers[count:], strict=True):
+    parts, at = [], _HEAD.size
+    for length, check in zip(lengths, checks, strict=True):
         parts.append(data[at : at + length])
         at += length
         if crc32(parts[-1]) != check:
             return None
     if len(parts[0]) % _PLACE_WORDS_BYTES or any(len(part) % TAG_BYTES for part in parts) or not parts[0]:
         return None
-    more = [array(U64, part) for part in parts[3:]]
-    return Columns(array(U64, parts[0]), parts[1], parts[2], more[0], has_older, *more[1:])
+    return Columns(array(U64, parts[0]), parts[1], parts[2], array(U64, parts[3]), array(U64, parts[4]))
 
 
 def is_of(row: Line, first_seq: int, last_seq: int, router: str | None = None) -> bool:

@@ -10,9 +10,6 @@ from router.core.log.events import ID_BYTES
 from router.core.log.line import Line, decode_line
 from spark_analytics.judgement.line_grammar import is_line
 
-RANGES_MESSAGES_MAX = 1 << 20
-"""The most messages in the ranges of a line that names no parcel; older routers wrote a few thousand."""
-
 
 class NotALine(ValueError):
     """Raised for bytes in a log that are not one of its lines."""
@@ -26,7 +23,7 @@ def read_line(data: bytes) -> Line:
         row = decode_line(data)
     except ValueError as error:
         raise NotALine(str(error)) from None
-    if not (_columns_fit(row) and _are_of_a_parcel(row)):
+    if not _columns_fit(row):
         raise NotALine(f"not a line of an event log: its columns do not hold {row.n} messages")
     return row
 
@@ -37,8 +34,3 @@ def _columns_fit(row: Line) -> bool:
         return True
     lengths = {len(one or ()) for one in (row.sizes, row.ttls, row.expiries)}
     return row.n == row.count and len(row.ids or "") == 2 * ID_BYTES * row.n and lengths == {row.n}
-
-
-def _are_of_a_parcel(row: Line) -> bool:
-    """Whether the line names its parcel or, if not, whether its ranges have at most `RANGES_MESSAGES_MAX` messages."""
-    return row.parcel is not None or sum([count for _, count in row.ranges or ()]) <= RANGES_MESSAGES_MAX

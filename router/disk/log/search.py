@@ -21,7 +21,7 @@ from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Sealed
 from router.disk.log.file import EndlessLine, lines_of
-from router.disk.log.index import TAG_BYTES, Columns, Span, blocks, is_of
+from router.disk.log.index import TAG_BYTES, Columns, Span, is_of
 from router.disk.log.line_form import read_line
 from router.disk.store.records import Record
 
@@ -211,18 +211,13 @@ class Search:
         arrivals = [(row.first or 0) + (row.ids or "").index(identity.hex()) // DIGITS for row in accepted]
         parcels = {row.first or 0 for row in accepted}
         wanted = tuple(b'"parcel":%d,' % one for one in parcels)
-        of_older = blocks((row.first or 0, row.n) for row in accepted)
         for span in self._spans(accepted[0].seq):
-            columns, words = span.columns, wanted
-            sought = parcels
-            if columns.has_older:
-                sought, words = parcels | of_older, (*wanted, b'"ranges":')
-            for start, stop in columns.lines_of_parcels(sought):
+            for start, stop in span.columns.lines_of_parcels(parcels):
                 if len(outward) >= LINES_MAX:
                     self._is_cut = True
                     break
-                for line in self._lines(span, start, stop, words):
-                    if line.parcel is None or line.parcel in parcels:
+                for line in self._lines(span, start, stop, wanted):
+                    if line.parcel in parcels:
                         outward.update({line.seq: line} if any(covers(line, one) for one in arrivals) else {})
         lines = tuple(outward[seq] for seq in sorted(outward))
         return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut, noted=noted)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold.accepted import STEP
 from spark_analytics.judgement.schema import COUNT_MAX, ENDS, TTL_S_MAX
 from spark_analytics.judgement.span import Span
 
@@ -27,7 +26,7 @@ EARLY = f"""CASE WHEN t >= least(due_ns, {_MOST_NS}) - 1000000000L THEN 0 WHEN l
 def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     """Return the ranges of outward lines. `has_more`: some lines have several."""
     lines = rows.where(F.col("event").isin(*EVENTS) & F.col("recipient").isNotNull())
-    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth", "is_old")
+    columns = ("router", "parcel", "recipient", "event", "seq", "t", "mono", "boot", "link", "depth")
     found = lines.select(*columns, "range_first", "range_count")
     if has_more:
         more = lines.select(*columns, F.explode("more_ranges").alias("range"))
@@ -36,14 +35,11 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     return found.where("range_count > 0")
 
 
-def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span, has_old: bool) -> DataFrame:
+def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the pieces. `wait_ns`: from the accepted line to this one, by one clock if both are of one boot.
-    `has_old`: some lines name no parcel. `early`: how many of the messages expired before they were due.
-    `is_flying`: written to a link that is up where the log ends; in flight nothing expires.
+    `early`: how many of the messages expired before they were due. `is_flying`: written to a link that is up where the
+    log ends; in flight nothing expires.
     """
-    placed = ranges.where("NOT is_old")
-    if has_old:
-        placed = placed.unionByName(_placed(ranges.where("is_old"), accepted))
     line = accepted.select(
         "router", "parcel", "n", F.col("t").alias("accepted_t"), F.col("mono").alias("accepted_mono"),
         F.col("boot").alias("accepted_boot"), F.col("minute").alias("accepted_minute"), "is_within",
@@ -57,7 +53,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
     links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
-    found = placed.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
+    found = ranges.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
     found = found.select(
         "*", code.alias("code"),
         F.when(F.col("n").isNull(), 0).otherwise(F.expr(f"greatest(0L, least(n, {offset}))")).alias("start"),
@@ -71,25 +67,6 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
     )  # fmt: skip
-
-
-def _placed(ranges: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Find the parcel of lines of older routers, which do not name it: the last one that begins before the range.
-
-    The search is within a block of `STEP` arrival numbers; else it is the last parcel of the blocks before.
-    """
-    columns = [name for name in ranges.columns if name not in ("router", "parcel")]
-    asked = ranges.select("router", F.col("range_first").alias("at"), F.struct(*columns).alias("line"))
-    starts = accepted.select("router", F.col("parcel").alias("at"), F.col("parcel").alias("begins"))
-    both = starts.unionByName(asked, allowMissingColumns=True).withColumn("stretch", F.expr(f"at div {STEP}L"))
-    inside = Window.partitionBy("router", "stretch").orderBy("at", F.col("line").isNotNull())
-    inside = inside.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = Window.partitionBy("router").orderBy("stretch").rowsBetween(Window.unboundedPreceding, -1)
-    last = both.groupBy("router", "stretch").agg(F.max("begins").alias("last"))
-    carried = last.select("router", "stretch", F.max("last").over(before).alias("carried"))
-    found = both.withColumn("found", F.max("begins").over(inside)).where("line IS NOT NULL")
-    parcel = F.coalesce("found", "carried").alias("parcel")
-    return found.join(carried, ["router", "stretch"], "left").select("router", parcel, "line.*")
 
 
 def early_of(pieces: DataFrame) -> DataFrame:

@@ -40,8 +40,8 @@ class NotIncremental(Exception):
 class Tables:
     """The tables of an audit. `rows`: the layout, and `others` those of its lines without a recipient; `routers`:
     `number`, key `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, its last start (`run_seq`), since
-    when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_old`: there are lines that name no
-    parcel, `has_more`: lines with several ranges; `is_published`: the tables are wanted, not only the summary.
+    when its clock is set (`settled_ns`, `is_doubted`), its `open_links`; `has_more`: there are lines with several
+    ranges; `is_published`: the tables are wanted, not only the summary.
 
     Tables used more than once are kept on disk until `forget`.
     """
@@ -50,7 +50,6 @@ class Tables:
     others: DataFrame
     routers: DataFrame
     span: Span
-    has_old: bool
     has_more: bool
     partitions: int
     is_published: bool
@@ -72,7 +71,7 @@ class Tables:
     @cached_property
     def pieces(self) -> DataFrame:
         ranges = pieces.outward(self.rows, self.has_more)
-        return self.kept.keep(pieces.pieces(ranges, self.accepted, self.routers, self.span, self.has_old))
+        return self.kept.keep(pieces.pieces(ranges, self.accepted, self.routers, self.span))
 
     @cached_property
     def blocks(self) -> DataFrame:

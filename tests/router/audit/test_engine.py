@@ -160,14 +160,6 @@ def test_a_range_without_end_costs_nothing(tmp_path: Path) -> None:
     assert found["strays"] == 10**10 - 1 - 2
 
 
-def test_lines_of_older_routers_find_their_parcel(tmp_path: Path) -> None:
-    log = Log()
-    log.accepted(1, range(4))
-    log.accepted(5, range(4, 40))
-    log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
-    assert states(audited(ended(log).write(tmp_path))) == {"owed": 40, "delivered": 40}
-
-
 def test_a_tail_counts_what_no_segment_has(tmp_path: Path) -> None:
     log = Log()
     log.accepted(1, range(2))

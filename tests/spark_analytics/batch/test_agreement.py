@@ -53,14 +53,6 @@ def summed_at_the_door(log: Log) -> None:
     log.state("join", LATE)
 
 
-def without_parcels(log: Log) -> None:
-    log.accepted(1, range(4))
-    log.accepted(5, range(4, 40))
-    log.outward("delivered", [(1, 4), (5, 30), (35, 6)], parcel=None)
-    log.outward("expired", [(1, 10**10 - 1)], parcel=None)
-    log.state("stop", LATE)
-
-
 def of_a_day(log: Log) -> None:
     """In windows of 15 minutes; what ends in a later one, or lies before the time asked for, too."""
     for number in range(200):
@@ -75,7 +67,7 @@ def of_a_day(log: Log) -> None:
     log.state("stop", 100_000)
 
 
-ODD = (in_flight, doubted, summed_at_the_door, without_parcels)
+ODD = (in_flight, doubted, summed_at_the_door)
 
 
 def odd_logs(directory: Path) -> None:

@@ -62,7 +62,7 @@ def found(spark: SparkSession, tmp_path: Path) -> Iterator[Found]:
         spark, events, numbers, evidence, span, sum(fact.size for fact in facts), is_published=True
     )
     with _as_planned(spark):
-        yield Found(events, replace(made, has_old=False, has_more=True, kept=Unkept()))
+        yield Found(events, replace(made, has_more=True, kept=Unkept()))
     made.forget()
 
 

@@ -38,7 +38,7 @@ def test_the_layout_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     log.state("start")
     log.accepted(7, ["x", "y"], [APP, OTHER_APP, APP], at=2, ttl=60)
     log.outward("refused", [(7, 1), (8, 1)], parcel=7, reason="left", depth=5)
-    log.outward("delivered", [(8, 1)], parcel=None, recipient=OTHER_APP)
+    log.outward("delivered", [(8, 1)], parcel=7, recipient=OTHER_APP)
     log.turned("duplicate", 3, "duplicate")
     directory = log.write(tmp_path)
     found, _ = bronze.list_logs(spark, [str(directory)])
@@ -47,8 +47,8 @@ def test_the_layout_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     events = silver.read_events(spark, [part], found, {name(A): 4})
     assert "first_seq" not in events.columns and events.count() == 4  # neither the frame nor the line before the part
     rows = silver.laid_out(silver.compact(events), 2).orderBy("seq").collect()
-    assert [(row.router, row.parcel, row.event, row.is_old) for row in rows] == [
-        (4, 7, "accepted", False), (4, 7, "refused", False), (4, 5, "delivered", True), (4, 6, "duplicate", False),
+    assert [(row.router, row.parcel, row.event) for row in rows] == [
+        (4, 7, "accepted"), (4, 7, "refused"), (4, 7, "delivered"), (4, 6, "duplicate"),
     ]  # fmt: skip
     accepted, refused, delivered, turned = rows
     assert (accepted.accepted.n, accepted.accepted.ids.hex()) == (2, message_id("x") + message_id("y"))

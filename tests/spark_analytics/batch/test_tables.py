@@ -59,14 +59,14 @@ def audits(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
 
 
 def odd_log() -> Log:
-    """A router of years before: lines that name no parcel, ends that nothing was accepted for, a clock that goes back,
-    a message that is accepted twice."""
+    """A router with faults: ranges that leave their parcel, ends that nothing was accepted for, a clock that goes
+    back, a message that is accepted twice."""
     log = Log(B)
     log.state("start")
     log.accepted(1, range(40), at=5)
     log.accepted(41, range(3), at=5)
     log.outward("delivered", [(1, 30)], at=1, boot="1" * 32)
-    log.outward("delivered", [(38, 5)], at=9, parcel=None)
+    log.outward("delivered", [(38, 5)], at=9)
     log.outward("expired", [(700, 9)], at=9, parcel=700)
     log.outward("forwarded", [(31, 4)], at=9, depth=7)
     log.turned("refused", 3, "rate-limited")

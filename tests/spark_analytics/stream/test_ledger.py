@@ -13,7 +13,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 ROW = {"router": "a", "event": "acked", "reason": None, "at_door": False, "lines": 1, "count": 2, "within": 2,
-       "future": 0, "latest_t": None, "old": 0}  # fmt: skip
+       "future": 0, "latest_t": None}  # fmt: skip
 
 
 def _word(first: int, last: int, **more: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ EVENTS = (
     State(1, 1, "start", (("arrival", 1), ("listener", f"tls://{STRANGER.hex()}@10.1.2.3:7"))),
     State(2, 2, "join", (("subscriber", bytes(APP)), ("group", bytes(GROUP)))),
     Accepted(3, 3, 1, 1, GROUP, None, STRANGER, 4, (bytes(APP),), IDS, WORDS, WORDS, WORDS),
-    Outward(4, 4, "delivered", bytes(APP), 5, ((1, 2),), None, 0, 0, 9),
+    Outward(4, 4, "delivered", bytes(APP), 5, ((1, 2),), None, 0, 0, 9, 1),
     Turned(5, 5, "refused", STRANGER, 4, 4, IDS[:32], 1, GROUP),
     State(6, 6, "link", (("peer", bytes(STRANGER)), ("rtt_ns", 7), ("head_seq", 1), ("head_digest", IDS[:32]))),
 )

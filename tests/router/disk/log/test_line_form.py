@@ -13,7 +13,7 @@ from samples.lines import lines, samples
 from samples.segments import WHOLE
 
 from router.core.log.line import Line, encode_line
-from router.disk.log.line_form import RANGES_MESSAGES_MAX, NotALine, read_line
+from router.disk.log.line_form import NotALine, read_line
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX, columns_fit, is_line
 
 OUTWARD = lines()[2]
@@ -44,15 +44,10 @@ def test_an_event_that_a_service_noted_is_a_line() -> None:
 @given(st.integers(0, 10**6))
 @example(4912)
 def test_it_is_read_where_it_is_a_line_that_holds_its_messages(seed: int) -> None:
-    """Ranges of very many messages without a parcel are not: these are gone through."""
     for _, data in samples(seed, 20):
         row = json.loads(data) if is_line(data) else {}
         said = bool(row) and (row["event"] != "accepted" or columns_fit(row))
-        assert is_one(data) is (said and not is_wide(row))
-
-
-def is_wide(row: dict[str, list[list[int]]]) -> bool:
-    return "parcel" not in row and sum(count for _, count in row.get("ranges", ())) > RANGES_MESSAGES_MAX
+        assert is_one(data) is said
 
 
 @given(st.binary(max_size=200))
@@ -80,7 +75,7 @@ def test_other_events_of_a_newer_router_are_read_as_they_are() -> None:
         replace(OUTWARD, seq=0), replace(OUTWARD, recipient="A" * 64), replace(OUTWARD, recipient="x"),
         replace(OUTWARD, ranges=[(1, -1)]), replace(OUTWARD, ranges=[(1, 10**10)]), replace(OUTWARD, reason="\ud7ff"),
         replace(OUTWARD, fields={"a": 1.5}), replace(OUTWARD, ids="0" * 64), replace(OUTWARD, event="accepted"),
-        replace(OUTWARD, ranges=[(1, RANGES_MESSAGES_MAX + 1)], parcel=None),
+        replace(OUTWARD, parcel=None),
         replace(lines()[0], sizes=[9]), replace(lines()[0], ids="g" * 192), replace(lines()[0], n=2),
         Line(1, "stop", 1, 1, router="0" * 64, boot="0" * 32, count=1, fields={"a": {"b": 1}}),
     ],

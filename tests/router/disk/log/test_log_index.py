@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from array import array
 from pathlib import Path
-from struct import Struct, pack
+from struct import pack
 from typing import Any
-from zlib import crc32
 
 import pytest
 from samples.logs import KEY, Store, open_log
 
 from router.core.log.events import Accepted, Outward, State, Turned
 from router.disk.log import index as log_index
-from router.disk.log.index import OLDER, Columns, Growing, blocks
+from router.disk.log.index import Columns, Growing
 
 PEER = b"p" * 32
 IDS = [bytes([number]) * 32 for number in range(5)]
@@ -24,7 +23,7 @@ def accepted(first: int, *ids: bytes) -> Accepted:
     return Accepted(1, 2, first, 1, PEER, None, PEER, 1, (PEER,), b"".join(ids), column, column, column)
 
 
-def outward(parcel: int | None, *ranges: tuple[int, int]) -> Outward:
+def outward(parcel: int, *ranges: tuple[int, int]) -> Outward:
     return Outward(1, 2, "delivered", PEER, 1, ranges, None, 0, 0, 0, parcel)
 
 
@@ -52,7 +51,7 @@ def test_where_ids_and_parcels_stand() -> None:
     assert columns.lines_of_parcels([3]) == [(900, 950)] and columns.lines_of_parcels([3, 7, 8]) == [
         (100, 900), (900, 950), (950, None),
     ]  # fmt: skip
-    assert list(columns.gaps) == [40, 6] and not columns.has_older and list(columns.unnamed) == [1, 2]
+    assert list(columns.gaps) == [40, 6] and list(columns.unnamed) == [1, 2]
 
 
 def test_bytes_that_look_like_an_id_across_two_are_none() -> None:
@@ -67,14 +66,6 @@ def test_what_is_noted_later_does_not_change_what_was_taken() -> None:
     before = index.columns()
     index.note(2000, [accepted(20, IDS[4])])
     assert spans(before, IDS[4]) == [] and spans(index.columns(), IDS[4]) == [(2000, None)]
-
-
-def test_lines_of_older_routers_stand_in_blocks() -> None:
-    assert blocks([(1023, 1), (2047, 2)]) == {OLDER, OLDER | 1, OLDER | 2}
-    index = Growing()
-    index.note(5, [outward(None, (1023, 2))])
-    columns = index.columns()
-    assert columns.has_older and columns.lines_of_parcels(blocks([(1024, 1)])) == [(5, None)]
 
 
 def test_what_was_written_is_read_and_fits_only_its_segment(tmp_path: Path) -> None:
@@ -101,31 +92,20 @@ def test_of_columns_that_are_none_another_index_is_made(tmp_path: Path, odd: dic
     assert log_index.read(segment, 1234, digest) is None
 
 
-def test_an_index_of_an_older_router_is_read_as_one_whose_messages_are_all_named(tmp_path: Path) -> None:
-    segment, digest = tmp_path / "events-0000000000000041.jsonl", "ab" * 32
-    columns = grown().columns()
-    parts = columns.places.tobytes(), columns.ids, columns.parcels, columns.gaps.tobytes()
-    head = Struct("=8sQ32s?4Q4I").pack(
-        b"logidx 1", 1234, bytes.fromhex(digest), False, *map(len, parts), *map(crc32, parts)
-    )
-    log_index.path_of(segment).write_bytes(head + b"".join(parts))
-    assert log_index.read(segment, 1234, digest) == columns._replace(unnamed=array("Q"))
-
-
 def test_made_from_the_file_it_finds_the_same_lines(tmp_path: Path) -> None:
     segments, sealer = open_log(tmp_path)
     store = Store()
     sealer.add(store.commit(accepted(7, IDS[0], IDS[1]), outward(7, (7, 1))), 0)
     store.last += 3
-    sealer.add(store.commit(outward(None, (8, 1)), accepted(9, IDS[2])), 0)
+    sealer.add(store.commit(outward(8, (8, 1)), accepted(9, IDS[2])), 0)
     sealer.add(store.commit(Turned(5, 6, "refused", PEER, 1, 5, IDS[3] + IDS[4], 9, None)), 0)
     sealer.seal()
     [one] = segments.kept()
     stored = log_index.read(one.path, one.size, one.footer.sha256 or "")
     made = log_index.make(one.path, one.size, one.footer)
     assert stored is not None and KEY.public.hex() == one.footer.router
-    for field in ("ids", "gaps", "has_older", "unnamed"):
+    for field in ("ids", "gaps", "unnamed"):
         assert getattr(stored, field) == getattr(made, field)
     assert list(stored.unnamed) == [5, 7]
-    assert sorted(memoryview(stored.parcels).cast("Q")) == sorted(memoryview(made.parcels).cast("Q")) == [7, OLDER]
+    assert sorted(memoryview(stored.parcels).cast("Q")) == sorted(memoryview(made.parcels).cast("Q")) == [7, 8]
     assert spans(made, IDS[2]) == [(0, None)] and len(spans(stored, IDS[2])) == 1

@@ -1,4 +1,4 @@
-"""Ranges as bits, and parcels that an older router's line does not name."""
+"""Ranges as bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_analytics.batch.gold import pieces
-from spark_analytics.batch.gold.accepted import STEP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,13 +24,3 @@ def test_every_message_of_a_range_is_one_bit(spark: SparkSession) -> None:
         assert not bits & found[row.number] and 0 < row.mask < 2**32
         found[row.number] |= bits
     assert found == {number: {*range(start, stop)} for number, (start, stop) in enumerate(ranges)}
-
-
-def test_an_unnamed_parcel_is_the_last_that_begins_before(spark: SparkSession) -> None:
-    step = STEP
-    starts = [1, 5, 300, step - 1, 3 * step + 7]
-    asked = [0, 1, 4, 5, 299, 300, step - 2, step - 1, step, 3 * step, 3 * step + 6, 3 * step + 7, 9 * step]
-    accepted = spark.createDataFrame([(1, start) for start in starts] + [(2, 77)], "router int, parcel long")
-    ranges = spark.createDataFrame([(1, None, first) for first in asked], "router int, parcel long, range_first long")
-    found = {row.range_first: row.parcel for row in pieces._placed(ranges, accepted).collect()}
-    assert found == {first: max((start for start in starts if start <= first), default=None) for first in asked}
