@@ -8,7 +8,6 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
-    from router.client.custody.arrivals import Batch
     from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
     from router.client.group import Group, Publisher
     from router.client.journal import JournalError
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadText",
-    "Batch",
     "BlockingGroup",
     "BlockingNode",
     "BlockingReceived",
@@ -68,7 +66,6 @@ _PLACES = {
     "core.wire.grouplink": "GroupLink",
     "core.wire.reasons": "Reason",
     "core.wire.text": "BadText key_text parse_key",
-    "client.custody.arrivals": "Batch",
     "settings.home": "Home HomeError",
     "client.journal": "JournalError",
     "settings.keyring": "KeyringError",

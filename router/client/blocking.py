@@ -13,7 +13,7 @@ here take `timeout_s` and raise `TimeoutError`; a loop's `next(timeout_s)` retur
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,6 @@ from router.client.node import ANSWER_S, Address, Node, connect
 from router.client.options import Options
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
-from router.client.publishing import OnRefused
 from router.client.received import Message, Received
 from router.client.senders import GroupName
 from router.core.wire.control import Report
@@ -365,18 +364,3 @@ class BlockingNode:
 
     def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         return self._portal.run(partial(self._node.ask, word, argument, timeout_s=timeout_s))
-
-    # -- bulk ----------------------------------------------------------------------------------------------
-
-    def send_frames(self, frames: Sequence[bytes], *, timeout_s: float | None = None) -> int:
-        return self._portal.run(partial(self._node.send_frames, frames), timeout_s)
-
-    def settled(self, n: int, *, timeout_s: float | None = None) -> None:
-        self._portal.run(partial(self._node.settled, n), timeout_s)
-
-    @property
-    def settled_count(self) -> int:
-        return self._node.settled_count
-
-    def on_refused(self, tell: OnRefused | None) -> None:
-        self._portal.do(partial(self._node.on_refused, tell))

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import os
 import random as chance
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from types import TracebackType
@@ -47,8 +47,8 @@ from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
 from router.client.outcomes import Outcomes
-from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, OnRefused, Publishing
-from router.client.readers import Batches, GroupKeys, Messages, Reader, Readers
+from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, Publishing
+from router.client.readers import GroupKeys, Messages, Reader, Readers
 from router.client.received import Received
 from router.client.senders import GroupName, Senders
 from router.client.wires import Wires
@@ -319,31 +319,6 @@ class Node:
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """Return the node's answer, as JSON, to an operator's question such as `status`."""
         return await self._asking.ask(Inquiry(word, argument), timeout_s)
-
-    # -- bulk: signed frames in, unparsed reads out, for benches and bridges ---------------------------------
-    def batches(self) -> Batches:
-        """Loop over raw reads, unparsed, with duplicates after a lost connection. A message goes to one loop only."""
-        return Batches(self._readers)
-
-    async def send_frames(self, frames: Sequence[bytes]) -> int:
-        """Hand in signed, framed messages as soon as there is room; return how many there have been in all.
-
-        They are sent unchecked: bytes that are no message make the node close the connection.
-        """
-        return await self._publishing.send_frames(frames)
-
-    async def settled(self, n: int) -> None:
-        """Wait until the first `n` of all frames handed in are in custody or refused."""
-        await self._publishing.settled(n)
-
-    @property
-    def settled_count(self) -> int:
-        """Return how many of the frames handed in are in custody or refused."""
-        return self._publishing.bulk.settled
-
-    def on_refused(self, tell: OnRefused | None) -> None:
-        """Set the callback for refused frames: (number from 1, reason, text)."""
-        self._publishing.bulk.on_refused = tell
 
     # -- events from the link ------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import trio
 
@@ -16,8 +16,6 @@ from router.core.wire.reasons import Reason
 
 IN_FLIGHT_MESSAGES_MAX = 10_000
 IN_FLIGHT_BYTES_MAX = 64 << 20
-
-OnRefused = Callable[[int, Reason, str], None]
 
 
 class Posted:
@@ -63,32 +61,6 @@ class Posted:
                 self._done(self)
 
 
-class Bulk:
-    """Count the presigned frames that were handed in; the sink of their submissions. `error` ends it for good."""
-
-    def __init__(self) -> None:
-        self.given = 0
-        self.settled = 0
-        self.on_refused: OnRefused | None = None
-        self.error: ClientError | None = None
-        self.lot = trio.lowlevel.ParkingLot()
-
-    def __repr__(self) -> str:
-        return f"<bulk: {self.settled} of {self.given} frames settled>"
-
-    def refused(self, number: int, reason: Reason, text: str) -> None:
-        if self.on_refused is not None:
-            self.on_refused(number, reason, text)
-
-    def ended(self, count: int) -> None:
-        self.settled += count
-        self.lot.unpark_all()
-
-    def failed(self, error: ClientError) -> None:
-        self.error = error
-        self.lot.unpark_all()
-
-
 class Publishing:
     """Hand in messages. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
 
@@ -97,7 +69,6 @@ class Publishing:
         self._waits = waits
         self._asks_outcomes = asks_outcomes
         self._lot = trio.lowlevel.ParkingLot()
-        self.bulk = Bulk()
         self.followed = Followed()
         self.link: ClientLink  # set by the node, which connects both
         self.is_entered = False
@@ -179,29 +150,6 @@ class Publishing:
     def take_back(self, run: Submission) -> bool:
         """Take back a submission that was never sent; return whether that was possible."""
         return self._outbox.withdraw(run)
-
-    # -- bulk ----------------------------------------------------------------------------------------------
-
-    async def send_frames(self, frames: Sequence[bytes]) -> int:
-        """Hand in presigned frames as soon as there is room; return how many have been handed in so far."""
-        await self._room()
-        bulk = self.bulk
-        if bulk.error is not None:
-            raise bulk.error
-        if frames:
-            run = Submission(frames, bulk, bulk.given + 1)
-            bulk.given += len(frames)
-            self._outbox.add(run)
-            self.link.wake()
-        return bulk.given
-
-    async def settled(self, n: int) -> None:
-        """Wait until `n` frames are in custody or refused. Raise the error that ended the connection."""
-        await trio.lowlevel.checkpoint()
-        while self.bulk.settled < n:
-            if self.bulk.error is not None:
-                raise self.bulk.error
-            await self.bulk.lot.park()
 
     def end(self, error: ClientError) -> None:
         """Give up all unsettled messages, because the connection is left or gone for good."""

@@ -13,7 +13,7 @@ from functools import partial
 import trio
 
 from router.client.composer import RecentIds
-from router.client.custody.arrivals import Arrival, Batch
+from router.client.custody.arrivals import Arrival
 from router.client.custody.inbox import Inbox
 from router.client.errors import NOT_BEGUN, ClientError
 from router.client.journal import Journal, Row
@@ -258,24 +258,3 @@ class Messages(AsyncIterator[Received]):
         if self._in_a_row >= CHECKPOINT_EVERY:
             self._in_a_row = 0
             await trio.lowlevel.checkpoint()
-
-
-class Batches(AsyncIterator[Batch]):
-    """Loop over raw reads, unparsed. Asking for the next batch settles the one before."""
-
-    def __init__(self, readers: Readers) -> None:
-        self._readers = readers
-        self._held: Batch | None = None
-
-    def __aiter__(self) -> Batches:
-        return self
-
-    async def __anext__(self) -> Batch:
-        if self._held is not None:
-            self._held.settle()
-            self._held = None
-        await trio.lowlevel.checkpoint()
-        while (batch := self._readers.inbox.take_batch()) is None:
-            await self._readers.wait()
-        self._held = batch
-        return batch

@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from router import Node, Reason, connect
-from router.core.wire.codec import frame
+from router import Node, Refused, connect
+from router.client.publishing import Posted
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast
@@ -30,7 +31,7 @@ PAUSE_S = 0.004
 LOCKED_S = 300.0  # as `HANG_S` of the rigs, which this process does not find
 PUBLISHED = """
     CREATE TABLE IF NOT EXISTS published
-        (n INTEGER PRIMARY KEY, id BLOB UNIQUE, frame BLOB, acknowledged INTEGER NOT NULL DEFAULT 0);
+        (n INTEGER PRIMARY KEY, id BLOB UNIQUE, wire BLOB, acknowledged INTEGER NOT NULL DEFAULT 0);
     CREATE TABLE IF NOT EXISTS refused (n INTEGER, reason TEXT);
 """
 KEPT = """
@@ -73,46 +74,36 @@ class Publisher:
     def __init__(self, app: App) -> None:
         self._group = app.group
         self._database = app.open(PUBLISHED)
-        self._handed_in: list[int] = []
 
     async def run(self, node: Node) -> None:
-        node.on_refused(self._refused)
-        question = "SELECT n, frame FROM published WHERE NOT acknowledged ORDER BY n"
+        question = "SELECT n, wire FROM published WHERE NOT acknowledged ORDER BY n"
         for n, again in self._database.execute(question).fetchall():
             await self._hand_in(node, n, again)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._acknowledge, node)
-            print("ready", flush=True)
-            async for words in trio.lowlevel.FdStream(0):
-                await self._publish(node, int(words.split()[-1]))
-            nursery.cancel_scope.cancel()
+        print("ready", flush=True)
+        async for words in trio.lowlevel.FdStream(0):
+            await self._publish(node, int(words.split()[-1]))
 
     async def _publish(self, node: Node, last: int) -> None:
         (so_far,) = self._database.execute("SELECT coalesce(max(n), 0) FROM published").fetchone()
         for n in range(so_far + 1, last + 1):
             expiry = expiry_min(time.time() + LIFE_S)
             wire = seal_multicast(self._group, str(n).encode(), ttl_s=LIFE_S, expiry_min=expiry)
-            row = (n, message_id(wire), frame(wire))
-            self._database.execute("INSERT INTO published (n, id, frame) VALUES (?, ?, ?)", row)
-            await self._hand_in(node, n, row[2])
+            row = (n, message_id(wire), wire)
+            self._database.execute("INSERT INTO published (n, id, wire) VALUES (?, ?, ?)", row)
+            await self._hand_in(node, n, wire)
             if random.random() < 0.5:  # in bursts
                 await trio.sleep(random.random() * PAUSE_S)
 
-    async def _hand_in(self, node: Node, n: int, one: bytes) -> None:
-        self._handed_in.append(n)
-        await node.send_frames([one])
+    async def _hand_in(self, node: Node, n: int, wire: bytes) -> None:
+        await node.wires.hand_in(wire, partial(self._over, n))
 
-    async def _acknowledge(self, node: Node) -> None:
-        done = 0
-        while True:
-            await node.settled(done + 1)
-            rows = [(n,) for n in self._handed_in[done : node.settled_count]]
-            self._database.executemany("UPDATE published SET acknowledged = 1 WHERE n = ?", rows)
-            done += len(rows)
-
-    def _refused(self, number: int, reason: Reason, text: str) -> None:
-        row = (self._handed_in[number - 1], f"{reason.word} {text}")
-        self._database.execute("INSERT INTO refused VALUES (?, ?)", row)
+    def _over(self, n: int, posted: Posted) -> None:
+        if isinstance(posted.error, Refused):
+            row = (n, f"{posted.error.reason.word} {posted.error.text}")
+            self._database.execute("INSERT INTO refused VALUES (?, ?)", row)
+        elif posted.error is not None:
+            return  # the connection is left: it is handed in again
+        self._database.execute("UPDATE published SET acknowledged = 1 WHERE n = ?", (n,))
 
 
 async def keep(app: App, node: Node) -> None:

@@ -6,9 +6,10 @@ A read is not parsed before a loop asks for a single message of it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, digest
@@ -20,12 +21,11 @@ UNICASTS = b""
 """The address under which unicasts wait; multicasts wait under their group's key."""
 
 
-@dataclass(slots=True, eq=False)
-class Batch:
+class Read(NamedTuple):
     """The bytes of one read, untouched; for each span (frame start, start, end), `data[start:end]` is a message.
 
-    Asking for the next batch settles this one, as `settle` does. `redelivered`: how many of the first messages may have
-    been handed over before.
+    `runs`: the numbers of the messages on the connection. `redelivered`: how many of the first messages may have been
+    handed over before.
     """
 
     data: bytes
@@ -34,25 +34,6 @@ class Batch:
     at_s: float
     redelivered: int
     link: int
-    _done: Callable[[Batch], None] = field(repr=False)
-
-    @property
-    def count(self) -> int:
-        return len(self.spans)
-
-    def wires(self) -> Iterator[memoryview]:
-        """Return each message without its frame; nothing is copied."""
-        view = memoryview(self.data)
-        return (view[start:end] for _, start, end in self.spans)
-
-    def ids(self) -> list[MessageId]:
-        """Return the messages' ids; raise `Malformed` if one of them is no message."""
-        data, view = self.data, memoryview(self.data)
-        ends = ((start, read_header(data, start, end).end) for _, start, end in self.spans)
-        return [MessageId(digest(view[start + 1 : end])) for start, end in ends]
-
-    def settle(self) -> None:
-        self._done(self)
 
 
 @dataclass(slots=True, eq=False)
@@ -118,17 +99,17 @@ class Waiting:
             del self._by[one.address]
 
 
-def arrivals_of(batch: Batch) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
+def arrivals_of(read: Read) -> tuple[list[Arrival], list[tuple[int, Malformed]]]:
     """Parse a read: return its messages, and the numbers and errors of those that are malformed."""
-    data, view, again = batch.data, memoryview(batch.data), batch.redelivered
+    data, view, again = read.data, memoryview(read.data), read.redelivered
     found, nonsense = [], []
-    ks = chain.from_iterable(range(first, last + 1) for first, last in batch.runs)
-    for at, (k, (_, start, end)) in enumerate(zip(ks, batch.spans, strict=True)):
+    ks = chain.from_iterable(range(first, last + 1) for first, last in read.runs)
+    for at, (k, (_, start, end)) in enumerate(zip(ks, read.spans, strict=True)):
         try:
             header = read_header(data, start, end)
         except Malformed as error:
             nonsense.append((k, error))
         else:
             id = MessageId(digest(view[start + 1 : header.end]))
-            found.append(Arrival(batch.link, k, data, start, end, header, id, batch.at_s, at < again))
+            found.append(Arrival(read.link, k, data, start, end, header, id, read.at_s, at < again))
     return found, nonsense

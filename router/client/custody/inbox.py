@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 
 from router.client.custody import unread
-from router.client.custody.arrivals import UNICASTS, Arrival, Batch, Span, Waiting, arrivals_of
+from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES, Incoming
@@ -74,7 +74,7 @@ class Inbox:
         self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
         self._unread = Unread(self._recent_max)
         self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
-        self._batches: deque[Batch] = deque()
+        self._reads: deque[Read] = deque()
         self._waiting = Waiting()
         self._link = 0
         self._router: PublicKey | None = None
@@ -84,7 +84,7 @@ class Inbox:
         self._incoming = _unlimited()
 
     def __repr__(self) -> str:
-        waiting = len(self._waiting) + sum(batch.count for batch in self._batches)
+        waiting = len(self._waiting) + sum(len(read.spans) for read in self._reads)
         settled = f"{self.settled} of {self.received} settled on connection {self._link}"
         return f"<inbox: {waiting} messages wait, {settled}>"
 
@@ -120,8 +120,8 @@ class Inbox:
         for one in stale:
             self._waiting.remove(one)
             self._recent.pop(one.id, None)
-        while self._batches and self._batches[0].link < self._link:
-            lost += self._batches.popleft().count
+        while self._reads and self._reads[0].link < self._link:
+            lost += len(self._reads.popleft().spans)
         if lost and not self._durable:
             self._problem(f"{lost} messages that the app had not asked for yet are lost with their connection")
         self._link += 1
@@ -150,7 +150,7 @@ class Inbox:
         if kept:
             again = min(self._again, len(kept))
             self._again -= again
-            self._batches.append(Batch(data, kept, runs, at_s, again, self._link, self.batch_done))
+            self._reads.append(Read(data, kept, runs, at_s, again, self._link))
             if again and self._recent:
                 self._settle_copies()
             self._wake_loops()
@@ -175,15 +175,11 @@ class Inbox:
 
     # -- the loops' side -----------------------------------------------------------------------------------
 
-    def take_batch(self) -> Batch | None:
-        """Return the next read as it came, if no message of it was asked for singly."""
-        return self._batches.popleft() if self._batches else None
-
     def take(self, address: bytes | None) -> Arrival | None:
         """Return the next message to an address, `UNICASTS`, or any address (None), in the order of arrival."""
         self._asked.add(address)
         found = self._waiting.first(address)
-        if found is None and self._batches:
+        if found is None and self._reads:
             self._parse()
             found = self._waiting.first(address)
         if found is not None:
@@ -233,11 +229,6 @@ class Inbox:
             if reason.later:
                 self._recent.pop(one.id, None)  # it comes again, and is then no copy
 
-    def batch_done(self, batch: Batch) -> None:
-        runs, batch.runs = batch.runs, ()
-        for first, last in runs:
-            self._end(batch.link, first, last)
-
     def _end_one(self, one: Arrival, link: int, k: int) -> None:
         """Give number `k` of connection `link` the fate of this message, of which it may be a copy."""
         if one.refused is not None and link == self._link:
@@ -256,10 +247,10 @@ class Inbox:
 
     def _parse(self) -> None:
         """Make arrivals of all reads. If the journal cannot be read, nothing has changed."""
-        while self._batches:
-            arrivals, nonsense = arrivals_of(self._batches[0])
+        while self._reads:
+            arrivals, nonsense = arrivals_of(self._reads[0])
             known = self._known([one.id for one in arrivals])
-            link = self._batches.popleft().link
+            link = self._reads.popleft().link
             for k, error in nonsense:
                 self._problem(f"the node delivered bytes that are no message: {error}")
                 self._end(link, k, k)

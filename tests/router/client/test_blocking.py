@@ -16,7 +16,6 @@ from samples.apps import FAMILY, OPEN, raw_wires
 import router
 from router import BlockingNode, ClientError, NodeUnavailable, Refused
 from router.core.wire import link_items as link
-from router.core.wire.codec import frame
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.reasons import Reason
@@ -147,18 +146,13 @@ def test_outcomes(node_end: ThreadedEnd, node: BlockingNode) -> None:
         assert [one.state for one in group.publish(b"x", wait=True).recipients] == ["queued"]
 
 
-def test_feeds_and_bulk_and_questions(node_end: ThreadedEnd, node: BlockingNode) -> None:
+def test_feeds_and_questions(node_end: ThreadedEnd, node: BlockingNode) -> None:
     assert node.ask("status") == b'{"asked": "status "}'
     report = Report(MessageId(bytes(32)), node.key, "expired", Reason.TTL_EXPIRED, 1)
     node_end.run(node_end.end.link_to(node.key).tell, report)
     assert next(iter(node.reports)) == report
     assert (len(node.problems), node.missed.total, node.problems.unread()) == (0, 0, [])
     assert repr(node.problems) == "<feed: 0 unread of 0>"
-    refused: list[int] = []
-    node.on_refused(lambda number, reason, text: refused.append(number))
-    assert node.send_frames([frame(wire) for wire in raw_wires(3)]) == 3
-    node.settled(3, timeout_s=HANG_S)
-    assert node.settled_count == 3 and refused == [1, 2, 3]
 
 
 def test_after_the_block(node_end: ThreadedEnd) -> None:

@@ -16,7 +16,6 @@ import router
 from router import NodeUnavailable, Refused
 from router.client.sequence import BLOCK
 from router.core.wire import link_items as link
-from router.core.wire.codec import frame
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Multicast, message_id, open_message
@@ -229,33 +228,6 @@ async def test_an_app_ends_with_its_own_error_though_its_numbers_cannot_be_kept(
     assert caught.value.__cause__ is None
     [problem] = problems
     assert "some sequence numbers of this app stay unused" in problem
-
-
-async def test_bulk(end: RouterEnd) -> None:
-    wires = raw_wires(300)
-    refused: list[tuple[int, Reason]] = []
-    end.refuse = lambda message: Reason.BLOCKED if message.body == b"7" else None
-    async with sign_on(end, window_messages=100) as bob, sign_on(end) as node:
-        await bob.join(OPEN)
-        node.on_refused(lambda number, reason, text: refused.append((number, reason)))
-        frames = [frame(wire) for wire in wires]
-        assert await node.send_frames(frames[:100]) == 100
-        assert await node.send_frames(frames[100:]) == 300
-        await node.settled(300)
-        assert node.settled_count == 300 and refused == [(8, Reason.BLOCKED)]
-        got: list[MessageId] = []
-        async for batch in bob.batches():
-            assert batch.count == len(batch.spans) == len(batch.ids()) and batch.redelivered == 0
-            assert [message_id(bytes(wire)) for wire in batch.wires()] == batch.ids()
-            got += batch.ids()
-            if len(got) == 299:
-                break
-        assert got == [message_id(wire) for wire in wires if open_message(wire).body != b"7"]
-        await wait_all_tasks_blocked()
-        assert settled(end, bob) < 300
-        batch.settle()
-        await wait_all_tasks_blocked()
-        assert settled(end, bob) == 300
 
 
 def test_reprs() -> None:

@@ -17,7 +17,6 @@ import router
 from router import Node, NodeUnavailable
 from router.client.link import RETRY_S_MAX
 from router.core.wire import link_items as link
-from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message
 from router.core.wire.reasons import Reason
@@ -142,18 +141,6 @@ async def test_the_end_is_said_on_a_later_connection_too(end: RouterEnd, autojum
         await take(group, 2)
     await wait_all_tasks_blocked()
     assert len(end.goodbyes) == 1 and len(end.queues[node.key].wires) == 1
-
-
-async def test_bulk_ends_with_a_node_that_stays_away(end: RouterEnd, autojump_clock: MockClock) -> None:
-    end.holding = True
-    async with sign_on(end, patience_s=5) as node:
-        await node.send_frames([frame(wire) for wire in raw_wires(3)])
-        await wait_all_tasks_blocked()
-        end.stop()
-        with pytest.raises(NodeUnavailable, match="away for"):
-            await node.settled(3)
-        with pytest.raises(NodeUnavailable):
-            await node.send_frames([])
 
 
 async def test_groups_are_joined_again(end: RouterEnd, autojump_clock: MockClock) -> None:

@@ -118,9 +118,10 @@ def test_what_the_router_says_is_done_at_once(until_min: int) -> None:
 
 def test_the_routers_key_in_the_wrong_place_proves_nothing() -> None:
     world = World()
-    for wire in (unicast(bytes(ROUTER.public) * 3), unicast(b"x"), b"\x84\x00" + bytes(ROUTER.public) * 3):
+    wires = [unicast(bytes(ROUTER.public) * 3), unicast(b"x"), b"\x84\x00" + bytes(ROUTER.public) * 3]
+    for wire in wires:
         assert world.read(wire) == []
-    assert world.inbox.take_batch() is not None
+    assert [world.take().wire for _ in range(2)] == wires[:2] and world.inbox.settled == 0
 
 
 def test_what_is_no_message_is_reported_and_settled() -> None:
@@ -225,27 +226,6 @@ def test_the_ids_remembered_are_bounded() -> None:
     world.connect()
     world.read(first)
     assert world.take().wire == first
-
-
-def test_batches() -> None:
-    world = World()
-    world.inbox.redelivered(1)
-    wires = [multicast(b"%d" % number) for number in range(3)]
-    world.read(wires[0], control(), wires[1])
-    world.read(wires[2])
-    batch = world.inbox.take_batch()
-    assert batch is not None
-    assert (batch.count, batch.redelivered, batch.at_s) == (2, 1, 1.5)
-    assert [bytes(one) for one in batch.wires()] == wires[:2] and batch.ids() == list(map(message_id, wires[:2]))
-    assert world.inbox.settled == 0
-    batch.settle()
-    batch.settle()
-    assert world.inbox.settled == 3
-    second = world.inbox.take_batch()
-    assert second is not None and world.inbox.take_batch() is None
-    world.connect()
-    second.settle()
-    assert world.inbox.settled == 0
 
 
 def test_what_nobody_reads_and_holds_up_the_rest_is_reported_once() -> None:
