@@ -22,10 +22,10 @@ class Question:
         self.error: ClientError | None = None
         self.over = trio.Event()
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
+    def refused(self, reason: Reason, text: str) -> None:
         self.fail(Refused(reason, text))
 
-    def ended(self, count: int) -> None:
+    def ended(self) -> None:
         """Do nothing: the node has the question, its answer follows."""
 
     def failed(self, error: ClientError) -> None:
@@ -57,7 +57,7 @@ class Asking:
             assert router is not None
             question = self._open = Question()
             frame = self._composer.unicast(router, encode_inquiry(inquiry), LIFETIME).frame
-            run = Submission((frame,), question, again=False)
+            run = Submission(frame, question, again=False)
             self._publishing.put(run)
             try:
                 with trio.move_on_after(timeout_s):

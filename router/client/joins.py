@@ -59,12 +59,12 @@ class Membership:
             self.error = error
         self.answered.set()
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
+    def refused(self, reason: Reason, text: str) -> None:
         """Deny the membership if the link refused the request for good, not for a passing reason."""
         if not reason.later:
             self.deny(JoinRefused(self.group, reason))
 
-    def ended(self, count: int) -> None:
+    def ended(self) -> None:
         """Do nothing: the router has the request; its answer comes as an acknowledgement."""
 
     def failed(self, error: ClientError) -> None:
@@ -179,7 +179,7 @@ class Joins:
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:
             membership.asked_s = now_s
-        return [Submission((self._request(membership, router),), membership, again=False) for membership in due]
+        return [Submission(self._request(membership, router), membership, again=False) for membership in due]
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
         membership = self._memberships.get(answer.group)

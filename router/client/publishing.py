@@ -43,11 +43,11 @@ class Posted:
         if self.error is not None:
             raise self.error
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
+    def refused(self, reason: Reason, text: str) -> None:
         self.composed.unsay()
         self._over(Refused(reason, text, self.id))
 
-    def ended(self, count: int) -> None:
+    def ended(self) -> None:
         self._over(None)
 
     def failed(self, error: ClientError) -> None:
@@ -119,7 +119,7 @@ class Publishing:
         composed = compose()
         outcomes = self.followed.follow(composed.id) if follow else None
         posted = Posted(composed, done, outcomes)
-        run = Submission((composed.frame,), posted)
+        run = Submission(composed.frame, posted)
         self._outbox.add(run)
         self.link.wake()
         return posted, run

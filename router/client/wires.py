@@ -61,7 +61,7 @@ class Wires:
         router = self._publishing.link.router
         assert router is not None
         frame = self._composer.unicast(router, encode_control(control), CONTROL_LIFE).frame
-        self._publishing.put(Submission((frame,), _Silent(), again=False))
+        self._publishing.put(Submission(frame, _Silent(), again=False))
 
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
         """Return the message of that id as its router holds it; None if it does not answer in time."""
@@ -84,10 +84,10 @@ class Wires:
 class _Silent:
     """The sink of a control message, which is answered by another message or not at all."""
 
-    def refused(self, number: int, reason: object, text: str) -> None:
+    def refused(self, reason: object, text: str) -> None:
         """Do nothing: the router does not act on it, and a `pull` times out."""
 
-    def ended(self, count: int) -> None:
+    def ended(self) -> None:
         """Do nothing: the router has it."""
 
     def failed(self, error: object) -> None:

@@ -34,10 +34,10 @@ class Sent:
     id: bytes
     diary: Diary
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
+    def refused(self, reason: Reason, text: str) -> None:
         self.diary.refused[self.id] = reason
 
-    def ended(self, count: int) -> None:
+    def ended(self) -> None:
         if self in self.diary.unsettled:
             del self.diary.unsettled[self]
             if self.id not in self.diary.refused:
@@ -115,7 +115,7 @@ class App:
         self._outbox = Outbox(OUTBOX_MESSAGES, OUTBOX_BYTES)
         self.end = AppEnd(self._outbox, self._inbox, self._joins, self._hear, lambda: None, self._wall_s, self.router)
         for one in self.diary.unsettled:
-            self._outbox.add(Submission((frame(one.wire),), one))
+            self._outbox.add(Submission(frame(one.wire), one))
 
     def _wall_s(self) -> float:
         return self.time.now().wall_ns / 1e9
@@ -158,7 +158,7 @@ class App:
         one = Sent(wire, bytes(message_id(wire)), self.diary)
         self.diary.sent[one.id] = wire
         self.diary.unsettled[one] = None
-        self._outbox.add(Submission((frame(wire),), one))
+        self._outbox.add(Submission(frame(wire), one))
         self._speak()
         return one.id
 

@@ -8,10 +8,8 @@ settles them (link layer, "Custody").
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from router.client.errors import ClientError
 from router.core.link.custody import Outgoing
@@ -21,13 +19,13 @@ from router.core.wire.reasons import Reason
 
 
 class Sink(Protocol):
-    """Gets the outcome of a submission. Its messages are numbered from `run.first`."""
+    """Gets the outcome of a submission."""
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
-        """One message was refused; it is included in a later `ended`."""
+    def refused(self, reason: Reason, text: str) -> None:
+        """The message was refused; `ended` follows."""
 
-    def ended(self, count: int) -> None:
-        """`count` more messages were settled or refused, in order except after a reconnect."""
+    def ended(self) -> None:
+        """The message was settled or refused."""
 
     def failed(self, error: ClientError) -> None:
         """The node is gone, so nothing more will be reported of this submission."""
@@ -35,34 +33,13 @@ class Sink(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """Frames that were handed in together. `again`: send them again after a lost connection.
+    """A frame that was handed in. `again`: send it again after a lost connection; `was_sent`: on some connection."""
 
-    `at`: how many of them are on the present connection; `tries`: on how many connections they have been.
-    """
-
-    frames: Sequence[bytes]
+    frame: bytes
     sink: Sink
-    first: int = 0
     again: bool = True
-    at: int = 0
-    tries: int = 0
-    ends: list[int] = field(init=False)
-    refused: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.ends = list(accumulate(map(len, self.frames)))
-
-    def size(self, start: int, stop: int) -> int:
-        return self.ends[stop - 1] - (self.ends[start - 1] if start else 0)
-
-
-class Flight(NamedTuple):
-    """Messages start..stop-1 of a submission; the last of them is the connection's n-th."""
-
-    n: int
-    run: Submission
-    start: int
-    stop: int
+    was_sent: bool = False
+    is_refused: bool = False
 
 
 class Outbox:
@@ -75,10 +52,11 @@ class Outbox:
         self.bytes = 0
         self._frame_bytes_max = FRAME_BYTES_MAX
         self._waiting: deque[Submission] = deque()
-        self._flights: deque[Flight] = deque()
+        self._sent: deque[Submission] = deque()
+        self._settled = 0
 
     def __repr__(self) -> str:
-        return f"<outbox of {self.messages} messages, {len(self._flights)} flights out>"
+        return f"<outbox of {self.messages} messages, {len(self._sent)} of them sent>"
 
     @property
     def full(self) -> bool:
@@ -95,8 +73,8 @@ class Outbox:
             self._put_fitting(run)
 
     def withdraw(self, run: Submission) -> bool:
-        """Take back a submission of which nothing has ever been sent; return whether that was possible."""
-        if run.tries or run not in self._waiting:
+        """Take back a submission that has never been sent; return whether that was possible."""
+        if run.was_sent or run not in self._waiting:
             return False
         self._waiting.remove(run)
         self._count(run, -1)
@@ -107,114 +85,73 @@ class Outbox:
     def take(self, outgoing: Outgoing) -> list[bytes]:
         """Return the frames that fit the peer's window now; they count as sent."""
         parts: list[bytes] = []
-        while self._waiting:
-            run = self._waiting[0]
-            count = outgoing.fits(run.ends, run.at)
-            if not count:
-                break
-            start, stop = run.at, run.at + count
-            n = outgoing.send(count, run.size(start, stop))
-            self._flights.append(Flight(n, run, start, stop))
-            parts += run.frames[start:stop]
-            run.tries += not start
-            run.at = stop
-            if stop == len(run.frames):
-                self._waiting.popleft()
+        while self._waiting and outgoing.fits((size := len(self._waiting[0].frame),)):
+            run = self._waiting.popleft()
+            outgoing.send(1, size)
+            self._sent.append(run)
+            run.was_sent = True
+            parts.append(run.frame)
         return parts
 
     # -- what the router says ------------------------------------------------------------------------------
 
     def refuse(self, k: int, reason: Reason, text: str) -> None:
-        """Mark the connection's `k`-th message as refused. Refusals come in order, so the search is short."""
-        for n, run, start, stop in self._flights:
-            if k <= n:
-                index = stop - 1 - (n - k)
-                if index >= start and index not in run.refused:
-                    run.refused.add(index)
-                    run.sink.refused(run.first + index, reason, text)
-                return
+        """Mark the connection's `k`-th message as refused."""
+        index = k - self._settled - 1
+        if 0 <= index < len(self._sent) and not (run := self._sent[index]).is_refused:
+            run.is_refused = True
+            run.sink.refused(reason, text)
 
     def settle(self, n: int) -> None:
         """Settle the connection's first `n` messages."""
-        flights = self._flights
-        while flights and flights[0].n - (flights[0].stop - flights[0].start) < n:
-            last, run, start, stop = flights[0]
-            reached = stop - max(0, last - n)
-            if reached == stop:
-                flights.popleft()
-            else:
-                flights[0] = Flight(last, run, reached, stop)
-            self._let_go(run, start, reached)
+        while self._settled < n and self._sent:
+            self._settled += 1
+            self._let_go(self._sent.popleft())
 
     # -- connections come and go ---------------------------------------------------------------------------
 
     def restart(self, frame_bytes_max: int) -> None:
         """Start a new connection: queue all unsettled messages again, in their old order."""
         self._frame_bytes_max = frame_bytes_max
-        flown, self._flights = self._flights, deque()
-        waiting, self._waiting = self._waiting, deque()
-        for _, run, start, stop in flown:
-            if run.again:
-                self._put_pieces(run, start, stop)
-        for run in waiting:
-            if run.again and run.at:
-                self._put_pieces(run, run.at, len(run.frames))
+        for run in self._emptied():
+            if run.is_refused:
+                self._let_go(run)
             elif run.again:
                 self._put_fitting(run)
 
     def fail(self, error: ClientError) -> int:
         """Give up all messages; return how many had been sent and not settled."""
-        flown, self._flights = self._flights, deque()
-        waiting, self._waiting = self._waiting, deque()
-        in_doubt = sum(stop - start for _, run, start, stop in flown if run.again)
+        in_doubt = sum(run.again for run in self._sent)
         self.messages = self.bytes = 0
-        for sink in dict.fromkeys([flight.run.sink for flight in flown] + [run.sink for run in waiting]):
+        for sink in dict.fromkeys(run.sink for run in self._emptied()):
             sink.failed(error)
         return in_doubt
 
-    def _put_pieces(self, run: Submission, start: int, stop: int) -> None:
-        """Queue messages start..stop-1 without the refused ones again, as separate submissions."""
-        if stop - start == len(run.frames) and not run.refused:
-            run.at = 0
-            self._put_fitting(run)
-            return
-        at = start
-        for hole in [*sorted(one for one in run.refused if start <= one < stop), stop]:
-            if at < hole:
-                piece = Submission(run.frames[at:hole], run.sink, run.first + at, run.again, tries=run.tries)
-                self._put_fitting(piece)
-            if hole < stop:
-                self._let_go(run, hole, hole + 1)
-            at = hole + 1
-
-    def _has_too_large(self, run: Submission) -> bool:
-        longest = max(run.frames, key=len)
-        return len(longest) - head_bytes(longest) > self._frame_bytes_max
+    def _emptied(self) -> list[Submission]:
+        """Forget and return all submissions, in their order."""
+        found = [*self._sent, *self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        self._settled = 0
+        return found
 
     def _put_fitting(self, run: Submission) -> None:
         """Queue a submission, but refuse a frame so large that this router would close the link."""
-        if not self._has_too_large(run):
+        size, limit = len(run.frame), self._frame_bytes_max
+        if size - head_bytes(run.frame) <= limit:
             self._waiting.append(run)
             return
-        limit = self._frame_bytes_max
-        for index, frame in enumerate(run.frames):
-            if len(frame) - head_bytes(frame) > limit:
-                said = f"{len(frame)} bytes; this router takes {limit}, its limits.frame_bytes_max"
-                run.sink.refused(run.first + index, Reason.TOO_LARGE, said)
-                self._let_go(run, index, index + 1)
-            else:
-                self._waiting.append(Submission((frame,), run.sink, run.first + index, run.again, tries=run.tries))
+        said = f"{size} bytes; this router takes {limit}, its limits.frame_bytes_max"
+        run.sink.refused(Reason.TOO_LARGE, said)
+        self._let_go(run)
 
     # -- counting ------------------------------------------------------------------------------------------
 
-    def _let_go(self, run: Submission, start: int, stop: int) -> None:
-        self._count_range(run, start, stop, -1)
-        run.sink.ended(stop - start)
+    def _let_go(self, run: Submission) -> None:
+        self._count(run, -1)
+        run.sink.ended()
 
     def _count(self, run: Submission, sign: int) -> None:
-        self._count_range(run, 0, len(run.frames), sign)
-
-    def _count_range(self, run: Submission, start: int, stop: int, sign: int) -> None:
-        if run.again and start < stop:
-            self.messages += sign * (stop - start)
-            self.bytes += sign * run.size(start, stop)
+        if run.again:
+            self.messages += sign
+            self.bytes += sign * len(run.frame)

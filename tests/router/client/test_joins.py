@@ -34,7 +34,7 @@ class World:
 
 
 def said(run: Submission) -> Control:
-    message = open_message(unframe(run.frames[0]))
+    message = open_message(unframe(run.frame))
     assert message.ttl_s == 0 and not run.again
     return decode_control(message.body)
 
@@ -49,7 +49,7 @@ async def test_asked_until_answered_and_again_at_a_new_connection(autojump_clock
         assert world.requests() == []
         await trio.sleep(5)
         runs += world.requests()
-        assert len(runs) == 2 and runs[0].frames != runs[1].frames
+        assert len(runs) == 2 and runs[0].frame != runs[1].frame
         world.joins.hear(JoinAck(TWO, True))
         world.joins.hear(LeaveAck(ONE, True))
         assert repr(world.joins) == "<1 groups wanted, 0 of them granted>"
@@ -87,10 +87,10 @@ async def test_a_link_that_refuses_the_request() -> None:
         nursery.start_soon(join)
         await wait_all_tasks_blocked()
         [run] = world.requests()
-        run.sink.refused(0, Reason.RATE_LIMITED, "")  # passes: it is asked again
+        run.sink.refused(Reason.RATE_LIMITED, "")  # passes: it is asked again
         await wait_all_tasks_blocked()
-        run.sink.refused(0, Reason.NOT_AUTHORISED, "")
-        run.sink.ended(1)
+        run.sink.refused(Reason.NOT_AUTHORISED, "")
+        run.sink.ended()
     assert world.requests() == []
 
 
@@ -105,7 +105,7 @@ async def test_what_is_refused_later_is_a_problem(by_link: bool, autojump_clock:
     world.joins.restart()
     [run] = world.requests()
     if by_link:
-        run.sink.refused(0, Reason.NOT_AUTHORISED, "")
+        run.sink.refused(Reason.NOT_AUTHORISED, "")
     else:
         world.joins.hear(JoinAck(ONE, False))
     assert len(world.problems) == 1 and repr(world.joins) != GRANTED

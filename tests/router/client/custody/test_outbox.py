@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,20 +16,28 @@ from router.core.wire.reasons import Reason
 
 @dataclass(eq=False)
 class Diary:
-    """A sink that keeps what it is told."""
+    """Keeps what the sinks are told."""
 
-    ended_count: int = 0
+    ended: list[int] = field(default_factory=list)
     refusals: list[tuple[int, Reason, str]] = field(default_factory=list)
     errors: list[ClientError] = field(default_factory=list)
 
-    def refused(self, number: int, reason: Reason, text: str) -> None:
-        self.refusals.append((number, reason, text))
 
-    def ended(self, count: int) -> None:
-        self.ended_count += count
+@dataclass(frozen=True)
+class Told:
+    """The sink of message `number`."""
+
+    diary: Diary
+    number: int
+
+    def refused(self, reason: Reason, text: str) -> None:
+        self.diary.refusals.append((self.number, reason, text))
+
+    def ended(self) -> None:
+        self.diary.ended.append(self.number)
 
     def failed(self, error: ClientError) -> None:
-        self.errors.append(error)
+        self.diary.errors.append(error)
 
 
 def frames(*bodies: bytes) -> list[bytes]:
@@ -41,72 +48,77 @@ def outbox() -> Outbox:
     return Outbox(100, 10_000)
 
 
+def add(box: Outbox, diary: Diary, *bodies: bytes, first: int = 1, again: bool = True, urgent: bool = False) -> None:
+    for number, body in enumerate(bodies, first):
+        box.add(Submission(frame(body), Told(diary, number), again=again), urgent=urgent)
+
+
 def test_the_window_is_kept() -> None:
     box, diary, outgoing = outbox(), Diary(), Outgoing(2, 1000)
-    box.add(Submission(frames(b"a", b"b", b"c"), diary))
+    add(box, diary, b"a", b"b", b"c")
     assert box.take(outgoing) == frames(b"a", b"b")
     assert box.take(outgoing) == []
     outgoing.settle(1)
     box.settle(1)
-    assert (box.take(outgoing), diary.ended_count, box.messages) == (frames(b"c"), 1, 2)
+    assert (box.take(outgoing), diary.ended, box.messages) == (frames(b"c"), [1], 2)
     outgoing.settle(3)
     box.settle(3)
-    assert (diary.ended_count, box.messages, box.bytes) == (3, 0, 0)
+    assert (diary.ended, box.messages, box.bytes) == ([1, 2, 3], 0, 0)
 
 
 def test_what_is_urgent_overtakes_what_waits() -> None:
     box, diary, outgoing = outbox(), Diary(), Outgoing(1, 1000)
-    box.add(Submission(frames(b"a", b"b"), diary))
+    add(box, diary, b"a", b"b")
     assert box.take(outgoing) == frames(b"a")
-    box.add(Submission(frames(b"join"), diary, again=False), urgent=True)
+    add(box, diary, b"join", again=False, urgent=True)
     outgoing.window_messages = 9
     assert box.take(outgoing) == frames(b"join", b"b")
 
 
-def test_a_refusal_names_one_message_of_a_run() -> None:
+def test_a_refusal_names_one_message() -> None:
     box, diary, outgoing = outbox(), Diary(), Outgoing(10, 1000)
-    box.add(Submission(frames(b"a"), Diary()))
-    box.add(Submission(frames(b"b", b"c", b"d"), diary, first=7))
+    add(box, diary, b"a", b"b", b"c", b"d")
     box.take(outgoing)
-    box.refuse(3, Reason.BLOCKED, "no")
-    box.refuse(3, Reason.BLOCKED, "twice is once")
-    assert diary.refusals == [(8, Reason.BLOCKED, "no")] and diary.ended_count == 0
+    box.settle(1)
+    for k in (0, 1, 3, 3, 5):
+        box.refuse(k, Reason.BLOCKED, "no")
+    assert diary.refusals == [(3, Reason.BLOCKED, "no")] and diary.ended == [1]
     box.settle(4)
-    assert diary.ended_count == 3
+    assert diary.ended == [1, 2, 3, 4]
 
 
 def test_after_a_lost_connection_the_unsettled_go_first() -> None:
     box, diary, outgoing = outbox(), Diary(), Outgoing(4, 1000)
-    box.add(Submission(frames(b"join"), Diary(), again=False))
-    box.add(Submission(frames(b"a", b"b", b"c", b"d"), diary, first=1))
+    add(box, Diary(), b"join", again=False)
+    add(box, diary, b"a", b"b", b"c", b"d")
     box.take(outgoing)
     box.settle(2)  # join and a
     box.refuse(3, Reason.BLOCKED, "")  # b
-    box.add(Submission(frames(b"e"), diary, first=5))
+    add(box, diary, b"e", first=5)
     box.restart(FRAME_BYTES_MAX)
-    assert diary.ended_count == 2  # b will not be sent again
+    assert diary.ended == [1, 2]  # b will not be sent again
     assert box.take(Outgoing(10, 1000)) == frames(b"c", b"d", b"e")
     box.refuse(1, Reason.BLOCKED, "")
     assert [number for number, _, _ in diary.refusals] == [2, 3]
     box.settle(3)
-    assert (diary.ended_count, box.messages, box.bytes) == (5, 0, 0)
+    assert (diary.ended, box.messages, box.bytes) == ([1, 2, 3, 4, 5], 0, 0)
 
 
 def test_too_large_frames_are_refused_here() -> None:
     box, diary = outbox(), Diary()
-    box.add(Submission(frames(b"x" * 200, b"ok"), diary, first=1))
+    add(box, diary, b"x" * 200, b"ok")
     box.restart(100)
     assert diary.refusals == [(1, Reason.TOO_LARGE, "202 bytes; this router takes 100, its limits.frame_bytes_max")]
-    box.add(Submission(frames(b"fine", b"x" * 101, b"x" * 100), diary, first=3))
+    add(box, diary, b"fine", b"x" * 101, b"x" * 100, first=3)
     assert [number for number, _, _ in diary.refusals] == [1, 4]
     assert box.take(Outgoing(10, 1000)) == frames(b"ok", b"fine", b"x" * 100)
     box.settle(3)
-    assert (diary.ended_count, box.messages, box.bytes) == (5, 0, 0)
+    assert (sorted(diary.ended), box.messages, box.bytes) == ([1, 2, 3, 4, 5], 0, 0)
 
 
 def test_only_what_was_never_sent_can_be_withdrawn() -> None:
     box, outgoing = outbox(), Outgoing(1, 1000)
-    first, second = Submission(frames(b"a"), Diary()), Submission(frames(b"b"), Diary())
+    first, second = (Submission(frame(body), Told(Diary(), 1)) for body in (b"a", b"b"))
     box.add(first)
     box.add(second)
     box.take(outgoing)
@@ -117,25 +129,26 @@ def test_only_what_was_never_sent_can_be_withdrawn() -> None:
 
 
 def test_giving_up() -> None:
-    box, one, two = outbox(), Diary(), Diary()
-    box.add(Submission(frames(b"a", b"b"), one))
+    box, diary = outbox(), Diary()
+    add(box, diary, b"a", b"b")
     box.take(Outgoing(1, 1000))
-    box.add(Submission(frames(b"c"), two))
+    add(box, diary, b"c", first=3)
+    add(box, diary, b"c again", first=3)
     error = ClientError("gone")
     assert box.fail(error) == 1
-    assert one.errors == two.errors == [error] and box.messages == box.bytes == 0
+    assert diary.errors == [error] * 3 and box.messages == box.bytes == 0, "each sink once"
     assert box.fail(error) == 0
 
 
 def test_full() -> None:
-    box = Outbox(2, 1000)
-    box.add(Submission(frames(b"a"), Diary()))
+    box, diary = Outbox(2, 1000), Diary()
+    add(box, diary, b"a")
     assert not box.full
-    box.add(Submission(frames(b"b"), Diary()))
-    assert box.full and repr(box) == "<outbox of 2 messages, 0 flights out>"
+    add(box, diary, b"b")
+    assert box.full and repr(box) == "<outbox of 2 messages, 0 of them sent>"
     assert Outbox(2, 1000).full is False
     big = Outbox(10, 100)
-    big.add(Submission(frames(b"x" * 200), Diary()))
+    add(big, diary, b"x" * 200)
     assert big.full
 
 
@@ -157,7 +170,8 @@ def test_every_message_ends_once_and_in_order(steps: list[tuple[str, list[int]]]
     for what, numbers in steps:
         if what == "add":
             some = [frame(b"%d" % (given + at) + bytes(size)) for at, size in enumerate(numbers)]
-            box.add(Submission(some, diary, first=given))
+            for number, one in enumerate(some, given):
+                box.add(Submission(one, Told(diary, number)))
             unsettled += enumerate(some, given)
             given += len(some)
         elif what == "take":
@@ -180,12 +194,6 @@ def test_every_message_ends_once_and_in_order(steps: list[tuple[str, list[int]]]
             unsettled = [one for one in unsettled if one[0] not in refused]
             outgoing, sent = Outgoing(window, 400), 0
             box.restart(FRAME_BYTES_MAX)
-        assert box.messages == len(unsettled) == given - diary.ended_count
+        assert box.messages == len(unsettled) == given - len(diary.ended)
         assert box.bytes == sum(len(one) for _, one in unsettled)
     assert len({number for number, _, _ in diary.refusals}) == len(diary.refusals)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_run_knows_its_sizes(count: int) -> None:
-    run = Submission(frames(*[b"xy"] * count), Diary())
-    assert run.size(0, count) == 3 * count
