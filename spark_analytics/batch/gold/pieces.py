@@ -31,7 +31,8 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
     if has_more:
         more = lines.select(*columns, F.explode("more_ranges").alias("range"))
         pair = F.expr("get(range, 0)").alias("range_first"), F.expr("get(range, 1)").alias("range_count")
-        found = found.unionByName(more.select(*columns, *pair))
+        # In this order Spark sees that both parts lie by parcel, and shuffles nothing again.
+        found = more.select(*columns, *pair).unionByName(found)
     return found.where("range_count > 0")
 
 
