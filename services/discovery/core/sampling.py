@@ -258,11 +258,13 @@ class Sampling:
         received, rest = question.view, 0
         if len(self._askers) > self._limits.merged_questions:
             received, rest = question.view[:1], len(question.view) - 1
-        sent = self._choose_answer(question.view, received)
+        sent = self._choose_answer(question.view, received, now)
         deeds: list[Deed] = [Reply(question.by, advert, sent), *_drops(question.by, {Cause.NOT_MERGED: rest})]
         return [*deeds, *self._merge(question.by, received, sent, now)]
 
-    def _choose_answer(self, asked: Sequence[ViewEntry], received: Sequence[ViewEntry]) -> tuple[ViewEntry, ...]:
+    def _choose_answer(
+        self, asked: Sequence[ViewEntry], received: Sequence[ViewEntry], now: Now
+    ) -> tuple[ViewEntry, ...]:
         """Return what both have, which neither then gives away, and others at random.
 
         They are fewer by what is not merged, so that the asker replaces no more than is kept here: the in-degree of all
@@ -270,7 +272,16 @@ class Sampling:
         """
         common = self._view.among([entry.advert.key for entry in received[1:]])
         count = self._limits.shuffle - (len(asked) - len(received)) - len(common)
-        return common + self._view.pick(count, self._chance, but=[entry.advert.key for entry in asked])
+        chosen = common + self._view.pick(count, self._chance, but=[entry.advert.key for entry in asked])
+        begun = self._has_half_passed(now)
+        return tuple(ViewEntry(age + begun, advert) for age, advert in chosen)
+
+    def _has_half_passed(self, now: Now) -> bool:
+        """Whether a period that is half over counts already in the ages of an answer.
+
+        The asker's period has just begun: without it, an entry that is often given in answers hardly grows older.
+        """
+        return self._period_at_s is not None and self._period_at_s - now.mono_s < self._limits.period_s / 2
 
     def _why_unanswered(self, question: Question, now: Now) -> Cause | None:
         own = question.view[0] if question.view else None

@@ -128,6 +128,16 @@ def test_what_both_have_is_kept_by_both() -> None:
     assert {one.advert.key for one in known} < keys(sampling)
 
 
+@pytest.mark.parametrize(("mono_s", "age"), [(4, 3), (6, 4)])
+def test_a_period_that_is_half_over_counts_in_an_answer(mono_s: float, age: int) -> None:
+    sampling = node(limits=LIMITS)
+    sampling.hear(Tick(), at(0))
+    sampling.hear(question(1, entry(2, age=3)), at(1))
+    [reply] = sampling.hear(question(3), at(mono_s))
+    assert isinstance(reply, Reply)
+    assert [one.age for one in reply.view if one.advert.key == advert_of(2).key] == [age]
+
+
 def test_a_key_and_a_prefix_are_answered_once_a_period() -> None:
     sampling = node(limits=LIMITS)
     sampling.hear(Tick(), at(0))

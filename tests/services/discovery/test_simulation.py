@@ -23,8 +23,8 @@ from services.discovery.simulation.measures import (
 from services.discovery.simulation.network import Network, advert_of
 
 LIMITS = SamplingLimits()
-DEVIATION_300 = 3.2
-"""The most at 300 nodes, where views of 20 overlap three times as much as at 1,000."""
+DEVIATION_300 = 2.9
+"""The most at 300 nodes, where views of 20 overlap three times as much as at 1,000, for which the goal is meant."""
 
 
 def test_300_nodes_are_even_connected_and_heal() -> None:
