@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
+from router.core.wire.text import key_text
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.report.page import render
 
@@ -17,6 +20,7 @@ GOLD = (
     "log_coverage", "data_quality", "quarantine", "audit_run",
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
+_OF_KEYS = ("router", "recipient", "peer")
 _LEDGER = {
     "log_coverage": "router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
                     " pruned_to BIGINT, problems VARCHAR[]",
@@ -78,7 +82,29 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
         rows = f"SELECT {_columns(database, table)} FROM {table}"
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
     (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
-    (directory / PAGE).write_text(render(summary), "utf-8")
+    (directory / PAGE).write_text(page(summary), "utf-8")
+
+
+def page(summary: dict[str, Any]) -> str:
+    """Return the audit's page, with the keys of routers and recipients as addr1… text, as all commands print them."""
+    keys = set(_keys(summary))
+
+    def spelled(found: re.Match[str]) -> str:
+        return key_text("addr", bytes.fromhex(found[0])) if found[0] in keys else found[0]
+
+    return render(json.loads(re.sub(r"\b[0-9a-f]{64}\b", spelled, json.dumps(summary))))
+
+
+def _keys(value: Any, name: str = "") -> Iterator[str]:
+    """Yield every text in fields that hold the key of a router, recipient or neighbour."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _keys(one, key)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _keys(one, name)
+    elif isinstance(value, str) and name in _OF_KEYS:
+        yield value
 
 
 def _columns(database: Database, table: str) -> str:

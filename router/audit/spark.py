@@ -23,7 +23,6 @@ from router.audit.spelling import Care
 from router.core.wire.crypto import verify
 from spark_analytics.judgement.log_files import NOT_A_FILE, FileFacts
 from spark_analytics.judgement.schema import role
-from spark_analytics.report.page import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,7 +175,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> None:
     """Write the summary and the page as files, as the local engine does; then rename everything."""
     try:
-        for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, render(found))):
+        for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, publish.page(found))):
             (new / name).rename(directory / name)
             (new / name).write_text(text, "utf-8")
         publish.give_name(new, out, directory / "old")

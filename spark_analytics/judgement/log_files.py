@@ -66,7 +66,7 @@ class Problem(NamedTuple):
 @dataclass(slots=True)
 class Seen:
     """A file, its claims and its status. `seals`: what it verifiably covers; `digest`: of all its bytes; `is_file`:
-    False for an entry that is no file: no log is taken to reach as far as its name says."""
+    False for an entry that is no file, whose name then proves nothing about how far a log reached."""
 
     path: str
     status: str

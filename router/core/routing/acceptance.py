@@ -352,7 +352,7 @@ class Acceptance:
 
 
 def _is_its_own(link: Link, fresh: Sequence[Row], at: int) -> bool:
-    """Whether the link is responsible for this row: not if another key's valid unicast carries it."""
+    """Whether the link is responsible for this row, which it is not if another key's valid unicast carries the row."""
     return not (at and fresh[at - 1].k == fresh[at].k and fresh[at - 1].signer != link.key)
 
 

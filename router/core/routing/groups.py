@@ -73,7 +73,7 @@ class Groups:
         return [group for group in self._members if self.is_wanted(group)]
 
     def is_wanted(self, group: bytes) -> bool:
-        """Whether a subscription to the group is not local."""
+        """Whether a neighbour has subscribed to the group, not only apps and services of this node."""
         return any(not one.local for one in self._counted(group))
 
     def is_local_only(self, group: bytes, may_say: Callable[[bytes], bool]) -> bool:

@@ -144,7 +144,7 @@ class Invitations:
         return found
 
     def forget(self, now_s: int) -> list[Row]:
-        """Delete what has been over for `KEEP_S`, once all its grants are in the file."""
+        """Delete the invitations that ended `KEEP_S` ago or earlier and whose grants are all in the file."""
         gone = [
             one for one in self if one.until_s + KEEP_S <= now_s and all(self._is_in(one, key) for key in one.guests)
         ]

@@ -64,7 +64,7 @@ class Meeting:
         return tuple(sorted(found))
 
     def shared(self, groups: Collection[bytes], tags: Collection[bytes]) -> list[bytes]:
-        """Return which of the wanted groups the other wants too, by the tags that it told."""
+        """Return those of the given groups that the other end wants too, according to the tags it sent."""
         told = frozenset(tags)
         return [group for group in groups if _tag(self.other, self.own, self, group) in told]
 

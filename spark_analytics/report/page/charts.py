@@ -315,10 +315,13 @@ def _level_bar(percent: float, class_: str) -> Markup:
     return tag("svg", bar, class_="plot", width="100%", height=20, aria_hidden="true")
 
 
-def spread(places: Sequence[float], least: float) -> list[float]:
-    """Move the places apart so that neighbours are at least `least` from each other, in the same order."""
+def spread(places: Sequence[float], least: float, most: float) -> list[float]:
+    """Move the places apart, in the same order, so that neighbours are at least `least` from each other and none is
+    beyond `most`, as long as there is room above it."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     moved = list(places)
     for before, after in pairwise(order):
         moved[after] = max(moved[after], moved[before] + least)
+    for rank, i in enumerate(reversed(order)):
+        moved[i] = min(moved[i], most - rank * least)
     return moved

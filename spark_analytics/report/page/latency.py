@@ -74,7 +74,7 @@ def _drawing(
     axis: TimeAxis, scale: Decades, series: dict[str, list[float | None]], found: dict[int, Row], event: str
 ) -> Markup:
     ends = {p: next((y for y in reversed(series[p]) if y is not None), 0.0) for p in _PERCENTS}
-    places = spread([ends[p] for p in _PERCENTS], 14)
+    places = spread([ends[p] for p in _PERCENTS], 14, _HEIGHT)
     texts = {
         i: f"{axis.window(i)}: " + ", ".join(f"{p} {milliseconds(real(each, p))}" for p in _PERCENTS)
         for i, each in found.items()

@@ -223,8 +223,13 @@ def _limit(queue: Queue, scale: Linear) -> Markup | None:
     y = scale.at(queue.limit)
     return join(
         tag("line", x1=0, x2="100%", y1=f(y), y2=f(y), class_="limit"),
-        label("4", y - 4, f"limit {number(queue.limit)}", "note"),
+        label("4", limit_label_y(y), f"limit {number(queue.limit)}", "note"),
     )
+
+
+def limit_label_y(y: float) -> float:
+    """Return where the label of the limit's line stands: above the line, or below where "oldest expires" stands."""
+    return y - 4 if y >= 28 else max(y + 14, 26)
 
 
 def _due(queue: Queue, axis: TimeAxis, units: float) -> Markup | None:

@@ -108,7 +108,7 @@ def key(value: object, absent: str = "–") -> Markup:
     return tag("code", plain(value), class_="key", title=plain(value))
 
 
-_TERM = re.compile(r"`([^`]{1,200})`|\b([0-9a-f]{64})\b")
+_TERM = re.compile(r"`([^`]{1,200})`|\b([0-9a-f]{64}|addr1[0-9a-z]{58})\b")
 
 
 def prose(value: object) -> Markup:

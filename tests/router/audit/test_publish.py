@@ -13,7 +13,8 @@ from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_i
 from router.audit.database import AuditFailed
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from router.audit.publish import FILES, GOLD, give_name
+from router.audit.publish import FILES, GOLD, give_name, page
+from router.core.wire.text import key_text
 from spark_analytics.judgement.schema import STATES
 
 
@@ -117,3 +118,13 @@ def test_an_earlier_audit_stays_if_the_new_one_cannot_take_its_place(tmp_path: P
     with pytest.raises(FileNotFoundError):
         give_name(tmp_path / "new", tmp_path / "out", tmp_path / "old")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "summary.json"]
+
+
+def test_the_page_spells_keys_as_all_commands_do_and_leaves_ids() -> None:
+    router, recipient, identity = ("a" * 64, "b" * 64, "c" * 64)
+    finding = {"level": "bad", "text": f"The router {router} lost {identity}.", "remedy": ""}
+    summary = {"logs": [{"router": router, "whole": True}], "queues": [], "findings": [finding], "lost": [
+        {"router": router, "recipient": recipient, "id": identity, "count": 1}]}  # fmt: skip
+    shown = page(summary)
+    assert key_text("addr", bytes.fromhex(router)) in shown and key_text("addr", bytes.fromhex(recipient)) in shown
+    assert router not in shown and recipient not in shown and identity in shown

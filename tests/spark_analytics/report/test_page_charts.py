@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from spark_analytics.report.page.charts import Decades, Lane, Linear, TimeAxis, bars, lanes, line, spread, time_ticks
+from spark_analytics.report.page.queues import limit_label_y
 
 NOON = 29_555_280  # 12 March 2026, 12:00 UTC, in minutes since 1970
 
@@ -73,4 +76,12 @@ def test_a_single_loss_beside_many_is_still_drawn_high_enough_to_see() -> None:
 
 
 def test_labels_are_moved_apart_in_their_order() -> None:
-    assert spread([10, 12, 50, 11], 14) == [10, 38, 52, 24]
+    assert spread([10, 12, 50, 11], 14, 190) == [10, 38, 52, 24]
+    assert spread([188, 190, 60, 189], 14, 190) == [162, 190, 60, 176], "none lies over the time axis below"
+
+
+@pytest.mark.parametrize("y", [0, 8, 12, 20, 27.9, 28, 90])
+def test_the_limit_s_label_lies_over_neither_its_line_nor_the_other_label(y: float) -> None:
+    at = limit_label_y(y)
+    assert at - 10 >= 14, "the baseline of the other label is at 10, and a line of text has 14 pixels"
+    assert at <= y - 4 or at - 12 >= y
