@@ -75,7 +75,11 @@ class Root(Group):
         if cmd_name not in entries:
             near = get_close_matches(cmd_name, entries, n=1)
             said = f'there is no command "{cmd_name}"'
-            raise click.UsageError(f'{said}; did you mean "{near[0]}"?' if near else f"{said}.", ctx)
+            if near:
+                raise click.UsageError(f'{said}; did you mean "{near[0]}"?', ctx)
+            missing = ", ".join(service_commands.missing_modules(ctx.meta.get(ARGUMENTS, ())))
+            hint = f"; it may be one of {missing}, whose folder is not in PYTHONPATH" if missing else ""
+            raise click.UsageError(f"{said}{hint}.", ctx)
         return _load(cmd_name, entries[cmd_name].place)
 
     @staticmethod

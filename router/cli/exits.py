@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 
+from router.cli import service_commands
+
 _REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
 """Matches a command that an error text names as the remedy, unless it is for another machine."""
 
@@ -139,5 +141,8 @@ def _unknown(error: Exception) -> tuple[Exit, str]:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     said = " ".join(str(error).split())[:300]
+    if own := next((one for one in reversed(frames) if service_commands.is_of_service(one.filename)), None):
+        text = f"something is wrong in {own.filename}, line {own.lineno}: {type(error).__name__}: {said}"
+        return Exit.FAILED, f"{text}\nthat file belongs to a service: tell its author, with the traceback of --verbose"
     text = f"something is wrong in this program: {type(error).__name__}: {said}{place}"
     return Exit.FAILED, f"{text}\nrun it again with --verbose for the traceback, and report that"

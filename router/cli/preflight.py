@@ -58,7 +58,9 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
 
 
 def _unknown_services(config: Config) -> Iterator[Problem]:
-    for at, one in enumerate(instances(config.node.services)):
+    named = instances(config.node.services)
+    names = [one.name for one in named]
+    for at, one in enumerate(named):
         place = ("node", "services", at)
         try:
             found = plugins.load(one.module)
@@ -67,7 +69,8 @@ def _unknown_services(config: Config) -> Iterator[Problem]:
             continue
         if why := plugins.deaf(found):
             yield Problem(place, f"the service {one.module} of node.services {why}")
-        yield from found.judge(config.services.get(one.name, {}), one.name)
+        if names.count(one.name) == 1:  # of a name that stands twice nobody knows whose settings they are
+            yield from found.judge(config.services.get(one.name, {}), one.name)
 
 
 def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
@@ -82,12 +85,14 @@ def unusable_keys(home: Home, config: Config) -> Iterator[Problem]:
 
 
 def _doubled_commands(config: Config) -> Iterator[Problem]:
-    """A command of a service that the router, or another service, has already."""
+    """Yield commands that cannot be run, and those that the router or another service has already."""
     from router.cli import COMMANDS
 
     owner = dict.fromkeys(COMMANDS, "the router itself")
     for at, one in enumerate(instances(config.node.services)):
         module = one.module.partition(":")[0]
+        if fault := service_commands.fault(module):
+            yield Problem(("node", "services", at), f"the service {one.module} of node.services {fault}")
         for name in service_commands.of_module(module):
             if owner.setdefault(name, module) != module:
                 said = f'the service {one.module} of node.services declares the command "{name}", which belongs to'

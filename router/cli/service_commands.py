@@ -69,6 +69,70 @@ def of_module(module: str) -> dict[str, str]:
     return {} if file is None else _table(file)
 
 
+def is_of_service(filename: str) -> bool:
+    """Whether a file is the `commands.py` of a service's folder; the router itself has no file of that name."""
+    return Path(filename).name == PART
+
+
+def fault(module: str) -> str:
+    """Return why commands of that module's folder would be missing or fail; "" if there is nothing wrong with them."""
+    file = _file(module)
+    if file is None:
+        return ""
+    try:
+        tree = ast.parse(file.read_text(), str(file))
+    except (OSError, ValueError, SyntaxError) as error:
+        return f"has a {PART} that cannot be read: {type(error).__name__}: {error}"
+    table = _table(file)
+    if not table or table.keys() != _named(tree):
+        wanted = 'COMMANDS = {"name": "What it does."}, all of it text in quotes, names in small letters'
+        return f"has a table COMMANDS in {file} that cannot be read without running it; write {wanted}"
+    defined = set(_defined(tree))
+    missing = next((name for name in table if name.replace("-", "_") not in defined), None)
+    if missing is not None:
+        return f'declares the command "{missing}" and has no function {missing.replace("-", "_")} in {file}; write it'
+    return ""
+
+
+def _named(tree: ast.Module) -> set[object]:
+    """Return the keys of the literal table; an empty set if it is none."""
+    for one in tree.body:
+        if not isinstance(one, ast.Assign | ast.AnnAssign):
+            continue
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+        if "COMMANDS" in [target.id for target in targets if isinstance(target, ast.Name)]:
+            keys = one.value.keys if isinstance(one.value, ast.Dict) else []
+            return {key.value if isinstance(key, ast.Constant) else None for key in keys}
+    return set()
+
+
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that the file gives to functions and values, and those that it imports."""
+    for one in tree.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield one.name
+        elif isinstance(one, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in one.names)
+        else:
+            names = (name for name in ast.walk(one) if isinstance(name, ast.Name))
+            yield from (name.id for name in names if isinstance(name.ctx, ast.Store))
+
+
+def missing_modules(arguments: Sequence[str]) -> list[str]:
+    """Return the modules that the home's configuration names and that are in no folder of Python's path."""
+    home = _home(arguments)
+    try:
+        text = "" if home is None else (home / "router.toml").read_text(errors="ignore")
+    except OSError:
+        return []
+    return [module for module in _modules(text) if not _is_on_the_path(module)]
+
+
+def _is_on_the_path(module: str) -> bool:
+    places = [Path(place).joinpath(*module.split(".")) for place in sys.path]
+    return any(one.is_dir() or one.with_suffix(".py").is_file() for one in places)
+
+
 def _file(module: str) -> Path | None:
     files = (Path(place).joinpath(*module.split("."), PART) for place in sys.path)
     return next((file for file in files if file.is_file()), None)

@@ -236,6 +236,9 @@ class Service(TrioActor):
         """Offer these events to the node's log; the number of the last one that it has."""
         try:
             answer = await self.say("note", {"epoch": state.epoch.hex(), "first": first, "events": events})
+        except NodeUnavailable:
+            self._events_held_up = "the node is away"
+            return 0
         except (ClientError, SaidError) as error:
             self._events_held_up = str(error)
             self.warn(f"its events wait for the node's log: {error}")

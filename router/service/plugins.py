@@ -116,7 +116,8 @@ def _load_module(spec: str, module_name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
-        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}: {error}"
+        where = f" in {error.filename}" if isinstance(error, SyntaxError) and error.filename else ""
+        said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}{where}: {error}"
         advice = "; install it into this environment, or name its folder in PYTHONPATH"
         raise UnknownService(said + (advice if isinstance(error, ImportError) else "")) from None
     except SystemExit as error:

@@ -1,4 +1,5 @@
-"""What a service's `settings.py` is written with: `Struct`, `span` for numbers, `about` for everything else.
+"""What a service's `settings.py` is written with: `Struct`, `span` for numbers, `door` for URLs of doors,
+`about` for everything else.
 
     class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         pages_max: Annotated[int, span(1, 1_000, "Pages of the guestbook.")] = 100
@@ -8,9 +9,18 @@ The sample file, `config check` and `config show` are made from it.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from router.settings.config_peers import about
 from router.settings.config_units import span
 
-__all__ = ["Struct", "about", "span"]
+__all__ = ["Struct", "about", "door", "span"]
+
+_PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]\d{4}|\d{1,4})"
+_DOOR = rf"^(?:|(?:udp|tcp)://(?:\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]*):{_PORT}|unix:[^\s?]+(?:\?[^\s?]+)?)\Z"
+
+
+def door(sentence: str) -> Meta:
+    """Return the form and the sentence of a door's URL; an empty one leaves the door closed."""
+    form = "udp://HOST:PORT, tcp://HOST:PORT, unix:PATH?mode=660&group=NAME, or empty"
+    return Meta(pattern=_DOOR, extra={"form": form}, description=sentence)

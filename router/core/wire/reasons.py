@@ -62,7 +62,7 @@ class Reason(IntEnum):
         known = cls._value2member_map_.get(number)
         if not SERVICES_MIN <= number <= OTHERS[1] or not WORD.fullmatch(word):
             said = f'{number} and "{word}" name no reason of a service'
-            raise ValueError(f"{said}: a number from {SERVICES_MIN} to {OTHERS[1]}, and small letters")
+            raise ValueError(f"{said}: choose a number from {OTHERS[0]} to {OTHERS[1]}, and small letters")
         if (taken := by_word(word)) is not None and taken != number:
             raise ValueError(f'the word "{word}" is that of reason {int(taken)} already; choose another')
         if isinstance(known, Reason) and known.word != word:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import services
 from router.cli import main
 from router.service import plugins
 from router.settings.home import Home
@@ -57,7 +57,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (found / "__init__.py").write_text('"""A tally."""\n')
     (found / "rules.py").write_text(RULES)
     monkeypatch.syspath_prepend(tmp_path / "place")
-    services = sys.modules["services"] if "services" in sys.modules else __import__("services")
     monkeypatch.setattr(services, "__path__", [str(tmp_path / "place" / "services"), *services.__path__])
     yield found
 
@@ -124,6 +123,15 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("rules.py", RULES + "\nclass Other(Tally):\n    pass\n", "(Tally, Other); name it as"),
         ("settings.py", "class Settings: ...", "has Settings that are no Struct"),
         ("events.py", 'EVENTS = {"Bad Word": "?"}', "in small letters, with a sentence of what it tells"),
+        ("commands.py", "def", "has a commands.py that cannot be read: SyntaxError: "),
+        ("commands.py", "COMMANDS = dict(tally='Ours.')", "cannot be read without running it; write COMMANDS = {"),
+        ("commands.py", 'COMMANDS = {"Tally": "Ours."}\nTally = 1', "cannot be read without running it"),
+        (
+            "commands.py",
+            'COMMANDS = {"tally-up": "Ours."}',
+            'declares the command "tally-up" and has no function tally_up',
+        ),
+        ("settings.py", "def", "settings.py: invalid syntax"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
         (
             "reasons.py",
@@ -132,11 +140,11 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ),
         (
             "commands.py",
-            'COMMANDS = {"status": "Ours."}',
+            'COMMANDS = {"status": "Ours."}\ndef status(): ...',
             'declares the command "status", which belongs to the router itself',
         ),
         ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
-        ("reasons.py", REASON.format(2000, "tally:high"), "a number from 64 to 1023, and small letters"),
+        ("reasons.py", REASON.format(2000, "tally:high"), "choose a number from 256 to 1023, and small letters"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_a_sentence(
@@ -145,6 +153,41 @@ def test_what_is_wrong_with_a_folder_is_a_sentence(
     (folder / file).write_text(text)
     found = checked(tmp_path, f'[node]\nservices = ["services.{folder.name}"]\n')
     assert said in found and "router.toml line 2" in found and len(found.splitlines()) == 1, found
+
+
+def test_the_url_of_a_door_is_judged(folder: Path, tmp_path: Path) -> None:
+    text = SETTINGS.replace("about", "door")
+    (folder / "settings.py").write_text(text.replace('"well"', '""'))
+    head = f'[node]\nservices = ["services.{folder.name}"]\n[services.{folder.name}]\nword = '
+    for url in ("udp://127.0.0.1:4444", "tcp://[::1]:0", "tcp://:65535", "unix:board.sock?mode=660&group=staff", ""):
+        assert "is in order" in checked(tmp_path, f'{head}"{url}"\n'), url
+    for url in ("tpc://127.0.0.1:4444", "tcp://127.0.0.1", "udp://127.0.0.1:65536", "unix:", "board.sock"):
+        assert "line 4" in (said := checked(tmp_path, f'{head}"{url}"\n')), said
+        assert "it must be udp://HOST:PORT, tcp://HOST:PORT, unix:PATH?mode=660&group=NAME, or empty" in said
+
+
+def test_a_name_that_stands_twice_is_the_cause_that_is_told(folder: Path, tmp_path: Path) -> None:
+    (folder / "settings.py").write_text(SETTINGS)
+    text = f'[node]\nservices = ["services.{folder.name}", "other.{folder.name}"]\n[services.{folder.name}]\nmost = 9\n'
+    (tmp_path / "place" / "other").mkdir()
+    (tmp_path / "place" / "other" / f"{folder.name}.py").write_text(RULES)
+    told = checked(tmp_path, text).splitlines()
+    assert len(told) == 1 and f'node.services names "{folder.name}" twice' in told[0], told
+
+
+def test_a_fault_in_a_command_of_a_service_is_that_service_s(folder: Path, tmp_path: Path) -> None:
+    name = folder.name
+    text = f'import click\nCOMMANDS = {{"{name}": "Say."}}\n@click.command()\ndef {name}() -> None:\n    1 / 0\n'
+    (folder / "commands.py").write_text(text)
+    told = CliRunner().invoke(main, [name]).output
+    assert f"something is wrong in {folder / 'commands.py'}, line 5: ZeroDivisionError" in told
+    assert "that file belongs to a service: tell its author" in told
+
+
+def test_a_command_of_a_service_that_is_not_on_the_path_has_a_hint(tmp_path: Path) -> None:
+    home = configured(tmp_path, '[node]\nservices = ["far_bell"]\n')
+    told = CliRunner().invoke(main, ["--home", str(home.path), "ringing"]).output
+    assert 'there is no command "ringing"; it may be one of far_bell, whose folder is not in PYTHONPATH' in told
 
 
 def test_a_service_without_settings_takes_none(folder: Path, tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ def rung(port: int) -> bytes:
         return button.recv(100)
 
 
+async def noted_about(home: Home, id: bytes) -> list[str]:
+    async with connect(home=home) as node:
+        return [one["event"] for one in json.loads(await node.ask("why", id.hex(), timeout_s=HANG_S))["noted"]]
+
+
 async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = blocks()
     (tmp_path / "bell").mkdir()
@@ -52,7 +57,10 @@ async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.M
     home.config_path.write_text(config.replace("4445", str(port)))
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as node:
-            await node.send(key_of(home, "bell").public, b"hello")
+            hello = await node.send(key_of(home, "bell").public, b"hello")
             assert (await anext(node.unicasts())).body == b"ding"
             assert await trio.to_thread.run_sync(rung, port) == b"ding\n"
             assert json.loads(await node.ask("service", "bell count", timeout_s=HANG_S)) == {"rung": 2}
+            while not (noted := await noted_about(home, hello)):
+                await trio.sleep(0.02)
+            assert noted == ["bell_rung"]
