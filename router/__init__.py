@@ -5,6 +5,8 @@ What is public is named here and loaded when it is first used, so that `import r
 
 from __future__ import annotations
 
+from router.lazy import load_by_name
+
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
@@ -57,36 +59,25 @@ __all__ = [
 ]
 
 _PLACES = {
-    "client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
-    "client.node": "Node connect",
-    "client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
-    "client.group": "Group Publisher",
-    "core.wire.crypto": "MessageId PublicKey SigningKey",
-    "core.wire.errors": "RouterError",
-    "core.wire.grouplink": "GroupLink",
-    "core.wire.reasons": "Reason",
-    "core.wire.text": "BadText key_text parse_key",
-    "settings.home": "Home HomeError",
-    "client.journal": "JournalError",
-    "settings.keyring": "KeyringError",
-    "settings.names": "UnknownName",
-    "client.outcomes": "Outcomes",
-    "client.received": "Received",
+    "router.client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
+    "router.client.node": "Node connect",
+    "router.client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
+    "router.client.group": "Group Publisher",
+    "router.core.wire.crypto": "MessageId PublicKey SigningKey",
+    "router.core.wire.errors": "RouterError",
+    "router.core.wire.grouplink": "GroupLink",
+    "router.core.wire.reasons": "Reason",
+    "router.core.wire.text": "BadText key_text parse_key",
+    "router.settings.home": "Home HomeError",
+    "router.client.journal": "JournalError",
+    "router.settings.keyring": "KeyringError",
+    "router.settings.names": "UnknownName",
+    "router.client.outcomes": "Outcomes",
+    "router.client.received": "Received",
 }
 
 
-def _load(place: str, name: str) -> object:
-    from pkgutil import resolve_name
-
-    return resolve_name(f"{__name__}.{place}:{name}")
-
-
-def __getattr__(name: str) -> object:
-    for place, names in _PLACES.items():
-        if name in names.split():
-            found = globals()[name] = _load(place, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_by_name(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,8 @@ What is public is named here and loaded when it is first used, so that a service
 
 from __future__ import annotations
 
+from router.lazy import load_by_name
+
 TYPE_CHECKING = False  # type checkers read this name as True
 if TYPE_CHECKING:
     from router.client.received import Received
@@ -23,16 +25,4 @@ _PLACES = {
     "router.service.state": "StateError",
 }
 
-
-def _load(place: str, name: str) -> object:
-    from pkgutil import resolve_name
-
-    return resolve_name(f"{place}:{name}")
-
-
-def __getattr__(name: str) -> object:
-    for place, names in _PLACES.items():
-        if name in names.split():
-            found = globals()[name] = _load(place, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_by_name(__name__, _PLACES)
