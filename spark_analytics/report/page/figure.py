@@ -61,12 +61,27 @@ def _words(head: str, words: object, class_: str) -> Markup:
     return tag("p", tag("b", head, class_="run-in"), " ", words, class_=class_)
 
 
-def empty(name: str, title: str, words: str) -> Markup:
+class Nothing(Markup):
+    """A sentence in place of a figure that has nothing to show."""
+
+    __slots__ = ("words",)
+    words: str
+
+
+def empty(name: str, title: str, words: str) -> Nothing:
     """Return a sentence to show instead of an empty frame."""
-    return tag("p", tag("strong", title, id=name), ": ", words, class_="figure none-here nothing")
+    found = Nothing(tag("p", tag("strong", title, id=name), ": ", words, class_="figure none-here nothing"))
+    found.words = words
+    return found
 
 
 def section(name: str, title: str, lead: object, *inside: object) -> Markup:
+    """Return a section, or one line if none of its figures has anything to show."""
+    figures = [one for one in inside if one is not None]
+    if figures and all(isinstance(one, Nothing) for one in figures):
+        words = " ".join(one.words for one in figures if isinstance(one, Nothing))
+        line = tag("p", tag("strong", title, id=f"{name}-title"), ": ", words, class_="nothing")
+        return tag("section", line, id=name, aria_labelledby=f"{name}-title")
     return tag(
         "section",
         tag("h2", title, id=f"{name}-title"),
