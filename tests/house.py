@@ -275,7 +275,8 @@ def hurry(tree: Tree) -> Iterator[str]:
             if isinstance(node, ast.Call) and id(node) not in timed:
                 limits = [one.value for one in node.keywords if one.arg == "timeout"]
                 limits += node.args if ast.unparse(node.func) == "trio.fail_after" else []
-                if any(isinstance(one, ast.Constant) and 0 < float(str(one.value)) < HANG_S for one in limits):
+                numbers = [one.value for one in limits if isinstance(one, ast.Constant)]
+                if any(isinstance(one, int | float) and one < HANG_S for one in numbers):
                     yield f"{path}:{node.lineno} gives up too soon for a slow machine: wait for HANG_S of rigs.patience"
 
 
