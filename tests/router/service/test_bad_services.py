@@ -142,3 +142,42 @@ async def test_a_process_that_cannot_load_its_service_says_why(tmp_path: Path, p
             async with connect(home=home) as node:
                 os.kill(json.loads(await node.ask("service", "good pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
             await until(home, lambda services: "SyntaxError" in services["good"]["problem"])
+
+
+async def test_a_job_whose_worker_dies_has_failed_and_the_next_one_is_done(tmp_path: Path, place: Path) -> None:
+    (place / "deadly.py").write_text(f"""{HEAD}
+import os
+
+
+def work(argument):
+    return os.kill(os.getpid(), 9) if argument == b"die" else argument.upper()
+
+
+class Deadly:
+    def __init__(self, setup): ...
+
+    def hear(self, heard, now):
+        match heard:
+            case Asked(number, word):
+                return [Compute("deadly:work", word.encode(), str(number))]
+            case Computed(tag, result, error):
+                return [Answer(int(tag), {{"result": result.decode(), "error": error}})]
+        return []
+""")
+    home = made(tmp_path, block("deadly", "deadly"))
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}), connect(home=home) as node:
+            await until(home, lambda services: services["deadly"]["state"] == "running")
+            for word, result, failed in (("live", "LIVE", False), ("die", "", True), ("again", "AGAIN", False)):
+                told = json.loads(await node.ask("service", f"deadly {word}", timeout_s=HANG_S))
+                assert (told["result"], bool(told["error"])) == (result, failed), told
+
+
+@pytest.mark.parametrize("run", ["inside", "apart"])
+async def test_two_instances_of_one_module_keep_apart_what_is_theirs(tmp_path: Path, place: Path, run: str) -> None:
+    (place / "good_one.py").write_text(HEAD + GOOD)
+    home = made(tmp_path, block("first", "good_one", run), block("second", "good_one", run))
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            await until(home, lambda services: all(one["state"] == "running" for one in services.values()))
+            assert [await counted(home, name) for name in ("first", "first", "second")] == [b"1", b"2", b"1"]
