@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -216,3 +219,33 @@ async def lead_to_desk(desk: Path, listener: trio.SocketListener) -> None:
 async def copy(here: trio.SocketStream, there: trio.SocketStream) -> None:
     while data := await here.receive_some():
         await there.send_all(data)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+async def test_a_door_is_open_to_the_user_whom_its_mode_names(tmp_path: Path) -> None:
+    """Another user reaches it where its directory lets them; the home itself stays closed."""
+    home, place = Home(tmp_path / "home"), Path(tempfile.mkdtemp())
+    home.create()
+    place.chmod(0o755)
+    text = '[node]\nservices = ["guestbook"]\n[services.guestbook]\n'
+    home.config_path.write_text(f'{text}desk = "unix:{place}/desk.sock?mode=666"\n')
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            await until("the guestbook is there", lambda: are_there(home))
+            assert await said_by_nobody(place / "desk.sock") == "page 1\n"
+            assert "Permission denied" in await said_by_nobody(home.socket_path)
+    assert not (place / "desk.sock").exists(), "the door is gone with its service"
+    place.rmdir()
+
+
+async def said_by_nobody(path: Path) -> str:
+    """Write a line to the socket as the user `nobody`, and return the answer, or the error."""
+    as_nobody = (
+        "import os, pwd, socket, sys; who = pwd.getpwnam('nobody');"
+        "os.setgroups([]); os.setgid(who.pw_gid); os.setuid(who.pw_uid);"
+        "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'by nobody\\n');"
+        "print(s.recv(100).decode(), end='')"
+    )
+    command = [sys.executable, "-c", as_nobody, str(path)]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    return (done.stdout or done.stderr).decode()
