@@ -55,7 +55,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         **_changes(tables, told_windows),
         **from_tally(words),
         "configs": rows(_configs(tables)),
-        "quality": _quality(words, outside),
+        "quality": _quality(words, _of_services(tables, words), outside),
     }
 
 
@@ -210,12 +210,22 @@ def _configs(tables: Tables) -> DataFrame:
     return named(last, tables.routers)
 
 
-def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
+def _of_services(tables: Tables, words: Rows) -> dict[tuple[str, str], int]:
+    """Return how many lines with other words than the router's are events of services, by router and word."""
+    if all(row["event"] in KNOWN_EVENTS for row in words):
+        return {}
+    noted = tables.others.where(~F.col("event").isin(*KNOWN_EVENTS)).where("other.fields['service'] IS NOT NULL")
+    counted = named(noted.groupBy("router", "event").agg(F.count("*").alias("lines")), tables.routers)
+    return {(row["router"], row["event"]): row["lines"] for row in rows(counted)}
+
+
+def _quality(words: Rows, of_services: dict[tuple[str, str], int], outside: dict[str, dict[str, Any]]) -> Rows:
     found: dict[tuple[str, str], int] = {}
     for row in words:
-        if row["event"] not in KNOWN_EVENTS:
+        unknown = row["lines"] - of_services.get((row["router"], row["event"]), 0)
+        if row["event"] not in KNOWN_EVENTS and unknown:
             key = "unknown event word", row["router"]
-            found[key] = found.get(key, 0) + row["lines"]
+            found[key] = found.get(key, 0) + unknown
         if row["future"]:
             key = "time from the future", row["router"]
             found[key] = found.get(key, 0) + row["future"]

@@ -1,6 +1,6 @@
 SELECT 'unknown event word' AS check, key AS router, count(*) AS count
 FROM events JOIN routers USING (router)
-WHERE NOT list_contains(getvariable('known_events'), event)
+WHERE NOT list_contains(getvariable('known_events'), event) AND fields['service'] IS NULL
 GROUP BY key
 UNION ALL
 SELECT 'negative wait', key, sum(count)::BIGINT

@@ -272,6 +272,7 @@ def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
     log.state("route_del", destination=APP, neighbour=OTHER_APP)
     log.turned("refused", 7, "bad-signature")
     log.outward("teleported", [(1, 8)], parcel=1)
+    log.state("guestbook_signed", service="guestbook", page=1)
     found = audited(ended(log).write(tmp_path))
     [queue] = found["queues"]
     minute = START // MINUTE

@@ -28,6 +28,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 def in_flight(log: Log) -> None:
     log.state("start")
     log.state("link_up", peer=APP, link=2)
+    log.state("guestbook_signed", service="guestbook", page=1)
+    log.state("guestbook_moved", to="another room")
     log.accepted(1, range(40))
     log.outward("forwarded", [(1, 20)])
     log.outward("deferred", [(3, 2)])
