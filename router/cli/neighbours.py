@@ -14,6 +14,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import columns, named_address, note, problems, say, say_json
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
+from router.core.routing.directory import CONFIG
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
 from router.settings import config as configuration
@@ -133,7 +134,7 @@ def remove(address: str, as_json: bool) -> None:
 def list_peers(as_json: bool) -> None:
     """List the neighbours in `router.toml`.
 
-    If the node runs, show their state too, and the neighbours that its services have added.
+    If the node runs, show their state too, and the neighbours that its services have added, with the service.
     """
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers
@@ -145,13 +146,14 @@ def list_peers(as_json: bool) -> None:
         return
     if live is None and rows:
         note("no node is running: their states are not known")
+    shows_source = any(one["learned"] != CONFIG for one in rows)
     table = [
-        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["learned"],
-         one["rtt_ms"], " ".join(one["urls"]))
+        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["rtt_ms"],
+         " ".join(one["urls"]), *([one["learned"]] if shows_source else []))
         for one in rows
     ]  # fmt: skip
     columns(
-        ("NAME", "ADDRESS", "STATE", "RIGHTS", "LEARNED", "RTT MS", "URLS"),
+        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS", *(["LEARNED"] if shows_source else [])),
         table,
         "no neighbours yet; `router peer add` adds one",
     )

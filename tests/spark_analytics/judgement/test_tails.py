@@ -40,7 +40,7 @@ def test_of_two_copied_homes_that_both_went_on_neither_counts(write: Callable[..
         assert statuses(found) == ["fork", "fork"]
         assert [(hole.first_seq, hole.last_seq) for hole in found.holes] == [(1, 8)]
         assert [problem.text.partition(":")[0] for problem in found.problems] == [
-            f"tells the event 1 otherwise than {path}" for path in (other, one)
+            f"holds the event 1 otherwise than {path}" for path in (other, one)
         ]
 
 
@@ -59,7 +59,7 @@ def test_a_tail_that_contradicts_a_segment_is_not_believed(write: Callable[..., 
     }  # fmt: skip
     [problem] = found.problems
     assert (problem.path, problem.line) == (str(other), 2)
-    assert problem.text.startswith(f"tells the event 2 otherwise than {log}/events-0000000000000001.jsonl, which is")
+    assert problem.text.startswith(f"holds the event 2 otherwise than {log}/events-0000000000000001.jsonl, which is")
     assert [(hole.router, hole.first_seq, hole.last_seq) for hole in found.holes] == [(ROUTER, 7, 9)]
 
 

@@ -15,7 +15,7 @@ from spark_analytics.judgement.tails import TAKEN_AWAY
 @pytest.mark.parametrize(
     ("problem", "remedy"),
     [
-        (f"tells the event 3 otherwise than a/1: {TWO_HISTORIES}", "Nobody signed these events, and the router signed"),
+        (f"holds the event 3 otherwise than a/1: {TWO_HISTORIES}", "Nobody signed these events, and the router signed"),
         (f"tells unsigned events: {TAKEN_AWAY}", "Nobody signed these events, and the router signed others."),
         (f"{UNREADABLE}: no right", "Give the audit the right to read them"),
         ("the lines have another digest", "Put back an unharmed copy"),
