@@ -75,8 +75,9 @@ def share(name: str, read_only: bool, draw: qr.Drawing, as_json: bool) -> None:
 @group.command("add", cls=Command)
 @click.argument("link")
 @click.option("--name", help="The group's name here. Default: the name in the link.")
+@click.option("--replace", is_flag=True, help="Believe this link where the one that is kept here has another key.")
 @json_option
-def add(link: str, name: str | None, as_json: bool) -> None:
+def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
     """Keep the group that a LINK describes.
 
     LINK may also be a file: a PNG or JPEG picture of the link's QR code, or its text. Give - to read it from standard
@@ -87,7 +88,7 @@ def add(link: str, name: str | None, as_json: bool) -> None:
     wanted = keyring.checked(_name_for(found) if name is None else name)
     home = invocation().home_to_write
     known = {one.group: before for before, one in keyring.groups(home).items()}.get(found.group)
-    kept = keyring.add_group(home, wanted, found, rename=name is not None)
+    kept = keyring.add_group(home, wanted, found, rename=name is not None, replace=replace)
     if known is not None:
         note(f"this group was kept here as {known} already" + (f"; it is {kept} now" if kept != known else ""))
     if as_json:

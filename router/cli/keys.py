@@ -73,7 +73,7 @@ def show_id(link: bool, draw: qr.Drawing, as_json: bool) -> None:
     home = invocation().home
     key = keyring.load(home, keyring.NODE)
     address, text = key.public, ""
-    if link or any(draw):
+    if link or draw.is_wanted:
         from router.cli.node_link import own_link
 
         text = own_link(key, config.load(home.config_path)[0])

@@ -10,6 +10,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.output import note
 from router.core.wire.address import (
+    ADDRESSES_MAX,
     AddressSource,
     Reach,
     TransportAddress,
@@ -40,7 +41,7 @@ def addresses(config: Config) -> tuple[TransportAddress, ...]:
 
     Addresses of this machine only count where there is nothing better; one of every interface names none.
     """
-    found = tuple(_parsed(config.node.advertise or config.node.listen))
+    found = tuple(_parsed(config.node.advertise or config.node.listen))[:ADDRESSES_MAX]
     far = tuple(one for one in found if refusal_of(one, AddressSource.OPERATOR) is None)
     return far or tuple(one for one in found if reach_of(one.host) is Reach.LOOPBACK)
 

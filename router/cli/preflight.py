@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.cli import service_commands
-from router.core.wire.address import parse_address
+from router.core.wire.address import ADDRESSES_MAX, Reach, parse_address, reach_of
 from router.core.wire.text import BadText
 from router.service import plugins
 from router.service.plugins import UnknownService
@@ -44,11 +44,19 @@ def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:
                 home.listen_urls((url,))
         except (InvalidUrl, HomeError) as error:
             yield Problem(("node", "listen"), f"node.listen: {error}")
+    if len(config.node.advertise) > ADDRESSES_MAX:
+        said = f"node.advertise names {len(config.node.advertise)} addresses; at most {ADDRESSES_MAX} fit a link"
+        yield Problem(("node", "advertise"), said)
     for url in config.node.advertise:
         try:
-            parse_address(url)
-        except BadText as error:
+            transport.check(url)
+            found = parse_address(url)
+        except (BadText, InvalidUrl) as error:
             yield Problem(("node", "advertise"), f"node.advertise: {error}")
+            continue
+        reach = reach_of(found.host)
+        if reach in (Reach.UNSPECIFIED, Reach.NOBODY, Reach.LINK_LOCAL):
+            yield Problem(("node", "advertise"), f"node.advertise: {url} is no place where others reach this node")
     for at, one in enumerate(config.peers):
         for url in one.urls:
             try:

@@ -50,15 +50,13 @@ class Tally:
         self._say({"id": id, "custody": True}, key_text("msg", id))
 
     def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
-        """Count and print a message in custody, with what is known of its recipients."""
+        """Count a message in custody, and print what is known of its recipients; its id was printed by `waiting`."""
         self._messages += 1
         self._unfinished += not complete
         self._turned_down += any(one.state == "refused" for one in recipients)
         self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
-        self._say(
-            {"id": id, "custody": True, "recipients": rows}, key_text("msg", id), *map(self._followed, recipients)
-        )
+        self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, recipients))
 
     def failed(self, error: ClientError) -> None:
         """Count and print a refused message; otherwise remember that the node went away for good before it took it."""
@@ -76,7 +74,11 @@ class Tally:
         return self._messages
 
     def waiting(self, outcomes: Outcomes, wait_s: float) -> None:
-        """Say at a terminal which recipients of a message just taken are waited for."""
+        """Print the id of a message just taken; at a terminal, say which recipients are waited for.
+
+        In JSON the id comes with the outcomes, as one object."""
+        if not self._as_json:
+            self._say({}, key_text("msg", outcomes.id))
         open_ones = [one for one in outcomes.recipients if one.state not in TERMINAL]
         if open_ones:
             whom = ", ".join(map(self._whom, open_ones[:SHOWN_MAX]))

@@ -40,6 +40,11 @@ class Drawing(NamedTuple):
     png: str | None
     svg: str | None
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a code is to be drawn anywhere."""
+        return self.terminal or self.png is not None or self.svg is not None
+
 
 def options(command: Function) -> Function:
     """Add `--qr`, `--png` and `--svg` to a command that prints a link; it gets them as `draw: Drawing`."""
@@ -50,8 +55,16 @@ def options(command: Function) -> Function:
 
     found: Any = with_drawing
     for option in (
-        click.option("--svg", metavar="FILE", help="Write the QR code of the link to a new SVG file."),
-        click.option("--png", metavar="FILE", help="Write the QR code of the link to a new PNG file."),
+        click.option(
+            "--svg",
+            metavar="FILE",
+            help="Write the QR code of the link to a new SVG file.",
+        ),
+        click.option(
+            "--png",
+            metavar="FILE",
+            help="Write the QR code of the link to a new PNG file.",
+        ),
         click.option("--qr", is_flag=True, help="Print the link as a QR code too."),
     ):
         found = option(found)
@@ -63,14 +76,14 @@ def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None
 
     A file is private and new: a link may be a secret, and an existing file is not replaced.
     """
-    if not any(draw):
+    if not draw.is_wanted:
         return
     code = _code(text, leave_out)
     for kind, name in (("png", draw.png), ("svg", draw.svg)):
         if name is not None:
             out = io.BytesIO()
             code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
-            _write(Path(name), out.getvalue())
+            _write(name, kind, out.getvalue())
     if draw.terminal and on_terminal:
         code.terminal(out=sys.stdout, border=BORDER, compact=True)
 
@@ -85,7 +98,10 @@ def _code(text: str, leave_out: str) -> segno.QRCode:
     raise Failure(Exit.USAGE, f"{said}: leave out {leave_out}, or pass the link on as text")
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(name: str, kind: str, data: bytes) -> None:
+    path = Path(name)
+    if name in ("", "-") or path.is_dir():
+        raise Failure(Exit.USAGE, f'--{kind} takes the name of a new file, not "{name}"')
     try:
         private_file.create(path, data)
     except FileExistsError:
@@ -135,8 +151,8 @@ def _opened(data: bytes, where: str) -> Image:
             picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
         return picture.convert("L")
     except (OSError, ValueError, SyntaxError, EOFError) as error:
-        said = " ".join(str(error).replace(repr(error), "").split())[:100]
-        raise Failure(Exit.USAGE, f"{where} is damaged, or no PNG or JPEG picture ({said})") from None
+        why = f" ({error})" if "BytesIO" not in str(error) else ""
+        raise Failure(Exit.USAGE, f"{where} is damaged, or no PNG or JPEG picture{why}") from None
 
 
 def _larger(picture: Image) -> Iterator[Image]:

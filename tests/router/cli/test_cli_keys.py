@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,18 @@ def test_a_new_group_says_that_its_link_is_a_secret_and_what_to_do_with_it(route
     made = router("group", "new", "pals")
     assert made.stdout.startswith("upsycle:") and len(made.stdout.splitlines()) == 1
     assert "this link is a secret" in made.stderr and "`router group add LINK`, then `router sub pals`" in made.stderr
+
+
+def test_a_link_that_opens_a_known_group_otherwise_is_refused(router: Run, home: Path) -> None:
+    """A damaged letter in the content key cannot be seen in the link alone."""
+    [text] = lines(router("group", "new", "family"))
+    kept = parse_link(text)
+    damaged = replace(kept, content_key=bytes(31) + b"x").text()
+    for link in (damaged, parse_link(damaged).read_only().text()):
+        result = router("group", "add", link)
+        assert result.exit_code == 2 and "so one of them is damaged" in result.stderr
+    assert lines(router("group", "share", "family")) == [text]
+    assert router("group", "add", damaged, "--replace").exit_code == 0
+    assert lines(router("group", "share", "family")) == [damaged]
+    assert router("group", "add", text, "--replace").exit_code == 0
+    assert lines(router("group", "share", "family")) == [text]

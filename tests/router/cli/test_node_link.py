@@ -111,6 +111,18 @@ def test_a_file_named_like_a_neighbour_is_not_taken_for_a_link(tmp_path: Path, m
 
 
 def test_what_others_cannot_reach_is_found_by_the_check(tmp_path: Path) -> None:
-    for url in ("http://a.org:1", "unix:router.sock", "tls://a.org"):
-        checked = made(tmp_path / url.partition(":")[0] / url[-3:], f'advertise = ["{url}"]')("config", "check")
+    urls = (
+        "http://a.org:1",
+        "unix:router.sock",
+        "tls://a.org",
+        "wss://a.org/x",
+        "tls://0.0.0.0:1",
+        "tls://224.0.0.1:1",
+    )
+    for url in urls:
+        checked = made(tmp_path / url.replace("/", "-"), f'advertise = ["{url}"]')("config", "check")
         assert checked.exit_code == 2 and "node.advertise: " in checked.output, checked.output
+    nine = ", ".join(f'"tls://a.org:{port}"' for port in range(1, 10))
+    run = made(tmp_path / "nine", f"advertise = [{nine}]")
+    assert "node.advertise names 9 addresses; at most 8 fit a link" in run("config", "check").output
+    assert run("id", "--link").exit_code == 0

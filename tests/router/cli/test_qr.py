@@ -125,7 +125,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "another's": (picture(code("https://example.org/menu")), "shows no link of ours in 1 QR code"),
     "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
     "cut": (picture(code())[:300], "is damaged, or no PNG or JPEG picture"),
-    "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture"),
+    "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
     "a hundred megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
     "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
     "a letter": (b"dear all\n", "does not begin with upsycle:"),
@@ -154,6 +154,8 @@ def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
     assert router("group", "new", "family").exit_code == 0
     failed = router("group", "share", "family", "--png", str(tmp_path / "no" / "f.png"))
     assert (failed.exit_code, "cannot be written: No such file" in failed.stderr) == (1, True)
+    for name in ("", "-", str(tmp_path)):
+        assert "--png takes the name of a new file" in refused(router("group", "share", "family", "--png", name))
 
 
 def test_a_link_of_another_kind_is_sent_to_its_command(router: Run, tmp_path: Path) -> None:
