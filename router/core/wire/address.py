@@ -309,6 +309,9 @@ _PRIVATE_SIX = tuple(map(IPv6Network, ("fc00::/7", "fec0::/10")))
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
+_OF_NO_OTHER = {0: Reach.UNSPECIFIED, 1: Reach.LOOPBACK}  # Python's own words count mapped addresses since 3.13
+
+
 def _reach_of_four(ip: IPv4Address) -> Reach:
     if ip.is_unspecified:
         return Reach.UNSPECIFIED
@@ -322,10 +325,8 @@ def _reach_of_four(ip: IPv4Address) -> Reach:
 
 
 def _reach_of_six(ip: IPv6Address) -> Reach:
-    if ip.is_unspecified:
-        return Reach.UNSPECIFIED
-    if ip.is_loopback:
-        return Reach.LOOPBACK
+    if int(ip) in _OF_NO_OTHER:
+        return _OF_NO_OTHER[int(ip)]
     within = _within(ip)
     if within is not None:  # it leads to that IPv4 address; 0.0.0.0 would be the machine that dials it
         reach = _reach_of_four(within)
