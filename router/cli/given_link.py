@@ -55,7 +55,7 @@ def _within(data: bytes, where: str, wanted: tuple[int, ...]) -> str:
     if not qr.is_picture(data):
         if len(data) > TEXT_BYTES_MAX:
             raise Failure(Exit.USAGE, f"{where} is neither a link nor a PNG or JPEG picture")
-        return data.decode("utf-8", "replace")
+        return data.decode("utf-8-sig", "replace")
     if len(data) > qr.PICTURE_BYTES_MAX:
         raise Failure(Exit.USAGE, f"{where} has more than {qr.PICTURE_BYTES_MAX >> 20} MiB: make it smaller")
     texts = qr.texts_in(data, where)

@@ -25,6 +25,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
+from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
 SAID_AGAIN = "a member of the group sent again what {sender} had said; this app was given it once"
@@ -130,23 +131,29 @@ class Readers:
     # -- opening -------------------------------------------------------------------------------------------
 
     def open(self, one: Arrival) -> Received | None:
-        """Open a message for the app; return None if it cannot be given to it, which is reported."""
-        wire = one.wire
-        message = open_message(wire)
+        """Open a message for the app; return None if it cannot be given to it, which is reported.
+
+        One that this app cannot read is refused, so that its outcome says so. Words that came before, in another
+        message, are settled like those.
+        """
+        message = open_message(one.wire)
         group = None if isinstance(message, Unicast) else message.group
-        if self._verify and not verify_message(wire):
-            self._undeliverable.note(group, message.via, "its signature does not fit")
-            return None
-        if isinstance(message, Unicast):
+        if self._verify and not verify_message(one.wire):
+            why = "its signature does not fit"
+        elif isinstance(message, Unicast):
             return self._unicast(message, one)
-        try:
-            return self._multicast(message, one)
-        except Malformed:
-            self._undeliverable.note(group, message.via, UNSEALED)
-        except SaidAgain as again:
-            self._undeliverable.note(group, message.via, str(again))
-        except SealError as error:
-            self._undeliverable.note(group, message.via, f"its body cannot be opened: {error}")
+        else:
+            try:
+                return self._multicast(message, one)
+            except SaidAgain as again:
+                self._undeliverable.note(group, message.via, str(again))
+                return None
+            except Malformed:
+                why = UNSEALED
+            except SealError as error:
+                why = f"its body cannot be opened: {error}"
+        self._undeliverable.note(group, message.via, why)
+        self.inbox.refuse(one, Reason.PEER_REFUSED, why)
         return None
 
     def _unicast(self, message: Unicast, one: Arrival) -> Received:

@@ -129,7 +129,7 @@ async def test_unicasts(end: RouterEnd) -> None:
         assert (message.id, message.body, message.via) == (id, b"psst", None)
 
 
-async def test_what_cannot_be_opened_is_reported_and_settled(end: RouterEnd, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_opened_is_reported_and_refused(end: RouterEnd, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[str] = []
     async with sign_on(end, on_problem=heard.append) as node:
         group = await node.join(FAMILY)
@@ -141,6 +141,7 @@ async def test_what_cannot_be_opened_is_reported_and_settled(end: RouterEnd, cap
             await wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
         assert settled(end, node) == 2
+        assert [reason for _, reason in end.refusals] == [Reason.PEER_REFUSED], "its outcome says so, and not delivered"
         assert node.problems.total == 1 and "given to nobody: it is not sealed" in node.problems.unread()[0]
         assert heard == node.problems.unread() and not caplog.records
 
