@@ -28,6 +28,7 @@ from router.transport.sockets import words
 READ_BYTES_MAX = 64 * 1024
 STREAMS_MAX = 256
 """Streams open at one door; further ones are closed at once."""
+UNIX_PATH_BYTES_MAX = 107
 UNSENT_MAX = 256
 """Writes that wait for one peer; a stream whose peer does not read is closed."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
@@ -218,6 +219,8 @@ def _path(home: Path, rest: str) -> Path:
 def _unix_listener(home: Path, rest: str) -> trio.SocketListener:
     """A listening socket file with the mode and group that the URL names; 0600 without."""
     path, options = _path(home, rest), dict(parse_qsl(rest.partition("?")[2]))
+    if (size := len(os.fsencode(path))) > UNIX_PATH_BYTES_MAX:
+        raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {UNIX_PATH_BYTES_MAX}")
     if unknown := set(options) - {"mode", "group"}:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
     mode = int(options.get("mode", "660" if "group" in options else "600"), 8)

@@ -43,6 +43,8 @@ BAD = {
     "exits": ("def __init__(self, setup):\n        raise SystemExit(3)", "asked for the end of the process"),
     "open_door": ("def __init__(self, setup): ...\n    def doors(self):\n        return {'a': 'tcp://127.0.0.1:PORT'}",
                   "its door \"a\" cannot be opened at tcp://127.0.0.1:"),
+    "far_door": ("def __init__(self, setup): ...\n    def doors(self):\n        return {'a': 'unix:' + 120 * 'x'}",
+                 "bytes, and a socket's may have 107; name another place"),
     "odd_door": ("def __init__(self, setup): ...\n    def doors(self):\n        return {'a': 'pipe:x'}", "write udp://HOST"),
 }  # fmt: skip
 
