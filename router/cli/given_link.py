@@ -17,7 +17,7 @@ TEXT_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
 def is_given(text: str) -> bool:
     """Whether an argument that may also be an address or a name gives a link."""
     path = Path(text)
-    return text == STDIN or is_link(text) or (bool(path.suffix or len(path.parts) > 1) and path.is_file())
+    return text == STDIN or is_link(text) or (bool(path.suffix or len(path.parts) > 1) and _exists(path))
 
 
 def link_from(given: str, *wanted: int) -> str:
@@ -30,7 +30,7 @@ def link_from(given: str, *wanted: int) -> str:
     if given == STDIN:
         return _within(_from_stdin(), "standard input", wanted)
     path = Path(given)
-    if not path.exists():
+    if not _exists(path):
         if path.suffix or len(path.parts) > 1:
             raise Failure(Exit.USAGE, f"{given} is no link, and there is no such file")
         return given
@@ -40,6 +40,14 @@ def link_from(given: str, *wanted: int) -> str:
     except OSError as error:
         raise Failure(Exit.USAGE, f"{given} cannot be read: {error.strerror}") from None
     return _within(data, given, wanted)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file; a text too long for the name of one, as a link without its scheme, names none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _from_stdin() -> bytes:

@@ -158,6 +158,13 @@ def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
         assert "--png takes the name of a new file" in refused(router("group", "share", "family", "--png", name))
 
 
+def test_a_link_without_its_scheme_is_not_repeated(router: Run) -> None:
+    """It may be longer than the name of any file, and it is a secret."""
+    letters = LINK.partition(":")[2] + "A" * 200
+    said = refused(router("group", "add", letters))
+    assert "does not begin with upsycle:" in said and letters[:20] not in said
+
+
 def test_a_link_of_another_kind_is_sent_to_its_command(router: Run, tmp_path: Path) -> None:
     assert parse_link(LINK).name == "group-1"
     path = tmp_path / "node.png"
