@@ -115,16 +115,24 @@ class Root(Group):
         for stream in (sys.stdout, sys.stderr):
             show_what_it_can(stream)
         try:
-            code = super().main(args, prog_name or "router", standalone_mode=False, **extra)
+            code = self._run(args, prog_name or "router", **extra)
+        except KeyboardInterrupt:  # a second Ctrl-C, while the first was being reported
+            code = Exit.INTERRUPTED
+        sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+    def _run(self, args: Sequence[str] | None, prog_name: str, **extra: Any) -> Any:
+        """Run the command; return its exit code, or what it returned."""
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except Exception as error:
-            code = report(error, self._home_option)
+            return report(error, self._home_option)
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is None:
                 raise
-            code = Exit.INTERRUPTED
-        sys.exit(code if isinstance(code, int) else Exit.DONE)
+            return Exit.INTERRUPTED
+        return code
 
 
 def _load(name: str, place: str) -> click.Command:

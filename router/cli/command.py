@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +35,7 @@ class Invocation:
         if home.holds_node:
             return home
         home.check_key()  # a store without its key needs another remedy
-        option = f"--home {shlex.quote(self.home_option)} " if self.home_option else ""
-        raise Failure(Exit.NO_NODE, f"no node at {home.path}: `router {option}init` makes one")
+        raise Failure(Exit.NO_NODE, f"no node at {home.path}: `router init` makes one")
 
     @property
     def home_to_write(self) -> Home:

@@ -15,7 +15,7 @@ import click
 from router.cli import service_commands
 
 _REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
-"""Matches a command that an error text names as the remedy, unless it is for another machine."""
+"""Matches a command that a text names, unless it is for another machine."""
 
 
 class Exit(IntEnum):
@@ -41,12 +41,19 @@ class Failure(Exception):
 def report(error: Exception, home_option: str | None = None) -> int:
     """Print on standard error what went wrong, and return the exit code. `home_option`: the `--home` that was given."""
     code, text = _judged(innermost(error))
-    if home_option and not isinstance(error, click.ClickException):
-        home = shlex.quote(home_option)
-        text = _REMEDY.sub(lambda found: f"`router --home {home} {found[1]}`", text)
+    if not isinstance(error, click.ClickException):
+        text = with_home(text, home_option)
     if text:
         click.echo(text, err=True)
     return code
+
+
+def with_home(text: str, home_option: str | None) -> str:
+    """Return the text with the `--home` that was given in each command that it names for this machine."""
+    if not home_option:
+        return text
+    home = shlex.quote(home_option)
+    return _REMEDY.sub(lambda found: f"`router --home {home} {found[1]}`", text)
 
 
 def innermost(error: Exception) -> Exception:

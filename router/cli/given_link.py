@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def link_from(given: str, *wanted: int) -> str:
             raise Failure(Exit.USAGE, f"{given} is no link, and there is no such file")
         return given
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe without a writer would be waited for without end
+            raise Failure(
+                Exit.USAGE, f"{given} is no regular file; to read the link from a pipe, give - and redirect it"
+            )
         with path.open("rb") as file:
             data = file.read(qr.PICTURE_BYTES_MAX + 1)
     except OSError as error:

@@ -35,7 +35,8 @@ def new(name: str, as_json: bool) -> None:
     _print_link(name, link, as_json)
     hint(
         f"this link is a secret: whoever has it can read and write in {name}. Give it to the others in private; "
-        f"each runs `router group add LINK`, then `router sub {name}`. `router group share {name}` prints it again"
+        f"each runs `router group add LINK` there, then `router sub {name}` there. "
+        f"`router group share {name}` prints it again"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from router.cli.encoding import is_unicode
+from router.cli.exits import with_home
 from router.core.wire.text import Kind, clean, key_text, short
 
 
@@ -20,7 +21,13 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a line for people on standard error, apart from the output proper."""
-    click.echo(text, err=True)
+    click.echo(for_this_home(text), err=True)
+
+
+def for_this_home(text: str) -> str:
+    """Return the text with the `--home` of this invocation in the commands that it names."""
+    context = click.get_current_context(silent=True)
+    return with_home(text, getattr(context and context.find_root().obj, "home_option", None))
 
 
 def at_terminal() -> bool:

@@ -13,6 +13,7 @@ import click
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.core.wire.link_text import TYPES, read_link
 from router.disk import private_file
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None
         if name is not None:
             out = io.BytesIO()
             code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
-            _write(name, kind, out.getvalue())
+            _write(name, kind, out.getvalue(), TYPES[read_link(text, *TYPES)[0]].exposes)
     if draw.terminal and on_terminal:
         code.terminal(out=sys.stdout, border=BORDER, compact=True)
 
@@ -98,7 +99,7 @@ def _code(text: str, leave_out: str) -> segno.QRCode:
     raise Failure(Exit.USAGE, f"{said}: leave out {leave_out}, or pass the link on as text")
 
 
-def _write(name: str, kind: str, data: bytes) -> None:
+def _write(name: str, kind: str, data: bytes, exposes: str) -> None:
     path = Path(name)
     if name in ("", "-") or path.is_dir():
         raise Failure(Exit.USAGE, f'--{kind} takes the name of a new file, not "{name}"')
@@ -108,7 +109,7 @@ def _write(name: str, kind: str, data: bytes) -> None:
         raise Failure(Exit.USAGE, f"{path} exists already; name another file") from None
     except OSError as error:
         raise Failure(Exit.FAILED, f"{path} cannot be written: {error.strerror}") from None
-    note(f"{path} holds the code; whoever sees it has the link")
+    note(f"{path} holds the code; {exposes}")
 
 
 # -- reading -----------------------------------------------------------------------------------------------

@@ -101,6 +101,17 @@ class ClientLink:
 
     async def close(self) -> None:
         """Send settlements and goodbye, within a short time limit, and end; also when cancelled."""
+        try:
+            await self._say_goodbye()
+        finally:
+            self.cut()
+
+    def cut(self) -> None:
+        """End at once."""
+        self.is_closed = True
+        self._scope.cancel()
+
+    async def _say_goodbye(self) -> None:
         self.is_closed = True
         if self.is_up:
             with trio.move_on_after(CLOSE_S, shield=True):
@@ -110,7 +121,6 @@ class ClientLink:
             self.wake()
             with trio.move_on_after(CLOSE_S, shield=True):
                 await self._said_goodbye.wait()
-        self._scope.cancel()
 
     # -- one connection after the other --------------------------------------------------------------------
 

@@ -208,12 +208,15 @@ class Node:
         self._attempts.fail(error, [door.held() for door in self._doors.values()], self._readers.inbox.refuse)
 
     async def _sign_off(self) -> None:
-        await self._readers.leave()
-        await self._link.close()
-        left = NodeUnavailable("this connection to the node has been left; connect again")
-        self._publishing.end(left)
-        self._end_loops(None)
-        await self._stack.aclose()
+        try:
+            await self._readers.leave()
+            await self._link.close()
+        finally:  # also when a second Ctrl-C ends the waiting: no task may outlive this
+            self._link.cut()
+            left = NodeUnavailable("this connection to the node has been left; connect again")
+            self._publishing.end(left)
+            self._end_loops(None)
+            await self._stack.aclose()
 
     def _end_loops(self, error: ClientError | None) -> None:
         self._readers.end(error)

@@ -27,16 +27,21 @@ _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
 
 class LinkType(NamedTuple):
-    """What a link of one type is, and the command that takes it."""
+    """What a link of one type is, the command that takes it, and what somebody who sees it can do."""
 
     noun: str
     command: str
+    exposes: str
 
 
 TYPES: dict[int, LinkType] = {
-    ADVERTISEMENT: LinkType("the link of a node", "router peer add LINK"),
-    GROUP: LinkType("a group link", "router group add LINK"),
-    INVITATION: LinkType("an invitation", "router peer add LINK"),
+    ADVERTISEMENT: LinkType(
+        "the link of a node",
+        "router peer add LINK",
+        "it is no secret: it says where to reach this node",
+    ),
+    GROUP: LinkType("a group link", "router group add LINK", "whoever sees it can read the group"),
+    INVITATION: LinkType("an invitation", "router peer add LINK", "whoever sees it can use the invitation"),
 }
 
 

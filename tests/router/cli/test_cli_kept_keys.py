@@ -26,10 +26,13 @@ def group(at_node: Run) -> str:
     return name
 
 
-def test_a_new_name_is_said_to_make_a_key_and_an_old_one_is_not(at_node: Run, group: str) -> None:
+def test_a_new_name_is_said_to_make_a_key_and_an_old_one_is_not(at_node: Run, group: str, node: RunningNode) -> None:
     name = f"{group}-laptop"
     first = at_node("sub", group, "--as", name, "--timeout", "0.2")
-    assert f'made a new key "{name}", addr1' in first.stderr and f"router leave GROUP --as {name}" in first.stderr
+    assert (
+        f'made a new key "{name}", addr1' in first.stderr
+        and f"`router --home {node.home} leave GROUP --as {name}`" in first.stderr
+    )
     assert "made a new key" not in at_node("sub", group, "--as", name, "--timeout", "0.2").stderr
     typo = at_node("sub", group, "--as", f"{group}-laptpo", "--timeout", "0.2")
     assert f'(did you mean "{name}"?)' in typo.stderr

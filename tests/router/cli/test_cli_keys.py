@@ -226,7 +226,10 @@ def test_an_edge_listens_for_its_own_apps_only(router: Run, at_terminal: None) -
 def test_a_new_group_says_that_its_link_is_a_secret_and_what_to_do_with_it(router: Run, at_terminal: None) -> None:
     made = router("group", "new", "pals")
     assert made.stdout.startswith("upsycle:") and len(made.stdout.splitlines()) == 1
-    assert "this link is a secret" in made.stderr and "`router group add LINK`, then `router sub pals`" in made.stderr
+    assert (
+        "this link is a secret" in made.stderr
+        and "`router group add LINK` there, then `router sub pals` there" in made.stderr
+    )
 
 
 def test_a_link_that_opens_a_known_group_otherwise_is_refused(router: Run, home: Path) -> None:

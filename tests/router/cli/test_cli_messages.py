@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -121,13 +122,13 @@ def test_a_file_that_is_too_large_names_the_limit(at_node: Run, party: Party, tm
     )
 
 
-def test_raw_in_a_sealed_group_is_said_once(at_node: Run, party: Party) -> None:
+def test_raw_in_a_sealed_group_is_said_once(at_node: Run, node: RunningNode, party: Party) -> None:
     assert at_node("pub", party.group, "--raw", "one", "two").exit_code == 0
     assert at_node("pub", party.group, "three").exit_code == 0
     printed = at_node("sub", party.group, "--as", party.bob, "--count", "1", *WAITING)
     assert printed.stdout == "three\n"
     [line] = printed.stderr.splitlines()
-    assert "given to nobody: it is not sealed (`router pub --raw` sends such)" in line
+    assert f"given to nobody: it is not sealed (`router --home {node.home} pub --raw` sends such)" in line
 
 
 @pytest.mark.parametrize("many", [1, 500])
@@ -261,6 +262,32 @@ def test_pub_ends_cleanly_on_ctrl_c(node: RunningNode, at_node: Run, party: Part
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until(lambda: len(json.loads(at_node("peers", "--json").stdout)) > 0)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=HANG_S)
+    assert (process.returncode, *said) == (130, "", "\n")
+
+
+TWICE = """
+import signal
+from router.client.link import ClientLink
+say_goodbye = ClientLink._say_goodbye
+async def say_goodbye_interrupted(link):
+    signal.raise_signal(signal.SIGINT)
+    await say_goodbye(link)
+ClientLink._say_goodbye = say_goodbye_interrupted
+from router.cli import main
+main()
+"""
+
+
+def test_a_second_ctrl_c_while_pub_signs_off_ends_it_cleanly(node: RunningNode, party: Party) -> None:
+    """As `timeout` does, which signals the process and then its group."""
+    command = [sys.executable, "-c", TWICE, "--home", str(node.home), "pub", party.group, "--wait"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        print("hello", file=process.stdin, flush=True)
+        assert process.stdout.readline().startswith("msg1")
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=HANG_S)
     assert (process.returncode, *said) == (130, "", "\n")

@@ -64,7 +64,9 @@ def test_it_names_where_others_reach_the_node(tmp_path: Path, lines: list[str], 
 def test_another_node_takes_it_from_a_picture_a_text_and_standard_input(tmp_path: Path) -> None:
     core = made(tmp_path / "core", f'listen = ["{URL}"]')
     png = tmp_path / "core.png"
-    link = core("id", "--png", str(png)).stdout.strip()
+    shown = core("id", "--png", str(png))
+    link = shown.stdout.strip()
+    assert "holds the code; it is no secret" in shown.stderr
     for at, (given, stdin) in enumerate(
         ((str(png), None), (link, None), ("-", link.encode()), ("-", png.read_bytes()))
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 from itertools import product
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_a_code_is_drawn_into_new_private_files_and_read_again(router: Run, home
     [link] = router("group", "new", "family").stdout.splitlines()
     png, svg = tmp_path / "f.png", tmp_path / "f.svg"
     shared = router("group", "share", "family", "--png", str(png), "--svg", str(svg), "--json")
-    assert shared.exit_code == 0 and "whoever sees it has the link" in shared.stderr
+    assert shared.exit_code == 0 and "whoever sees it can read the group" in shared.stderr
     assert [stat.S_IMODE(one.stat().st_mode) for one in (png, svg)] == [0o600, 0o600]
     assert qr.texts_in(png.read_bytes(), "it") == [link] and svg.read_text().startswith("<?xml")
     assert f"{png} exists already; name another file" in refused(router("group", "share", "family", "--png", str(png)))
@@ -150,7 +151,9 @@ def test_ours_is_found_beside_anothers(router: Run, tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
     assert "is no link, and there is no such file" in refused(router("group", "add", str(tmp_path / "none.png")))
-    assert f"{tmp_path} cannot be read: Is a directory" in refused(router("group", "add", str(tmp_path)))
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in (tmp_path, tmp_path / "pipe.png"):
+        assert f"{path} is no regular file; to read the link from a pipe" in refused(router("group", "add", str(path)))
     assert router("group", "new", "family").exit_code == 0
     failed = router("group", "share", "family", "--png", str(tmp_path / "no" / "f.png"))
     assert (failed.exit_code, "cannot be written: No such file" in failed.stderr) == (1, True)
