@@ -21,7 +21,7 @@ _PURE = """
 """
 PURE = _PURE.split()
 _SERVICES = (  # the wire, its tables, the contract, the client and the command line's kit; nothing behind them
-    r"router(\.(core\.(wire\..*|link\.(machine|table))|client(\..*)?|service(\..*)?"
+    r"router(\.(core\.((wire|service)\..*|link\.(machine|table))|client(\..*)?|service(\..*)?"
     r"|cli\.(ask|command|exits|output|services)))?|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
@@ -35,7 +35,8 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import;
 ]
 FLOORS = [  # rooms from the ground up: each may import from those below it, and from itself
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
-    "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/", "router/core/routing/",
+    "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
+    "router/core/routing/",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
     "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/",
     "router/rig/", "router/bench/ router/demo/",
