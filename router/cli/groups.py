@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 
 import click
@@ -86,7 +85,7 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
     already, it gets the right to send if the link brings that, and the new name if one is given.
     """
     found = parse_link(link_from(link, GROUP))
-    wanted = keyring.checked(_name_for(found) if name is None else name)
+    wanted = keyring.checked(keyring.name_for(found) if name is None else name)
     home = invocation().home_to_write
     known = {one.group: before for before, one in keyring.groups(home).items()}.get(found.group)
     kept = keyring.add_group(home, wanted, found, rename=name is not None, replace=replace)
@@ -97,12 +96,6 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
         say_json({"name": kept, "group": found.group, "send": may_send})
     else:
         say(f"{kept}  {key_text('group', found.group)}")
-
-
-def _name_for(link: GroupLink) -> str:
-    """Return the link's own name without characters that no name may have; else one made of the key."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", link.name or "").lstrip(".-").rstrip("-")
-    return name or f"group-{link.group.hex()[:8]}"
 
 
 def _print_link(name: str, link: GroupLink, as_json: bool) -> None:

@@ -73,6 +73,8 @@ class Inquiries:
         self.services = ServiceQuestions()
         self.residents: Callable[[frozenset[bytes]], list[dict[str, Any]]] = lambda connected: []
         """Returns one row for each of this node's services; `connected`: the keys of all open links."""
+        self.invited: Callable[[Router], list[dict[str, Any]]] = lambda router: []
+        """Returns one row for each invitation that this node was given."""
         self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
         """Takes what a service in a process of its own reports; returns whether it knows that service."""
 
@@ -81,7 +83,7 @@ class Inquiries:
         words: dict[str, Callable[[Asked, str], Any]] = {
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
-            REPORT: self._report,
+            "invited": lambda asked, _: self.invited(asked.router), REPORT: self._report,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -104,6 +106,7 @@ class Inquiries:
         return {
             **self._facts(),
             "services": self.residents(frozenset(link.key for link in asked.router.links)),
+            "invited": self.invited(asked.router),
             "peers": len(asked.link_writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in asked.router.groups}),
@@ -126,8 +129,8 @@ class Inquiries:
         }  # fmt: skip
 
     def _peers(self, asked: Asked, _: str) -> list[dict[str, Any]]:
-        directory = asked.router.directory
-        found = {}
+        directory, found = asked.router.directory, {}
+        invited = {one["inviter"]: one["problem"] for one in self.invited(asked.router) if one["problem"]}
         for number, link_writer in list(asked.link_writers.items())[:ROWS_MAX]:
             link = asked.router.links.get(number)
             if link is None:
@@ -140,7 +143,8 @@ class Inquiries:
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
                 **_entry(directory.neighbours.get(link.key)),
                 "problem": (
-                    link_writer.problem or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
+                    link_writer.problem or invited.get(link.key.hex())
+                    or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
                 ),
             }  # fmt: skip
         problems = self._problems()
@@ -152,7 +156,9 @@ class Inquiries:
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
                     **_entry(known),
-                    "problem": "; ".join(filter(None, (self._not_kept(asked, key), problems.get(key)))) or None,
+                    "problem": "; ".join(filter(None, (
+                        self._not_kept(asked, key), invited.get(key.hex()) or problems.get(key),
+                    ))) or None,
                 }  # fmt: skip
         return list(found.values())
 

@@ -27,6 +27,7 @@ from router.core.routing.effects import (
     Effect,
     Fetch,
     Inquire,
+    InvitationAnswered,
     NeighbourAnswered,
     Now,
     Pulled,
@@ -85,7 +86,7 @@ class Verify:
 
 
 Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | News
-Deed = Verify | Dial | Reconcile | Tidy | Find | Remind
+Deed = Verify | Dial | Reconcile | InvitationAnswered | Tidy | Find | Remind
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +191,9 @@ class Cycle:
         return deeds
 
     def is_owed(self, key: bytes) -> bool:
-        """Whether messages are queued for this key."""
+        """Whether messages are queued for this key, or an invitation by it is to be redeemed."""
         queue = self.router.queues.by_recipient.get(key)
-        return queue is not None and queue.total.messages > 0
+        return (queue is not None and queue.total.messages > 0) or self.router.redeeming.is_open(key)
 
     @property
     def has_events(self) -> bool:
@@ -283,8 +284,9 @@ class Cycle:
                     self._deeds.append(Verify(job))
             case ClearQueue(recipient):
                 self.router.clear_queue(recipient)
-            case Reconfigured(neighbours):
+            case Reconfigured(neighbours, offers):
                 self.router.neighbours_changed(neighbours, now)
+                self.router.given(offers, now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:
@@ -335,7 +337,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
                 self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Dial | Reconcile):
+            elif isinstance(effect, Dial | Reconcile | InvitationAnswered):
                 self._deeds.append(effect)
             elif isinstance(effect, ServiceAnswered):
                 self._inquiries.services.answered(self.router, effect, now)

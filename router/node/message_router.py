@@ -14,7 +14,7 @@ import trio
 
 from router.actors.actor import TrioActor
 from router.core.routing.directory import Neighbour
-from router.core.routing.effects import Dial, Reconcile
+from router.core.routing.effects import Dial, InvitationAnswered, Reconcile
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
@@ -36,6 +36,12 @@ class Dials(Protocol):
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None: ...
 
 
+class Guests(Protocol):
+    """The part of the node as a guest that deeds use (`router.node.guest.Guest`)."""
+
+    async def answered(self, answer: InvitationAnswered) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Drain:
     """Say goodbye on all links, take further settlings and commit everything; `done` is set then."""
@@ -49,7 +55,8 @@ class MessageRouter(TrioActor):
     fatal = True
 
     def __init__(
-        self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, drain_s: float,
+        self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, guest: Guests,
+        drain_s: float,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(cycle.router.directory.me)
@@ -57,6 +64,7 @@ class MessageRouter(TrioActor):
         self._store = store
         self._logbook = logbook
         self._dialler = dialler
+        self._guest = guest
         self._drain_s = drain_s
         self._verifiers = Verifiers(verifiers, self._verified)
         self._searching = trio.CapacityLimiter(1)
@@ -157,6 +165,8 @@ class MessageRouter(TrioActor):
                     self._dialler.want(key)
                 case Reconcile(neighbours):
                     self._dialler.reconcile(neighbours)
+                case InvitationAnswered():
+                    self.nursery.start_soon(self._guest.answered, deed)
                 case Tidy(now):
                     self.nursery.start_soon(self._logbook.tidy, now)
                 case Find():

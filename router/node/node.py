@@ -36,6 +36,7 @@ from router.node.admin import Inquiries
 from router.node.connection import Connection
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler
+from router.node.guest import Guest
 from router.node.in_flight import InFlight
 from router.node.limits import (
     clock_limits,
@@ -170,6 +171,8 @@ class Node:
             self._directory = directory(config, self._key.public)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), recovered, now)
+            self._guest = Guest(self._home, config.node.name)
+            router.given(self._guest.offers(), now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
@@ -198,6 +201,7 @@ class Node:
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
             inquiries.residents, inquiries.on_report = self._residents.facts, self._residents.hear_report
+            inquiries.invited = lambda router: self._guest.rows(router.redeeming, dialler.problems)
             cycle = Cycle(
                 router, store, self._logbook, self._in_flight, self._clock, self._wall, cycle_limits(config),
                 housekeeping_limits(config), inquiries,
@@ -205,7 +209,7 @@ class Node:
                 lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
             self._message_router = MessageRouter.launch(
-                cycle, store, self._logbook, verifiers(config), dialler, cycle_limits(config).drain_s
+                cycle, store, self._logbook, verifiers(config), dialler, self._guest, cycle_limits(config).drain_s
             )
             await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
@@ -241,13 +245,13 @@ class Node:
         }  # fmt: skip
 
     def reload(self) -> str:
-        """Read the neighbours of `router.toml` again; return its problems, "" if there are none."""
+        """Read the neighbours of `router.toml` and the invitations again; return its problems, "" if there are none."""
         try:
             config = self._load_config()
         except ConfigError as error:
             return str(error)
         found = tuple(neighbours(config))
-        self._message_router.hear(Reconfigured(found))
+        self._message_router.hear(Reconfigured(found, self._guest.offers()))
         return ""
 
     # -- connections ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.core.routing.directory import Neighbour
+from router.core.routing.redeeming import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,11 @@ class ClearQueue:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """Replace the neighbours by those of the configuration, which was read again."""
+    """Replace the neighbours by those of the configuration, and the invitations to redeem by those that the home holds;
+    both were read again."""
 
     neighbours: tuple[Neighbour, ...]
+    offers: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

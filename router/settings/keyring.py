@@ -102,6 +102,12 @@ def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, r
     return name
 
 
+def name_for(link: GroupLink) -> str:
+    """Return the link's own name without characters that no name may have; else one made of the key."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", link.name or "").lstrip(".-").rstrip("-")
+    return name or f"group-{link.group.hex()[:8]}"
+
+
 def groups(home: Home) -> dict[str, GroupLink]:
     """Return all groups by name, sorted."""
     found = ((name, _read_group(_group_path(home, name))) for name in _names_in(Path(home) / "groups", ""))

@@ -52,14 +52,14 @@ class Delivery:
         for recipient in parcel.recipients:
             link = self._links.to(recipient)
             queue = self._queues.of(recipient)
-            if link is None or queue.behind:
-                if not queue.behind:
-                    queue.behind = True
+            if link is None or link.shut or queue.behind:
+                if link is None and not queue.behind:
                     self._pending.effects.append(Dial(recipient))
+                queue.behind = True
                 continue
             if not link.takes(parcel):
                 queue.behind = True  # messages too long for it are ended as they are fetched
-                self._want(recipient)
+                self.want(recipient)
                 continue
             if queue.held and queue.held.holds_back(parcel.stream):
                 continue  # it will be fetched with the rest of its stream
@@ -82,7 +82,12 @@ class Delivery:
         link = self._links.to(recipient)
         queue = self._queues.by_recipient.get(recipient)
         waits = queue is not None and (queue.behind or queue.held.holds_back(parcel.stream))
-        fits = link is not None and link.takes(parcel) and link.outgoing.fits(parcel.ends) == parcel.count
+        fits = (
+            link is not None
+            and not link.shut
+            and link.takes(parcel)
+            and link.outgoing.fits(parcel.ends) == parcel.count
+        )
         return fits and not waits
 
     def _hand(self, link: Link, parcel: Parcel, start: int, stop: int, now: Now) -> None:
@@ -121,7 +126,7 @@ class Delivery:
         if not more:
             queue.behind = False
         elif owed:
-            self._want(recipient)
+            self.want(recipient)
             self.is_passing_over |= link.outgoing.sent == sent
 
     def _to_hand(
@@ -147,7 +152,8 @@ class Delivery:
             self.finish(link.key, parcel, start, stop, "refused", Reason.TOO_LARGE, now, link.id)
         return unbroken(index for index in indexes if index in short)
 
-    def _want(self, recipient: bytes) -> None:
+    def want(self, recipient: bytes) -> None:
+        """Have a recipient fetched for at the end of this cycle, if something waits for it and it has room."""
         self._wanting[recipient] = None
 
     def fetch_what_is_wanted(self) -> None:
@@ -155,7 +161,7 @@ class Delivery:
         for recipient in self._wanting:
             link = self._links.to(recipient)
             queue = self._queues.by_recipient.get(recipient)
-            if link is None or queue is None or not queue.behind or queue.retry_at:
+            if link is None or link.shut or queue is None or not queue.behind or queue.retry_at:
                 continue  # backing off: `retry` begins again from the oldest
             messages, size = link.outgoing.room()
             if messages > 0 and (size > 0 or not link.outgoing.in_flight):
@@ -188,7 +194,7 @@ class Delivery:
             queue.retry_at = queue.backoff_s = 0.0
             queue.handed = 0
             queue.held.clear()
-            self._want(link.key)
+            self.want(link.key)
 
     def link_down(self, link: Link) -> None:
         queue = self._queues.by_recipient.get(link.key)
@@ -219,7 +225,7 @@ class Delivery:
                 flights.popleft()
             else:
                 flight.start = stop
-        self._want(link.key)
+        self.want(link.key)
 
     def _settle_run(
         self, link: Link, parcel: Parcel, start: int, stop: int, first_n: int, handed_ns: int, now: Now
@@ -265,14 +271,14 @@ class Delivery:
                 if (first := queue.held.due(now.mono_s, flying)) is not None:
                     queue.position, queue.behind = min(queue.position, first), True
             if queue.behind and link is not None and not queue.retry_at:
-                self._want(queue.recipient)
+                self.want(queue.recipient)
 
     def clock_judged(self) -> None:
         """Start every queue again from its oldest message: those passed over may not be expired by the present time."""
         for queue in self._queues.by_recipient.values():
             if queue.total.messages:
                 queue.position, queue.behind = 0, True
-                self._want(queue.recipient)
+                self.want(queue.recipient)
 
     def finish(
         self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,

@@ -185,6 +185,16 @@ class NeighbourAnswered(NamedTuple):
     text: bytes
 
 
+class InvitationAnswered(NamedTuple):
+    """Keep the answer to an invitation that this node was given: the number of the reason why not, or None and the
+    rights until minute `expiry_min` (0: without end)."""
+
+    id: bytes
+    reason: int | None
+    rights: tuple[str, ...]
+    expiry_min: int
+
+
 class Close(NamedTuple):
     """Send a goodbye and close the link."""
 
@@ -195,7 +205,7 @@ class Close(NamedTuple):
 
 Effect = (
     Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | PullFrom | Inquire
-    | NeighbourAnswered | ServiceAnswered | Close
+    | NeighbourAnswered | ServiceAnswered | InvitationAnswered | Close
 )  # fmt: skip
 
 

@@ -42,7 +42,8 @@ class Link:
     `asks_outcomes` are the peer's own claims, and give it no right. `place`: the prefix of its address, if any.
     `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
     accepts. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: the lane in which its
-    messages wait for verification; it is fixed, even if the standing changes, to keep their order.
+    messages wait for verification; it is fixed, even if the standing changes, to keep their order. `shut`: it has not
+    answered our invitation yet, and until it does only this router's own messages go there.
     """
 
     id: int
@@ -62,6 +63,7 @@ class Link:
     active_s: float = 0.0
     offset_ns: int | None = None  # the other end's clock minus what ours shows; None: not compared
     up: bool = True
+    shut: bool = False
     is_named: bool = False  # in the log: see core/routing/door_log.py
     flights: deque[Flight] = field(default_factory=deque)
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)

@@ -35,6 +35,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
+from router.core.wire.redemption import Redeem, encode_redemption, is_redemption
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .advertisements import Advertised
@@ -56,7 +57,8 @@ class Membership:
     """Owns the subscriptions, and the JOINs sent to each uplink.
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
-    `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service.
+    `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `redeems`
+    what is said about invitations.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Membership:
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
         service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
         advertised: Callable[[Advertised], tuple[Reason, str] | None],
+        redeems: Callable[[Link, bytes, Now], tuple[Reason, str] | None],
     ) -> None:  # fmt: skip
         self._key = key
         self._directory = directory
@@ -75,6 +78,7 @@ class Membership:
         self._left = left
         self._service_says = service_says
         self._advertised = advertised
+        self._redeems = redeems
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
         self._wanted = WantedGroups(directory, groups, links, self.say)
@@ -108,6 +112,8 @@ class Membership:
         if data[start : start + 2] == CARRIED:
             return None  # the carried message is judged separately, together with its carrier
         body = data[start:end]
+        if is_redemption(body):
+            return self._redeems(link, body, now)
         try:
             said = decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)
         except UnknownControl as error:
@@ -182,7 +188,7 @@ class Membership:
             self.say(link, control, now)
 
     def say(
-        self, link: Link, control: Control | Answer | Inquiry | Wanted, now: Now, to: PublicKey | None = None
+        self, link: Link, control: Control | Answer | Inquiry | Wanted | Redeem, now: Now, to: PublicKey | None = None
     ) -> None:
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
@@ -191,10 +197,15 @@ class Membership:
         """
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
-        if isinstance(control, Answer | Inquiry):
-            body = encode_inquiry(control)
-        else:
-            body = encode_wanted(control) if isinstance(control, Wanted) else encode_control(control)
+        match control:
+            case Answer() | Inquiry():
+                body = encode_inquiry(control)
+            case Wanted():
+                body = encode_wanted(control)
+            case Redeem():
+                body = encode_redemption(control)
+            case _:
+                body = encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
         if not link.outgoing.takes_control(len(wire)):
             return
@@ -288,9 +299,14 @@ class Membership:
         self._wanted.link_up(link, now)
         if link.uplink:
             self._forget(link.key)
-            for group in self._groups.wanted():
+            self.admitted(link, now)
+
+    def admitted(self, link: Link, now: Now) -> None:
+        """Ask an uplink, which may let us in only now, for every wanted group that it has not let us join."""
+        for group in self._groups.wanted() if link.uplink else ():
+            if (link.key, group) not in self._member:
                 self._asked[link.key, group] = 0
-            self.ask_again(now)
+        self.ask_again(now)
 
     def uplink_ends(self, link: Link, now: Now) -> None:
         """Leave all groups at a neighbour that is no longer our uplink."""
@@ -328,7 +344,7 @@ class Membership:
             self.say(link, Leave(PublicKey(group)), now)
 
     def _ask(self, link: Link, group: bytes, now: Now) -> None:
-        if link.outgoing.room()[0] > 0:
+        if link.outgoing.room()[0] > 0 and not link.shut:
             self._asked[link.key, group] = now.mono_s
             self.say(link, Join(PublicKey(group), False), now)
         else:

@@ -42,6 +42,7 @@ from .plans import Plans, Routing
 from .purges import Purge, Purges
 from .queues import Queues
 from .recovered import Holding, Recovered
+from .redeeming import Offer, Redeeming
 from .revocation import Revocation, end_route
 from .routes import Routes
 from .seen import Seen
@@ -69,7 +70,9 @@ class Router:
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
             lambda link, inquiry, now: self._services.hear(link, inquiry, now), self.advertisements.hear,
+            lambda link, body, now: self.redeeming.hear(link, body, now),
         )  # fmt: skip
+        self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
         self._delivery = Delivery(
             self.links, self.queues, self._pending, self.door, limits.delivery, self.purges, self._outcomes,
@@ -163,6 +166,7 @@ class Router:
         self._away.came(key)
         self.door.link_up(link, now)
         self.routes.neighbour_up(key)
+        self.redeeming.link_up(link, now)
         self._membership.link_up(link, now)
         self._delivery.link_up(link)
         self._outcomes.link_up(key)
@@ -171,6 +175,15 @@ class Router:
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; everything that depends on revoked rights ends."""
         self._services.configured(neighbours, now)
+
+    def given(self, offers: Iterable[Offer], now: Now) -> None:
+        """Take the invitations that this node holds and whose routers have not answered; the others are dropped."""
+        self.redeeming.given(offers, now)
+
+    def _admitted(self, link: Link, now: Now) -> None:
+        """Ask for groups and hand over messages at a neighbour that has answered our invitations."""
+        self._membership.admitted(link, now)
+        self._delivery.want(link.key)
 
     def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
         """Send an inquiry to a service of this node; return whether it is connected."""
@@ -243,6 +256,7 @@ class Router:
             self._pending.effects.append(Close(number, error.reason, error.text))
         else:
             link.refused[k] = reason, text
+            self.redeeming.refused(link, k, reason, text)
 
     def fetched(self, recipient: bytes, owed: Sequence[Owed], more: bool, now: Now) -> None:
         self._delivery.fetched(recipient, owed, more, now)
@@ -318,6 +332,7 @@ class Router:
         self._delivery.retry(now)
         self._membership.ask_again(now)
         self._services.tick(now)
+        self.redeeming.tick(now)
         self.door.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)

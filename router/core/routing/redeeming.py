@@ -1,0 +1,174 @@
+"""Redeeming the invitations that this node was given: it asks their routers to let it in until they answer (R-D16).
+
+An offer is asked for at each link-up to its inviter, and again until the answer comes. Meanwhile the link is `shut`:
+nothing but this router's own messages goes to a neighbour that would still refuse the rest as a stranger's. The secrets
+are files of the home, which forgets one after the effect `InvitationAnswered`; a crash before that asks again, and the
+inviter answers the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from router.core.log import events as ev
+from router.core.wire.codec import Malformed
+from router.core.wire.lifetime import SECOND_NS, apart_words
+from router.core.wire.reasons import INVITE_EXPIRED, Reason, reason_from
+from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
+
+from .effects import Dial, InvitationAnswered, Now, Pending
+from .links import Link, Links
+
+AGAIN_S = 5.0
+LATER_S = 30.0
+_OF_CLOCKS = frozenset((Reason.EXPIRY_PASSED, Reason.EXPIRY_TOO_FAR, Reason.CLOCK_DOUBTED))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An invitation that this node was given and that its inviter has not answered; it ends at Unix second `until_s`.
+
+    `name`: what this node calls itself there."""
+
+    id: bytes
+    inviter: bytes
+    secret: bytes = field(repr=False)
+    until_s: int
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """An offer and its last request: when it is repeated (monotonic seconds), and its number on the present link."""
+
+    offer: Offer
+    again_s: float = 0.0
+    k: int = 0
+    problem: str = ""
+
+
+class Redeeming:
+    """Owns the offers that are not answered. `say(link, redeem, now)` sends; `admitted(link, now)` is called when a
+    link's neighbour may be told everything, as it has answered."""
+
+    def __init__(
+        self, links: Links, pending: Pending, say: Callable[[Link, Redeem, Now], None],
+        admitted: Callable[[Link, Now], None],
+    ) -> None:  # fmt: skip
+        self._links = links
+        self._pending = pending
+        self._say = say
+        self._admitted = admitted
+        self._open: dict[bytes, _Open] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._open)} invitations to redeem>"
+
+    def is_open(self, inviter: bytes) -> bool:
+        """Whether an invitation by this key is to be redeemed, so that it is to be dialled."""
+        return any(one.offer.inviter == inviter for one in self._open.values())
+
+    def problem_of(self, id: bytes) -> str:
+        """Return why the last request for an offer was not answered, "" if nothing is known against it."""
+        return self._open[id].problem if id in self._open else ""
+
+    def given(self, offers: Iterable[Offer], now: Now) -> None:
+        """Replace the offers by those that the home holds now; ask for new ones at once."""
+        before, self._open = self._open, {one.id: _Open(one) for one in offers}
+        self._open = {id: before.get(id, one) for id, one in self._open.items()}
+        for id in self._open.keys() - before.keys():
+            one = self._open[id]
+            link = self._links.to(one.offer.inviter)
+            if link is None:
+                self._pending.effects.append(Dial(one.offer.inviter))
+            else:
+                link.shut = True
+                self._ask(one, link, now)
+        for gone in before.keys() - self._open.keys():
+            self._open_link(before[gone].offer.inviter, now)
+
+    def link_up(self, link: Link, now: Now) -> None:
+        """Shut a link to an inviter, and ask it to be let in."""
+        for one in self._of(link):
+            link.shut = True
+            self._ask(one, link, now)
+
+    def tick(self, now: Now) -> None:
+        """Repeat requests without an answer, and end offers whose time is over by either of this node's two times."""
+        for one in [*self._open.values()]:
+            if now.earliest_ns >= one.offer.until_s * SECOND_NS:
+                self._answered(one, INVITE_EXPIRED, (), 0, now)
+            elif (link := self._links.to(one.offer.inviter)) is not None and now.mono_s >= one.again_s:
+                self._ask(one, link, now)
+
+    def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
+        """Take in a body about invitations; return why it is refused, or None. An unasked answer is ignored."""
+        try:
+            said = decode_redemption(body)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if isinstance(said, Redeem):
+            return Reason.UNSUPPORTED, ""
+        self._heard(link, said, now)
+        return None
+
+    def _heard(self, link: Link, answer: Redeemed, now: Now) -> None:
+        one = next((one for one in self._of(link) if one.offer.secret == answer.secret), None)
+        if one is None:
+            return
+        if answer.reason is None:
+            self._answered(one, None, answer.rights, answer.expiry_min, now)
+            return
+        reason = reason_from(answer.reason)
+        if reason.later:
+            one.problem = f"it cannot let us in yet: {reason.clause}"
+            one.again_s = now.mono_s + LATER_S
+        else:
+            self._answered(one, reason, (), 0, now, answer.reason)
+
+    def refused(self, link: Link, k: int, reason: Reason, text: str) -> None:
+        """Note that the inviter's router refused our `k`-th message on this link unread, if it was a request."""
+        for one in self._of(link):
+            if one.k == k:
+                one.problem = _refusal(link, reason, text)
+                if not reason.later:
+                    one.again_s = float("inf")
+                    link.shut = False
+
+    def _ask(self, one: _Open, link: Link, now: Now) -> None:
+        before = link.outgoing.sent
+        self._say(link, Redeem(one.offer.secret, one.offer.name), now)
+        one.k = link.outgoing.sent if link.outgoing.sent > before else 0
+        one.again_s = now.mono_s + AGAIN_S
+
+    def _answered(
+        self, one: _Open, reason: Reason | None, rights: tuple[str, ...], expiry_min: int, now: Now,
+        number: int | None = None,
+    ) -> None:  # fmt: skip
+        offer = one.offer
+        del self._open[offer.id]
+        said = ("because", reason.word) if reason is not None else ("rights", ",".join(rights))
+        fields = (("invitation", offer.id), ("inviter", offer.inviter), said)
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+        found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min)
+        self._pending.effects.append(found)
+        self._open_link(offer.inviter, now)
+
+    def _open_link(self, inviter: bytes, now: Now) -> None:
+        link = self._links.to(inviter)
+        if link is not None and not self.is_open(inviter):
+            link.shut = False
+            self._admitted(link, now)
+
+    def _of(self, link: Link) -> list[_Open]:
+        return [one for one in self._open.values() if one.offer.inviter == link.key]
+
+
+def _refusal(link: Link, reason: Reason, text: str) -> str:
+    if reason in _OF_CLOCKS and link.offset_ns:
+        apart = apart_words(link.offset_ns)
+        return f"it cannot believe the time of our request: its clock is {apart} ours; set the wrong one"
+    if reason is Reason.UNSUPPORTED:
+        return "its router does not know invitations; its operator installs a newer version"
+    return f"it refused our request: {text or reason.clause}"
