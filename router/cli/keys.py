@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import click
@@ -15,6 +16,11 @@ from router.settings import config, keyring
 from router.settings.config_text import toml_value
 from router.transport import contract as transport
 
+RESIDENTS: Mapping[config.Role, config.Residents] = {
+    "edge": {},
+    "core": {"discovery": {"sampling": True}},
+}
+"""The services of a new node, with the settings of each."""
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 
 
@@ -39,7 +45,8 @@ def init(role: str | None, listen: tuple[str, ...], as_json: bool) -> None:
     for url in listen:
         transport.check(url)
     home = invocation().chosen_home
-    is_new = home.create(cast(config.Role, role or "edge"), listen)
+    kind = cast(config.Role, role or "edge")
+    is_new = home.create(kind, listen, RESIDENTS[kind])
     settings, _ = config.load(home.config_path)
     urls = tuple(url for url in settings.node.listen if url != config.OWNER_URL)
     if listen and listen != urls:
@@ -76,7 +83,7 @@ def show_id(link: bool, draw: qr.Drawing, as_json: bool) -> None:
     if link or draw.is_wanted:
         from router.cli.node_link import own_link
 
-        text = own_link(key, config.load(home.config_path)[0])
+        text = own_link(key, home, config.load(home.config_path)[0])
         qr.show(text, draw, leave_out="addresses in node.advertise", on_terminal=not as_json)
     if as_json:
         more = {"link": text} if text else {}

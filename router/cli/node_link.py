@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.output import note
 from router.core.wire.address import (
-    ADDRESSES_MAX,
     AddressSource,
     Reach,
     TransportAddress,
-    parse_address,
+    addresses_of_node,
     reach_of,
     refusal_of,
 )
-from router.core.wire.advert import EXPIRY_S, Advertisement, make_advertisement
+from router.core.wire.advert import EXPIRY_S, SERVICES, Advertisement, make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_text import ADVERTISEMENT, INVITATION
 from router.core.wire.reasons import Reason
-from router.core.wire.text import BadText
+from router.settings import keyring
 from router.settings.config import Config
+from router.settings.config_services import instances, key_name
+from router.settings.home import Home
 from router.transport import contract as transport
 
 
@@ -37,23 +37,21 @@ class Linked(NamedTuple):
 
 
 def addresses(config: Config) -> tuple[TransportAddress, ...]:
-    """Return the addresses at which others reach this node: those of `node.advertise`, else those it listens on.
-
-    Addresses of this machine only count where there is nothing better; one of every interface names none.
-    """
-    found = tuple(_parsed(config.node.advertise or config.node.listen))[:ADDRESSES_MAX]
-    far = tuple(one for one in found if refusal_of(one, AddressSource.OPERATOR) is None)
-    return far or tuple(one for one in found if reach_of(one.host) is Reach.LOOPBACK)
+    """Return the addresses at which others reach this node: those of `node.advertise`, else those it listens on."""
+    return addresses_of_node(config.node.advertise or config.node.listen)
 
 
-def own_link(key: SigningKey, config: Config) -> str:
-    """Return the link of this node; raise `Failure` if others cannot reach it."""
+def own_link(key: SigningKey, home: Home, config: Config) -> str:
+    """Return the link of this node, with the keys of its public services; raise `Failure` if others cannot reach it.
+
+    Its revision is 0, so that it gives way to what the node itself says while it runs."""
     found = addresses(config)
     if not found:
         said = "others cannot reach this node, so it has no link"
         raise Failure(Exit.USAGE, f"{said}: name an address they reach it at in node.advertise, or in node.listen")
-    now_s = time.time()
-    made = make_advertisement(key, found, rev=int(now_s * 1000), expiry_min=expiry_min(now_s + EXPIRY_S))
+    names = {one.name for one in instances(config.node.services)} & set(config.node.services_public) & set(SERVICES)
+    services = {name: keyring.load_or_create(home, key_name(name)).public for name in names}
+    made = make_advertisement(key, found, services=services, rev=0, expiry_min=expiry_min(time.time() + EXPIRY_S))
     return made.text()
 
 
@@ -83,11 +81,3 @@ def linked(given: str) -> Linked:
     if all(reach_of(one.host) is Reach.LOOPBACK for one in found.addresses):
         note("that link leads back to this machine: it works only for a node that runs here")
     return Linked(found.router, tuple(urls))
-
-
-def _parsed(urls: Iterable[str]) -> Iterable[TransportAddress]:
-    for url in urls:
-        try:
-            yield parse_address(url)
-        except BadText:
-            continue  # of this machine only, as a Unix socket

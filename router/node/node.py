@@ -25,6 +25,7 @@ from router.core.routing.directory import Directory, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
+from router.core.wire.address import addresses_of_node
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.disk.log.eventlog import Segments
@@ -211,8 +212,9 @@ class Node:
             self._message_router = MessageRouter.launch(
                 cycle, store, self._logbook, verifiers(config), dialler, self._guest, cycle_limits(config).drain_s
             )
-            await self._start_services(connections)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
+            self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
+            await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             node = router.queues.node
             on_ready(

@@ -13,52 +13,25 @@ arguments, so the same class runs in the node, in a process of its own and in a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from router.core.wire.advert import EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
 
 __all__ = [
-    "Agree",
-    "Answer",
-    "Asked",
-    "Came",
-    "Compute",
-    "Computed",
-    "Confirm",
-    "Deed",
-    "Forward",
-    "Grant",
-    "Hand",
-    "Heard",
-    "Join",
-    "Keep",
-    "Learn",
-    "Leave",
-    "Message",
-    "MessageId",
-    "Note",
-    "Now",
-    "Publish",
-    "Pull",
-    "PullFrom",
-    "Pulled",
-    "Refuse",
-    "Rules",
-    "Send",
-    "Sent",
-    "Setup",
-    "Started",
-    "Tick",
-    "Wake",
-    "Wanted",
-    "Write",
-]
+    "Advertise", "Agree", "Answer", "Asked", "Came", "Chance", "Compute", "Computed", "Confirm", "Deed", "Forward",
+    "Grant", "Hand", "Heard", "Join", "Keep", "Learn", "Leave", "Message", "MessageId", "Note", "Now", "Publish",
+    "Pull", "PullFrom", "Pulled", "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Wake",
+    "Wanted", "Write",
+]  # fmt: skip
 
 TTL_S = 86_400
+
+T = TypeVar("T")
 
 
 class Now(NamedTuple):
@@ -68,17 +41,34 @@ class Now(NamedTuple):
     mono_s: float
 
 
+class Chance(Protocol):
+    """Randomness, passed to rules as time is: the system's in a node, a seeded `random.Random` elsewhere."""
+
+    def random(self) -> float:
+        """Return a number from 0 up to 1."""
+
+    def randrange(self, stop: int, /) -> int:
+        """Return a whole number from 0 up to `stop`."""
+
+    def randbytes(self, n: int) -> bytes:
+        """Return `n` bytes."""
+
+    def sample(self, population: Sequence[T], k: int) -> list[T]:
+        """Return `k` different members in random order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a service is told when it is made: its name here, its address, its settings, and what it kept before.
 
-    `kept` shows the last commit whenever it is read.
+    `kept` shows the last commit whenever it is read; `chance` is the randomness that rules may use.
     """
 
     name: str
     key: PublicKey
     settings: Any
     kept: Mapping[bytes, bytes]
+    chance: Chance
 
 
 # -- what rules hear ------------------------------------------------------------------------------------------------
@@ -156,11 +146,20 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
+class Signed:
+    """What `Advertise` with this tag asked for: the signed message `[1, PEER_ADVERTISEMENT]`, or why there is none."""
+
+    tag: str
+    message: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time has come that `Wake` named."""
 
 
-Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Tick
+Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Signed | Tick
 
 
 # -- deeds ----------------------------------------------------------------------------------------------------------
@@ -309,6 +308,20 @@ class Agree:
 
 
 @dataclass(frozen=True, slots=True)
+class Advertise:
+    """Let the router sign an advertisement of itself; `Signed` with the same tag brings it.
+
+    Only the service called `discovery` may. It names the public services of this node and these groups, and without
+    addresses those at which others reach the node; it expires in `life_s`. Of two, the later has the greater `rev`."""
+
+    addresses: tuple[str, ...] = ()
+    groups: tuple[PublicKey, ...] = ()
+    ttl_s: int = TTL_S
+    life_s: int = EXPIRY_S
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """Write to the peer of a door; to a stream, b"" closes it."""
 
@@ -343,26 +356,9 @@ class Wake:
 
 
 Deed = (
-    Keep
-    | Note
-    | Send
-    | Publish
-    | Forward
-    | Join
-    | Leave
-    | Pull
-    | PullFrom
-    | Confirm
-    | Answer
-    | Refuse
-    | Learn
-    | Grant
-    | Agree
-    | Write
-    | Hand
-    | Compute
-    | Wake
-)
+    Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
+    | Agree | Advertise | Write | Hand | Compute | Wake
+)  # fmt: skip
 
 
 class Rules(Protocol):

@@ -8,6 +8,7 @@ that was handled is known there.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,7 @@ REQUESTS_MAX = 1_000
 """Requests to the router that wait for their turn; then the rules wait as well."""
 PULL_S = 10.0
 DIAL_S = 10.0
+_CHANCE = random.SystemRandom()
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class RulesHost(Service):
         self._kept = Kept(state)
         self._doors = Doors(self._came, self._dial_as_guest, self.place.home.path)
         self._jobs = Jobs(self._computed)
-        self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept))
+        self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)())
         self._to_send += state.outbox()
         self._sends.set()
@@ -304,11 +306,21 @@ class RulesHost(Service):
                 case c.PullFrom(router, group, id):
                     named = {"router": router, "group": group, "id": id}
                     await self.say("pull", {name: value.hex() for name, value in named.items()})
+                case c.Advertise():
+                    self.hear(await self._signed(deed))
                 case c.Agree(key, groups, until_s):
                     agreed = {"groups": [one.hex() for one in groups], "until_s": until_s}
                     await self.say("agree", {"key": key.hex(), **agreed})
         except (ClientError, SaidError) as error:
             log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)
+
+    async def _signed(self, deed: c.Advertise) -> c.Signed:
+        groups = [one.hex() for one in deed.groups]
+        said = {"addresses": deed.addresses, "groups": groups, "ttl_s": deed.ttl_s, "life_s": deed.life_s}
+        try:
+            return c.Signed(deed.tag, bytes.fromhex((await self.say("advertise", said))["message"]))
+        except SaidError as error:
+            return c.Signed(deed.tag, error=str(error))
 
     async def _tick(self, at_s: float, scope: trio.CancelScope) -> None:
         with scope:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
@@ -268,10 +269,21 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
     return list(_SCHEMA.settings(config, origins))
 
 
-def sample(role: Role = "edge", listen: tuple[str, ...] = ()) -> str:
-    """Return the file for a new home: role, listeners if given, and all else as comments with the defaults."""
-    live = {"node.role": role, "node.listen": listen} if listen else {"node.role": role}
-    services = [config_sample.options(name, kind) for name, kind in config_services.settings()]
+Residents = Mapping[str, Mapping[str, object]]
+NOBODY: Residents = MappingProxyType({})
+
+
+def sample(role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY) -> str:
+    """Return the file for a new home: what is given, and all else as comments with the defaults.
+
+    `residents`: services of the `services` package, which strangers may send to, with settings."""
+    live: dict[str, object] = {"node.role": role} | ({"node.listen": listen} if listen else {})
+    if residents:
+        live |= {
+            "node.services": tuple(f"services.{name}" for name in residents),
+            "node.services_public": tuple(residents),
+        }
+    services = [config_sample.options(name, kind, residents.get(name)) for name, kind in config_services.settings()]
     return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, live), *services))
 
 

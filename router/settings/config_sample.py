@@ -20,12 +20,14 @@ def sample(root: type[Struct], live: Mapping[str, object]) -> str:
     return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
 
 
-def options(name: str, root: type[Struct]) -> str:
-    """Return the settings of a service, all of them as comments."""
+def options(name: str, root: type[Struct], live: Mapping[str, object] | None = None) -> str:
+    """Return the settings of a service as comments; if it runs (`live`), with its section and those that are set."""
     described = inspect.type_info(root)
     assert isinstance(described, inspect.StructType)
-    lines = [f"#[services.{name}]", *_comment(" ".join((root.__doc__ or "").split()))]
-    return "\n".join((*lines, *_fields(f"services.{name}", described, {}))) + "\n"
+    place = f"services.{name}"
+    lines = [f"{'#' if live is None else ''}[{place}]", *_comment(" ".join((root.__doc__ or "").split()))]
+    values = {f"{place}.{key}": value for key, value in (live or {}).items()}
+    return "\n".join((*lines, *_fields(place, described, values))) + "\n"
 
 
 def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str]:

@@ -99,15 +99,19 @@ class Home:
         usual = self.path / SOCKET_NAME
         return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
 
-    def create(self, role: config.Role = "edge", listen: tuple[str, ...] = ()) -> bool:
-        """Make all that is missing, with a commented `router.toml`; return whether that file is new."""
+    def create(
+        self, role: config.Role = "edge", listen: tuple[str, ...] = (), residents: config.Residents = config.NOBODY,
+    ) -> bool:  # fmt: skip
+        """Make all that is missing, with a commented `router.toml`; return whether that file is new.
+
+        `residents`: the services of `services` that it names, open to strangers, and the settings of each."""
         try:
             self._take()
             self.check_key()
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
                 private_file.make_directory(directory)
             if not self.config_path.exists():
-                private_file.create(self.config_path, config.sample(role, listen).encode())
+                private_file.create(self.config_path, config.sample(role, listen, residents).encode())
                 return True
         except FileExistsError as error:
             if self.config_path.is_file():  # Another process was quicker.

@@ -47,6 +47,7 @@ class Disk:
     away: dict[bytes, int] = field(default_factory=dict)
     purges: dict[tuple[bytes, bytes | None], int] = field(default_factory=dict)
     missed: dict[tuple[bytes, bytes | None, int], Missed] = field(default_factory=dict)
+    book: dict[bytes, bytes] = field(default_factory=dict)
     log: dict[int, bytes] = field(default_factory=dict)
     next_arrival: int = 1
     next_seq: int = 1
@@ -171,6 +172,9 @@ class PlainStore:
             disk.missed.pop(missed, None)
             if item is not None:
                 disk.missed[missed] = item
+        for row, value in changes.book.items():
+            disk.book.pop(row, None)
+            disk.book |= {row: value} if value is not None else {}
         for first, again_s in changes.defer:
             del disk.due[first]
             if again_s:
@@ -226,6 +230,7 @@ class PlainStore:
             held=[Holding(tag, *sums) for tag, sums in held.items()], subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             purges=[Purge(*ended, before) for ended, before in disk.purges.items()],
+            book=list(disk.book.items()),
             missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()], clock=disk.clock,
         )  # fmt: skip
 

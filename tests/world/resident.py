@@ -35,7 +35,7 @@ class Resident(App):
 
     def _begin_process(self) -> None:
         super()._begin_process()
-        self._rules = self._kind(c.Setup(self.name, self.key.public, self._options, self.kept))
+        self._rules = self._kind(c.Setup(self.name, self.key.public, self._options, self.kept, self.time.random))
         self.decide(c.Started(self.router), None)
 
     def _handle(self, one: Arrival) -> None:

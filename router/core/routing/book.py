@@ -13,7 +13,7 @@ import cbor2
 
 from .directory import CONFIG, Neighbour
 
-LEARNED, GRANTED, NOTED = b"l", b"g", b"n"
+LEARNED, GRANTED, NOTED, REVISION = b"l", b"g", b"n", b"r"
 ENTRIES_MAX = 4096
 """The most grants of one service; a further one is refused."""
 
@@ -53,6 +53,7 @@ class Book:
         self.learned: dict[tuple[bytes, bytes], Learned] = {}
         self.granted: dict[tuple[bytes, bytes], Granted] = {}
         self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
+        self.advert_rev = 0  # the greatest revision of an advertisement of this router
         self._names: Mapping[bytes, str] = {}
 
     def __repr__(self) -> str:
@@ -64,7 +65,9 @@ class Book:
         gone: list[Row] = []
         for key, value in rows:
             kind, by, of = key[:1], key[1:33], key[33:]
-            if by not in services:
+            if kind == REVISION:
+                self.advert_rev = cbor2.loads(value)
+            elif by not in services:
                 gone.append((key, None))
             elif kind == LEARNED:
                 name, urls, until_s = cbor2.loads(value)
@@ -106,6 +109,13 @@ class Book:
         """Return the number of the last event of a service's state `epoch` that the log holds; 0: none."""
         known, last = self.noted.get(by, (epoch, 0))
         return last if known == epoch else 0
+
+    def next_revision(self, now_ms: int) -> tuple[int, Row]:
+        """Return the revision of the next advertisement of this router: Unix milliseconds, and always a greater one.
+
+        It is in the store before the advertisement is seen outside, so it never goes back (R-D24)."""
+        self.advert_rev = max(self.advert_rev + 1, now_ms)
+        return self.advert_rev, (REVISION, cbor2.dumps(self.advert_rev))
 
     def takes_learned(self, by: bytes, key: bytes) -> bool:
         """Whether a service may enter this neighbour: it has already, or there are less than `learned_max`."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from router.core.wire.address import TransportAddress
+
 from .agreements import Agreements
 
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
@@ -59,7 +61,8 @@ class ServiceFacts:
 class Directory:
     """All keys that this node knows by configuration or by its services, and the local ones it has recorded.
 
-    `configured` are the neighbours of the configuration alone, `neighbours` all of them.
+    `configured` are the neighbours of the configuration alone, `neighbours` all of them; `addresses`: where
+    others reach this node.
     """
 
     me: bytes
@@ -72,6 +75,7 @@ class Directory:
     configured_locals: frozenset[bytes] = frozenset()
     public: frozenset[bytes] = frozenset()
     agreements: Agreements = field(default_factory=Agreements)
+    addresses: tuple[TransportAddress, ...] = ()
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:

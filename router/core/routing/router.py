@@ -37,6 +37,7 @@ from .links import Link, Links
 from .membership import Membership
 from .outcomes import Outcomes
 from .owed import Damaged, Due, Owed
+from .own_advertisement import OwnAdvertisement
 from .parcel import Parcel
 from .plans import Plans, Routing
 from .purges import Purge, Purges
@@ -83,9 +84,10 @@ class Router:
             self._pending, self.admission, self._gone, self._queue_ends, self._told_limits(),
         )  # fmt: skip
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
+        book = Book(limits.learned_max)
         self._services = ServiceWords(
-            directory, Book(limits.learned_max), self.links, self.seen, self._pending, change, met, say,
-            limits.pulls_asked_per_s,
+            directory, book, self.links, self.seen, self._pending, change, met, say,
+            limits.pulls_asked_per_s, OwnAdvertisement(key, directory, book),
         )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)

@@ -20,13 +20,15 @@ from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.reasons import REASON_MAX, Reason
 
 from .book import ENTRIES_MAX, Book, Granted, Learned, Row
-from .directory import OF_CLIENTS, WHY, Directory, Neighbour
+from .directory import DISCOVERY, OF_CLIENTS, WHY, Directory, Neighbour
 from .effects import Now, Pending, PullFrom, ServiceAnswered
 from .links import Link, Links
+from .own_advertisement import CannotAdvertise, OwnAdvertisement
 from .seen import Seen
 
 LEARN, GRANT, AGREE, PULL, NOTE, ANSWER = "learn", "grant", "agree", "pull", "note", "answer"
-WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER))
+ADVERTISE = "advertise"
+WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
@@ -94,13 +96,14 @@ class ServiceWords:
         self, directory: Directory, book: Book, links: Links, seen: Seen, pending: Pending,
         change: Callable[[Callable[[], None], Now], None],
         met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], None],
-        pulls_per_s: float,
+        pulls_per_s: float, own: OwnAdvertisement,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._book = book
         self._links = links
         self._seen = seen
         self._pulls_per_s = pulls_per_s
+        self._own = own
         self._pulls: dict[bytes, Allowance] = {}
         self._pending = pending
         self._change = change
@@ -114,7 +117,7 @@ class ServiceWords:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
             LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, PULL: self._pull, NOTE: self._note,
-            ANSWER: self._answer,
+            ANSWER: self._answer, ADVERTISE: self._advertise,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
@@ -215,6 +218,16 @@ class ServiceWords:
         text = msgspec.json.encode(said.value)
         self._pending.effects.append(ServiceAnswered(by, said.number, text))
         return {}
+
+    def _advertise(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        if not self._directory.has_role(by, DISCOVERY):
+            return {"error": f'only the service called "{DISCOVERY}" advertises this router'}
+        try:
+            made, rows = self._own.sign(argument, now)
+        except CannotAdvertise as error:
+            return {"error": str(error)}
+        self._write(rows)
+        return {"message": made.message.hex()}
 
     def configured(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; the entries of services stay in addition."""

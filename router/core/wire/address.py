@@ -270,6 +270,21 @@ def refusal_of(
     return ADVERT_ADDRESS, f"{address} {reach.value}{_REMEDY}"
 
 
+def addresses_of_node(urls: Iterable[str]) -> tuple[TransportAddress, ...]:
+    """Return the addresses among these URLs at which others reach the node that listens there or names them.
+
+    Addresses of the machine itself only count where there is nothing better; one of every interface names none.
+    """
+    found = list[TransportAddress]()
+    for url in urls:
+        try:
+            found.append(parse_address(url))
+        except BadText:
+            continue  # of this machine only, as a Unix socket
+    far = tuple(one for one in found if refusal_of(one, AddressSource.OPERATOR) is None)
+    return (far or tuple(one for one in found if reach_of(one.host) is Reach.LOOPBACK))[:ADDRESSES_MAX]
+
+
 def reach_of(host: Ip | str) -> Reach:
     """Return from where this host can be reached, as far as its name or number tells."""
     if isinstance(host, IPv4Address):

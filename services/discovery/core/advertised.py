@@ -1,13 +1,10 @@
-"""The parts of an advertisement that sampling reads, an entry of a view, and the randomness that is passed in."""
+"""The parts of an advertisement that sampling reads, and an entry of a view."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from router.core.wire.crypto import PublicKey
-
-T = TypeVar("T")
 
 
 class Advertised(Protocol):
@@ -37,16 +34,3 @@ class ViewEntry(NamedTuple):
 
     age: int
     advert: Advertised
-
-
-class Chance(Protocol):
-    """The randomness that sampling is given: `random.SystemRandom` in a node, a seeded `random.Random` elsewhere."""
-
-    def random(self) -> float:
-        """Return a number from 0 up to 1."""
-
-    def randrange(self, stop: int, /) -> int:
-        """Return a whole number from 0 up to `stop`."""
-
-    def sample(self, population: Sequence[T], k: int) -> list[T]:
-        """Return `k` different members in random order."""

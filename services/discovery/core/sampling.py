@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from router.core.wire.crypto import PublicKey
-from router.service.contract import Now, Tick, Wake
-from services.discovery.core.advertised import Advertised, Chance, ViewEntry
+from router.service.contract import Chance, Now, Tick, Wake
+from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.messages import VIEW_MAX
 from services.discovery.core.stream_sampler import SamplerLimits, StreamSampler
 from services.discovery.core.view import View, ViewLimits

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.core.wire.crypto import PublicKey
-from services.discovery.core.advertised import Advertised, Chance
+from router.service.contract import Chance
+from services.discovery.core.advertised import Advertised
 from services.discovery.core.sketches import CountMin, Distinct, KeyedHash
 
 

@@ -10,7 +10,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from router.core.wire.crypto import PublicKey
-from services.discovery.core.advertised import Chance, ViewEntry
+from router.service.contract import Chance
+from services.discovery.core.advertised import ViewEntry
 
 
 @dataclass(frozen=True, slots=True)

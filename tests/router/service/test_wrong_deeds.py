@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
@@ -135,7 +136,7 @@ async def test_an_answer_beyond_the_limit_is_an_error_that_names_it(golf: Path, 
 
 def test_the_guestbook_lists_its_pages_in_answers_that_fit() -> None:
     kept = {PAGE + b"%08d" % page: b"ab" * 32 + b" " + b"\x01" * 10_000 for page in range(1, 31)}
-    book = Guestbook(c.Setup("guestbook", SigningKey(b"g" * 32).public, Settings(), {**kept, COUNT: b"30"}))
+    book = Guestbook(c.Setup("guestbook", SigningKey(b"g" * 32).public, Settings(), {**kept, COUNT: b"30"}, Random(1)))
     first, listed = 1, []
     while first:
         [answer] = book.hear(c.Asked(1, "pages", str(first)), c.Now(0, 0))

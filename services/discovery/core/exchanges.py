@@ -1,0 +1,168 @@
+"""SAMPLE and SAMPLED between discovery services: how each core comes to know of all (D21).
+
+`Sampling` decides whom to ask and what to keep; here its questions become messages, and what comes is judged before it
+counts. Partners are asked through their routers, which this node's router is told of first, so no route is needed: the
+answer takes the link that the question came by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from router.core.wire.address import AddressSource, refusal_of
+from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, decode_advertisement
+from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.discovery.core import sampling as s
+from services.discovery.core.advertised import Advertised, ViewEntry
+from services.discovery.core.known import Known, Verified, replaces, verified
+from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
+from services.discovery.core.refusals import Refusals
+
+TTL_S = 30
+KEPT_MAX = 50
+LEARNED_S = 2 * 86_400
+LEARN_AGAIN_S = 86_400
+KEPT, SEED = b"advert/", b"seed/"
+
+
+class Exchanges:
+    """Asks a partner each period, answers every question, and announces what was drawn.
+
+    The advertisements that were drawn last are kept, so that a node that starts again knows whom to ask even if its
+    seeds are gone.
+    """
+
+    def __init__(self, setup: c.Setup, known: Known, seeds: Iterable[Advertisement], limits: s.SamplingLimits) -> None:
+        self._kept = setup.kept
+        self._known = known
+        self._chance = setup.chance
+        self._limits = limits
+        self._seeds = {one.router: one for one in seeds}
+        self._sampling: s.Sampling | None = None
+        self._refusals = Refusals()
+        self._learn_at_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<exchanges of {self._sampling!r}>"
+
+    # -- hearing -----------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        match heard:
+            case c.Started():
+                self._load()
+                return list(self._name_seeds(now))
+            case c.Signed() if self._known.own is not None:
+                return self._renewed(verified(self._known.own, int(now.wall_s)), now)
+            case c.Tick() if self._sampling is not None:
+                again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
+                return [*again, *self._refusals.take(), *self._deeds(self._sampling.hear(c.Tick(), now))]
+        return []
+
+    def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
+        assert isinstance(said, Sample | Sampled)
+        if self._sampling is None or message.via is None:
+            return [c.Refuse(Reason.NOT_AUTHORISED, "this node exchanges no advertisements")]
+        by = message.via
+        view = tuple(self._judged(by, said.view, now))
+        named = self._known.service_of(by)
+        if named != message.source:
+            self._refusals.count(by, Reason.NOT_AUTHORISED)
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery service that a router names speaks for it")]
+        event = s.Question(by, view) if isinstance(said, Sample) else s.Response(by, view)
+        return self._deeds(self._sampling.hear(event, now))
+
+    def _judged(self, by: PublicKey, entries: Iterable[Entry], now: c.Now) -> Iterator[ViewEntry]:
+        """Yield the entries that count; of those that do not, count why."""
+        for age, advert in entries:
+            if advert.router == self._known.router:
+                continue
+            found = self._known.take(advert, AddressSource.ANYBODY, now.wall_s)
+            if isinstance(found, Verified):
+                yield ViewEntry(age, found)
+            else:
+                self._refusals.count(by, found[0])
+
+    # -- the beginning -----------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        for advert in [*self._remembered(), *self._seeds.values()]:
+            if replaces(advert, self._known.newest(advert.router)):
+                self._known.remember(advert)
+
+    def _remembered(self) -> list[Advertisement]:
+        """Return the advertisements that were drawn last before the service ended; all were verified."""
+        rows = [value for key, value in self._kept.items() if key.startswith(KEPT)]
+        return [decode_advertisement(value, ADVERTISEMENT_BYTES_MAX) for value in rows]
+
+    def _renewed(self, own: Verified, now: c.Now) -> list[c.Deed]:
+        if self._sampling is not None:
+            return self._deeds(self._sampling.hear(s.Renewed(own), now))
+        seeds = dict.fromkeys([*self._seeds, *(one.router for one in self._remembered())])
+        self._sampling = s.Sampling(own, seeds, self._chance.randbytes(16), self._chance, self._limits)
+        return self._deeds(self._sampling.hear(c.Tick(), now))
+
+    def _name_seeds(self, now: c.Now) -> Iterator[c.Deed]:
+        """Make the seeds known to the router, and those unknown again that the settings name no more."""
+        self._learn_at_s = now.wall_s + LEARN_AGAIN_S
+        for key in [PublicKey(row[len(SEED) :]) for row in self._kept if row.startswith(SEED)]:
+            if key not in self._seeds:
+                yield c.Learn(key)
+                yield c.Keep(SEED + key, None)
+        for key, one in self._seeds.items():
+            urls = [a.url for a in one.addresses if refusal_of(a, AddressSource.OPERATOR, on_loopback=True) is None]
+            yield c.Learn(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
+            yield c.Keep(SEED + key, b"")
+
+    # -- what follows ------------------------------------------------------------------------------------------------
+
+    def _deeds(self, decided: Iterable[s.Deed]) -> list[c.Deed]:
+        return [deed for one in decided for deed in self._carry_out(one)]
+
+    def _carry_out(self, one: s.Deed) -> Iterator[c.Deed]:
+        match one:
+            case c.Wake():
+                yield one
+            case s.Ask(to, advert, view):
+                if isinstance(advert, Verified):
+                    yield _announce(advert)
+                yield from self._send(to, Sample, view)
+            case s.Reply(to, _, view):
+                yield from self._send(to, Sampled, view)
+            case s.Announce(adverts):
+                yield from map(_announce, adverts)
+                yield from self._keep(adverts)
+            case s.Drop(by, cause, entries):
+                self._refusals.drop(by, cause, entries)
+
+    def _send(
+        self, to: PublicKey, kind: Callable[[tuple[Entry, ...]], Message], view: Iterable[ViewEntry]
+    ) -> Iterator[c.Deed]:
+        service = self._known.service_of(to)
+        if service is not None:
+            body = encode_message(kind(tuple(Entry(age, _advert(one)) for age, one in view)))
+            yield c.Send(service, body, TTL_S, via=to)
+
+    def _keep(self, drawn: Iterable[Advertised]) -> Iterator[c.Deed]:
+        """Keep what was drawn, in place of what the sampler's memory no longer has."""
+        assert self._sampling is not None
+        memory = {KEPT + one.key for one in self._sampling.sampled}
+        kept = {key for key in self._kept if key.startswith(KEPT)}
+        for key in kept - memory if len(kept) >= KEPT_MAX else ():
+            yield c.Keep(key, None)
+        for one in drawn:
+            message = _advert(one).message
+            if self._kept.get(KEPT + one.key) != message:
+                yield c.Keep(KEPT + one.key, message)
+
+
+def _advert(one: Advertised) -> Advertisement:
+    assert isinstance(one, Verified)
+    return one.advert
+
+
+def _announce(one: Advertised) -> c.Deed:
+    """Say in the service's own group what was verified: this node's router hears it there (C26)."""
+    return c.Publish(_advert(one).message, ttl_s=0)

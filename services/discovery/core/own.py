@@ -1,0 +1,27 @@
+"""The advertisement of this node's own router: asked for at the start, and signed anew in time (D24)."""
+
+from __future__ import annotations
+
+from router.core.wire.advert import decode_advertisement
+from router.service import contract as c
+from services.discovery.core.known import Known
+
+RENEW_S = 8 * 3600
+AGAIN_S = 60
+TAG = "own"
+
+
+class Own:
+    """Keeps `Known.own` fresh. Without an address that others reach the node has none, and asks again each minute."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        match heard:
+            case c.Started() | c.Tick():
+                return [c.Advertise(tag=TAG), c.Wake(now.wall_s + AGAIN_S)]
+            case c.Signed(tag=c_tag, message=message) if c_tag == TAG and message:
+                self._known.own = decode_advertisement(message)
+                return [c.Wake(now.wall_s + RENEW_S)]
+        return []

@@ -1,0 +1,3 @@
+"""What discovery writes to the node's log. That an advertisement was taken in, the router writes itself: `advert`."""
+
+EVENTS = {"discovery_refused": "Another router brought something that does not count, so often in a period."}

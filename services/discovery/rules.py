@@ -1,0 +1,108 @@
+"""Discovery: routers find each other by what they say of themselves, signed with their keys.
+
+The service is made of parts, each with a duty of its own; all of them share `Known`. A part hears what concerns it and
+answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when that time has come.
+
+    Own            the advertisement of this node's router
+    Exchanges      SAMPLE and SAMPLED: which routers there are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from router.core.wire.advert import Advertisement
+from router.core.wire.codec import Malformed
+from router.core.wire.invitation import parse_peer_link
+from router.core.wire.reasons import Reason
+from router.core.wire.text import BadText
+from router.service import contract as c
+from services.discovery.core.exchanges import Exchanges
+from services.discovery.core.known import Known
+from services.discovery.core.messages import Message, Sample, Sampled, UnknownMessage, decode_message
+from services.discovery.core.own import Own
+from services.discovery.core.sampling import SamplingLimits
+from services.discovery.settings import Settings
+
+
+def seed(link: str) -> Advertisement:
+    """Return the advertisement in a link of the settings; its time does not count, as the operator wrote it.
+
+    Raise `BadText` if it is no node's link."""
+    found = parse_peer_link(link)
+    if not isinstance(found, Advertisement):
+        raise BadText("a seed is the link of a node, which `router id --link` prints there; this is an invitation")
+    return found
+
+
+class Part(Protocol):
+    """A part of discovery, with a duty of its own."""
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        """Decide what follows from one thing that was heard, which is no message."""
+
+
+class Reader(Part, Protocol):
+    """A part that other nodes' discovery services send messages to."""
+
+    def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
+        """Decide what follows from a message of one of the types it reads."""
+
+
+class Discovery:
+    """`readers`: which part reads messages of which type."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        settings: Settings = setup.settings
+        self.known = Known()
+        self.parts: tuple[Part, ...] = (Own(self.known),)
+        self.readers: Mapping[type[Message], Reader] = {}
+        if settings.sampling:
+            limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
+            exchanges = Exchanges(setup, self.known, map(seed, settings.seeds), limits)
+            self.parts, self.readers = (*self.parts, exchanges), {Sample: exchanges, Sampled: exchanges}
+        self._wakes: dict[int, float] = {}
+
+    def doors(self) -> dict[str, str]:
+        return {}
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        if isinstance(heard, c.Message):
+            return [*self._read(heard, now), *self._next_wake()]
+        if isinstance(heard, c.Started):
+            self.known.router = heard.router
+        due = [at for at, wake_s in self._wakes.items() if wake_s <= now.wall_s]
+        for at in due if isinstance(heard, c.Tick) else ():
+            del self._wakes[at]
+        concerned = due if isinstance(heard, c.Tick) else range(len(self.parts))
+        deeds = [deed for at in concerned for deed in self._of_part(at, self.parts[at].hear(heard, now))]
+        return [*deeds, *self._next_wake()]
+
+    def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
+        if message.source is None:
+            return
+        try:
+            said = decode_message(message.body)
+        except UnknownMessage as error:
+            yield c.Refuse(Reason.UNSUPPORTED, str(error))
+            return
+        except Malformed as error:
+            yield c.Refuse(Reason.MALFORMED, str(error))
+            return
+        reader = self.readers.get(type(said))
+        if reader is None:
+            yield c.Refuse(Reason.UNSUPPORTED, f"this node hears no {type(said).__name__}")
+            return
+        yield from self._of_part(self.parts.index(reader), reader.read(message, said, now))
+
+    def _of_part(self, at: int, deeds: list[c.Deed]) -> Iterator[c.Deed]:
+        """Yield a part's deeds but for its `Wake`, which is noted: of all parts, the earliest counts."""
+        for deed in deeds:
+            if isinstance(deed, c.Wake):
+                self._wakes[at] = deed.at_s
+            else:
+                yield deed
+
+    def _next_wake(self) -> list[c.Deed]:
+        return [c.Wake(min(self._wakes.values()))] if self._wakes else []

@@ -1,0 +1,186 @@
+"""Discovery by values: its own advertisement, whom it asks, what it believes and what it announces."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from router.core.wire.address import parse_address
+from router.core.wire.advert import Advertisement, decode_advertisement, make_advertisement
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.discovery.core.messages import Entry, Sample, Sampled, decode_message, encode_message
+from services.discovery.core.own import AGAIN_S, RENEW_S
+from services.discovery.rules import Discovery
+from services.discovery.settings import Settings
+
+NOW = c.Now(1_800_000_000, 1_000)
+
+
+class Node:
+    """A router, its discovery service, and the addresses that it says it has."""
+
+    def __init__(self, number: int, url: str = "") -> None:
+        self.router = SigningKey(bytes((1, number)) * 16)
+        self.service = SigningKey(bytes((2, number)) * 16)
+        self.url = url or f"tls://45.0.{number}.1:4100"
+
+    def advert(self, rev: int = 1, life_s: int = 86_400, **more: Any) -> Advertisement:
+        services = {"discovery": self.service.public}
+        address, expiry = parse_address(self.url), expiry_min(NOW.wall_s + life_s)
+        return make_advertisement(self.router, [address], services=services, rev=rev, expiry_min=expiry, **more)
+
+
+ME, FIRST, SECOND, THIRD = (Node(number) for number in range(4))
+
+
+class Rules:
+    """The rules of ME, and what they keep."""
+
+    def __init__(self, kept: dict[bytes, bytes] | None = None, **settings: Any) -> None:
+        self.kept = kept if kept is not None else {}
+        setup = c.Setup("discovery", ME.service.public, Settings(sampling=True, **settings), self.kept, Random(1))
+        self.rules = Discovery(setup)
+        self.seconds = 0.0
+
+    def hear(self, heard: c.Heard) -> list[c.Deed]:
+        deeds = self.rules.hear(heard, c.Now(NOW.wall_s + self.seconds, NOW.mono_s + self.seconds))
+        for deed in deeds:
+            if isinstance(deed, c.Keep):
+                self.kept.pop(deed.key, None)
+                self.kept.update({deed.key: deed.value} if deed.value is not None else {})
+        return deeds
+
+    def begin(self) -> list[c.Deed]:
+        return [*self.hear(c.Started(ME.router.public)), *self.hear(c.Signed("own", ME.advert().message))]
+
+    def pass_time(self, seconds: float) -> list[c.Deed]:
+        self.seconds += seconds
+        return self.hear(c.Tick())
+
+    def said(self, by: Node, view: list[tuple[int, Advertisement]], *, answer: bool = False,
+             source: PublicKey | None = None) -> list[c.Deed]:  # fmt: skip
+        body = encode_message((Sampled if answer else Sample)(tuple(Entry(*one) for one in view)))
+        source = source or by.service.public
+        return self.hear(c.Message(MessageId(bytes(32)), body, source=source, via=by.router.public))
+
+
+def of(kind: type[Any], deeds: list[c.Deed]) -> list[Any]:
+    return [one for one in deeds if isinstance(one, kind)]
+
+
+def announced(deeds: list[c.Deed]) -> list[PublicKey]:
+    return [decode_advertisement(one.body).router for one in of(c.Publish, deeds)]
+
+
+def test_it_has_the_router_sign_its_advertisement_and_sign_it_anew_in_time() -> None:
+    one = Rules()
+    assert of(c.Advertise, one.hear(c.Started(ME.router.public))) == [c.Advertise(tag="own")]
+    one.hear(c.Signed("own", error="nowhere"))
+    assert of(c.Advertise, one.pass_time(AGAIN_S)), "it asks again, as the node may be reached by now"
+    one.hear(c.Signed("own", ME.advert().message))
+    assert one.rules.known.own == ME.advert()
+    assert not of(c.Advertise, one.pass_time(RENEW_S - 1)) and of(c.Advertise, one.pass_time(1))
+
+
+def test_it_asks_its_seed_through_the_seeds_router_which_the_router_learns_of_first() -> None:
+    deeds = Rules(seeds=(FIRST.advert().text(),)).begin()
+    [learned], [asked] = of(c.Learn, deeds), of(c.Send, deeds)
+    assert (learned.key, learned.urls) == (FIRST.router.public, (FIRST.url,))
+    assert (asked.to, asked.via, asked.ttl_s) == (FIRST.service.public, FIRST.router.public, 30)
+    assert decode_message(asked.body) == Sample((Entry(0, ME.advert()),))
+
+
+def test_a_seed_that_the_settings_name_no_more_is_unknown_again() -> None:
+    one = Rules(seeds=(FIRST.advert().text(),))
+    one.begin()
+    deeds = Rules(one.kept).begin()
+    assert of(c.Learn, deeds) == [c.Learn(FIRST.router.public)] and not of(c.Learn, Rules(one.kept).begin())
+
+
+def test_who_asks_is_answered_through_its_router_and_what_it_brought_is_announced() -> None:
+    one = Rules()
+    one.begin()
+    [answer] = of(c.Send, one.said(FIRST, [(0, FIRST.advert()), (3, SECOND.advert())]))
+    assert (answer.to, answer.via) == (FIRST.service.public, FIRST.router.public)
+    assert isinstance(decode_message(answer.body), Sampled)
+    deeds = one.pass_time(20)
+    assert {FIRST.router.public, SECOND.router.public} <= set(announced(deeds))
+    assert all(each.ttl_s == 0 for each in of(c.Publish, deeds))
+
+
+def test_a_partner_is_announced_before_it_is_asked() -> None:
+    one = Rules()
+    one.begin()
+    one.said(FIRST, [(0, FIRST.advert())])
+    deeds = one.pass_time(20)
+    [asked] = of(c.Send, deeds)
+    assert asked.via == FIRST.router.public
+    assert announced(deeds[: deeds.index(asked)])[0] == FIRST.router.public
+
+
+def test_what_was_drawn_is_kept_and_asked_after_a_restart() -> None:
+    one = Rules()
+    one.begin()
+    one.said(FIRST, [(0, FIRST.advert())])
+    one.pass_time(20)
+    assert [each.via for each in of(c.Send, Rules(one.kept).begin())] == [FIRST.router.public]
+
+
+def forged(by: Node) -> Advertisement:
+    wire = by.advert().message
+    return decode_advertisement(wire[:-1] + bytes((wire[-1] ^ 1,)))
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (forged(SECOND), Reason.BAD_SIGNATURE),
+        (SECOND.advert(life_s=-60), Reason.EXPIRY_PASSED),
+        (SECOND.advert(life_s=3 * 86_400), Reason.EXPIRY_TOO_FAR),
+        (Node(9, "tls://127.0.0.1:4100").advert(), Reason(201)),
+        (Node(9, "tls://10.0.0.1:4100").advert(), Reason(201)),
+        (Node(9, "tls://[ff02::1]:4100").advert(), Reason(201)),
+    ],
+)
+def test_what_does_not_count_is_written_down_and_not_believed(entry: Advertisement, reason: Reason) -> None:
+    one = Rules()
+    one.begin()
+    one.said(FIRST, [(0, FIRST.advert()), (0, entry)])
+    deeds = one.pass_time(20)
+    assert set(announced(deeds)) == {FIRST.router.public}
+    [note] = of(c.Note, deeds)
+    assert (note.event, note.reason) == ("discovery_refused", reason)
+    assert note.fields == {"router": FIRST.router.public.hex(), "times": 1}
+
+
+def test_an_older_revision_changes_nothing_and_is_nobodys_fault() -> None:
+    one = Rules()
+    one.begin()
+    one.said(FIRST, [(0, FIRST.advert()), (0, SECOND.advert(rev=5))])
+    one.said(THIRD, [(0, THIRD.advert()), (0, SECOND.advert(rev=4))])
+    deeds = one.pass_time(20)
+    assert one.rules.known.newest(SECOND.router.public) == SECOND.advert(rev=5) and not of(c.Note, deeds)
+
+
+def test_only_the_service_that_a_router_names_speaks_for_it() -> None:
+    one = Rules()
+    one.begin()
+    [refusal] = of(c.Refuse, one.said(FIRST, [(0, FIRST.advert())], source=SECOND.service.public))
+    assert refusal.reason is Reason.NOT_AUTHORISED
+    assert not of(c.Send, one.said(SECOND, [(0, FIRST.advert())])), "nor does another router"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [(b"", Reason.MALFORMED), (b"\x82\x18\x63\xa0", Reason.UNSUPPORTED), (FIRST.advert().message, Reason.UNSUPPORTED)],
+)
+def test_what_it_does_not_read_is_refused(body: bytes, reason: Reason) -> None:
+    one = Rules()
+    one.begin()
+    deeds = one.hear(c.Message(MessageId(bytes(32)), body, source=FIRST.service.public, via=FIRST.router.public))
+    assert [each.reason for each in of(c.Refuse, deeds)] == [reason]
