@@ -11,12 +11,12 @@ from router.cli import given_link
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, named_address, note, problems, say, say_json
+from router.cli.output import address_text, columns, neighbour_cell, note, offset_text, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
 from router.core.routing.directory import CONFIG
 from router.core.wire.crypto import PublicKey
-from router.core.wire.text import key_text
+from router.core.wire.text import clean, key_text
 from router.settings import config as configuration
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.settings.home import Home
@@ -132,9 +132,10 @@ def remove(address: str, as_json: bool) -> None:
 @peer.command("list", cls=Command)
 @json_option
 def list_peers(as_json: bool) -> None:
-    """List the neighbours in `router.toml`.
+    """List the neighbours: those in `router.toml`, and, if the node runs, those that it has learned otherwise.
 
-    If the node runs, show their state too, and the neighbours that its services have added, with the service.
+    LEARNED says how: by the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last
+    contact, CLOCK how far its clock is ahead of this one, GROUPS how many both are in.
     """
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers
@@ -146,18 +147,33 @@ def list_peers(as_json: bool) -> None:
         return
     if live is None and rows:
         note("no node is running: their states are not known")
-    shows_source = any(one["learned"] != CONFIG for one in rows)
     table = [
-        (*named_address(one["name"], one["address"].hex()), one["state"], ",".join(one["grant"]), one["rtt_ms"],
-         " ".join(one["urls"]), *([one["learned"]] if shows_source else []))
+        (
+            neighbour_cell(one["name"], one["address"].hex()), one["state"], one["learned"], _heard(one),
+            one["rtt_ms"], offset_text(one["offset_ms"]), one["shared"],
+        )
         for one in rows
     ]  # fmt: skip
     columns(
-        ("NAME", "ADDRESS", "STATE", "RIGHTS", "RTT MS", "URLS", *(["LEARNED"] if shows_source else [])),
+        ("NAME", "STATE", "LEARNED", "HEARD", "RTT MS", "CLOCK", "GROUPS"),
         table,
         "no neighbours yet; `router peer add` adds one",
     )
-    problems((row[0] or row[1], one["problem"]) for row, one in zip(table, rows, strict=True))
+    for one in rows:
+        name = f"{one['name']}: " if one["name"] else ""
+        say(f"\n{name}{address_text(one['address'].hex())}")
+        for line in (*one["urls"], _rights(one), one["problem"]):
+            if line:
+                say(f"  {clean(line, 1000)}")
+
+
+def _heard(row: dict[str, Any]) -> str:
+    return "now" if row["state"] == "connected" else span_text(row["last_contact_s"])
+
+
+def _rights(row: dict[str, Any]) -> str:
+    rights = f"has the rights {', '.join(row['grant'])}" if row["grant"] else ""
+    return "; ".join(filter(None, ("uplink" if row["uplink"] else "", rights)))
 
 
 def _live() -> dict[str, dict[str, Any]] | None:
@@ -170,24 +186,24 @@ def _live() -> dict[str, dict[str, Any]] | None:
 
 def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Return the contract's JSON keys; `last_contact_s` is seconds ago, `learned` who made it a neighbour,
-    `until_s` the Unix second until when (0: without an end)."""
+    `until_s` the Unix second until when (0: without an end), `shared` how many groups both are in."""
     now = (live or {}).get(known.address.hex(), {})
     state = "unknown" if live is None else now.get("state", "away")
     return {
-        "address": known.address, "name": known.name, "learned": "config", "urls": known.urls,
-        "last_contact_s": 0.0 if state == "connected" else now.get("last_contact_s"),
-        "rtt_ms": now.get("rtt_ms"), "offset_ms": now.get("offset_ms"),
+        "address": known.address, "name": known.name, "learned": now.get("learned") or CONFIG, "urls": known.urls,
+        **{key: now.get(key) for key in ("last_contact_s", "rtt_ms", "offset_ms", "shared", "problem")},
         "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
-        "problem": now.get("problem"), "until_s": 0,
+        "until_s": now.get("until_s", 0),
     }  # fmt: skip
 
 
 def _learned(now: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a neighbour that a service of the node has added or given rights."""
-    same = ("name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem", "until_s")
+    same = (
+        "name", "learned", "rtt_ms", "offset_ms", "state", "uplink", "problem", "until_s", "last_contact_s", "shared",
+    )  # fmt: skip
     return {
         "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
-        "last_contact_s": 0.0 if now["state"] == "connected" else None,
         "urls": tuple(now["urls"]),
     }  # fmt: skip
 

@@ -13,6 +13,8 @@ from router.cli.encoding import is_unicode
 from router.cli.exits import with_home
 from router.core.wire.text import Kind, clean, key_text, short
 
+NAME_MAX = 19
+
 
 def say(text: str = "") -> None:
     """Print a line on standard output."""
@@ -90,9 +92,19 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
         say(click.style(line, bold=True) if row is heads else line)
 
 
+def clipped(text: str, most: int) -> str:
+    """Return a text for a cell of at most `most` characters; one that is longer ends in an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def named_address(name: str, hex_key: str) -> tuple[str, str]:
     """Return two cells: a name and its short address, or no name and the whole address, since that is its only name."""
     return name, short_text("addr", bytes.fromhex(hex_key)) if name else address_text(hex_key)
+
+
+def neighbour_cell(name: str, hex_key: str) -> str:
+    """Return one cell for a neighbour: its name, shortened to fit a table, or its short address if it has none."""
+    return clipped(name, NAME_MAX) if name else short_text("addr", bytes.fromhex(hex_key))
 
 
 def problems(found: Iterable[tuple[str, str | None]]) -> None:
@@ -129,6 +141,14 @@ def span_text(seconds: float | None) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def offset_text(ms: float | None) -> str:
+    """Return how far another clock is ahead of ours, for a table: `-0.3 ms`, `47 s`, `2.0 d`."""
+    if ms is None or abs(ms) < 10_000:
+        return "-" if ms is None else f"{ms:.1f} ms"
+    seconds = ms / 1000
+    return f"{seconds:.0f} s" if abs(seconds) < 86_400 else f"{seconds / 86_400:.1f} d"
 
 
 def size_text(count: int) -> str:

@@ -10,9 +10,12 @@ from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.output import (
     address_text,
+    clipped,
     columns,
     facts,
     named_address,
+    neighbour_cell,
+    offset_text,
     problems,
     say,
     say_json,
@@ -21,6 +24,8 @@ from router.cli.output import (
     span_text,
 )
 from router.settings.names import Names
+
+WHERE_MAX = 24
 
 
 def _names() -> Names:
@@ -80,15 +85,16 @@ def peers(as_json: bool) -> None:
     if as_json:
         say_json([{**one, "name": one["name"] or names.of_address(one["address"])} for one in found])
         return
+    called = [one["name"] or names.of_address(one["address"]) for one in found]
     rows = [
         (
-            one["name"] or names.of_address(one["address"]), short_text("addr", bytes.fromhex(one["address"])),
-            one["state"], one["standing"], one["rtt_ms"], one["where"],
+            neighbour_cell(name, one["address"]), one["state"], one["standing"], one["rtt_ms"],
+            offset_text(one["offset_ms"]), clipped(one["where"], WHERE_MAX),
         )
-        for one in found
+        for name, one in zip(called, found, strict=True)
     ]  # fmt: skip
-    columns(("NAME", "ADDRESS", "STATE", "STANDING", "RTT MS", "WHERE"), rows, "nobody is connected")
-    problems((row[0] or row[1], one["problem"]) for row, one in zip(rows, found, strict=True))
+    columns(("NAME", "STATE", "STANDING", "RTT MS", "CLOCK", "WHERE"), rows, "nobody is connected")
+    problems((row[0], one["problem"]) for row, one in zip(rows, found, strict=True))
 
 
 @click.group(cls=Group, invoke_without_command=True)

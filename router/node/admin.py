@@ -29,6 +29,7 @@ ANSWER_BYTES_MAX = 900_000
 ROWS_MAX = 4_000
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
+HEARD_MAX = 4_096
 CONFIRM = "confirm"
 
 
@@ -77,6 +78,16 @@ class Inquiries:
         """Returns one row for each invitation that this node was given."""
         self.on_report: Callable[[str, str, str], bool] = lambda name, kind, text: False
         """Takes what a service in a process of its own reports; returns whether it knows that service."""
+        self._heard_s: dict[bytes, float] = {}  # by the steady clock, when the link of a known key ended
+
+    def link_ended(self, router: Router, number: int, now: Now) -> None:
+        """Remember when a neighbour was here last, for the newest `HEARD_MAX` of them."""
+        link = router.links.get(number)
+        if link is not None and link.key in router.directory.neighbours:
+            self._heard_s.pop(link.key, None)
+            self._heard_s[link.key] = now.mono_s
+            if len(self._heard_s) > HEARD_MAX:
+                del self._heard_s[next(iter(self._heard_s))]
 
     def answer(self, asked: Asked, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
@@ -142,6 +153,7 @@ class Inquiries:
                 "rtt_ms": measured and measured.rtt_ns / 1e6, "offset_ms": measured and measured.offset_ns / 1e6,
                 "uplink": link.uplink, "grants": sorted(directory.grants(link.key)),
                 **_entry(directory.neighbours.get(link.key)),
+                "last_contact_s": 0.0, "shared": self._shared(asked, link.key, link.uplink),
                 "problem": (
                     link_writer.problem or invited.get(link.key.hex())
                     or self._unjoined(asked, link.key, link.uplink) or self._apart(asked, measured)
@@ -156,11 +168,23 @@ class Inquiries:
                     "where": ", ".join(known.urls), "in_flight": 0,
                     "rtt_ms": None, "offset_ms": None, "uplink": known.uplink, "grants": sorted(known.grants),
                     **_entry(known),
+                    "last_contact_s": self._away_s(key, asked.now()), "shared": self._shared(asked, key, known.uplink),
                     "problem": "; ".join(filter(None, (
                         self._not_kept(asked, key), invited.get(key.hex()) or problems.get(key),
                     ))) or None,
                 }  # fmt: skip
         return list(found.values())
+
+    def _away_s(self, key: bytes, now: Now) -> float | None:
+        """Return how long ago the last link of a neighbour ended; None if it had none since this node started."""
+        heard_s = self._heard_s.get(key)
+        return None if heard_s is None else round(now.mono_s - heard_s, 3)
+
+    def _shared(self, asked: Asked, key: bytes, is_uplink: bool) -> int:
+        """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
+        router = asked.router
+        here = router.groups.joined_by(key) | router.directory.agreements.groups_of(key)
+        return max(len(here), router.joined_at(key)[0] if is_uplink else 0)
 
     def _unjoined(self, asked: Asked, key: bytes, is_uplink: bool) -> str | None:
         """Describe the groups that this uplink has not let us join; None if there are none."""

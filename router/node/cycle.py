@@ -265,6 +265,7 @@ class Cycle:
                     writer.close(Reason.SHUTDOWN, "the node stops")
                 self.router.link_up(writer.number, key, owner, hello, now, dialled=dialled, place=writer.place)
             case Closed(number, _):
+                self._inquiries.link_ended(self.router, number, now)
                 self.router.link_down(number, now)
                 self._inquiries.services.look(self.router, now)
                 self.link_writers.pop(number, None)

@@ -12,21 +12,26 @@ OTHERS_MAX = 100
 log = logging.getLogger(__name__)
 
 
+def room(descriptors: int, listeners: int) -> int:
+    """Return how many connections each listener may have: store and event log never lack a descriptor, and a quarter
+    is for local apps."""
+    return max(1, min(descriptors - OTHERS_MAX, descriptors * 3 // 4) // max(1, listeners))
+
+
 def make_room(connections_max: int, listeners: int) -> int:
     """Raise the soft limit to the hard one, and return how many connections each listener may have: `connections_max`,
-    or fewer, with a warning, so that the store and the event log never lack a descriptor. A quarter is for local
-    apps."""
+    or fewer, with a warning."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the system may allow less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    room = max(1, min(soft - OTHERS_MAX, soft * 3 // 4) // max(1, listeners))
-    if soft == resource.RLIM_INFINITY or connections_max <= room:
+    allowed = room(soft, listeners)
+    if soft == resource.RLIM_INFINITY or connections_max <= allowed:
         return connections_max
     log.warning(
         "limits.connections_max is %d, but this process may have only %d file descriptors open: it counts as "
         "%d for each listener until the next start. Lower it, or raise that limit (LimitNOFILE of the service, "
         "ulimit -Hn)",
-        connections_max, soft, room,
+        connections_max, soft, allowed,
     )  # fmt: skip
-    return room
+    return allowed

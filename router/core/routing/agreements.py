@@ -35,6 +35,10 @@ class Agreements:
     def has(self, router: bytes, group: bytes) -> bool:
         return any(group in one.groups for one in self._by_router.get(router, {}).values())
 
+    def groups_of(self, router: bytes) -> frozenset[bytes]:
+        """Return the groups that any service has agreed on with a router."""
+        return frozenset().union(*(one.groups for one in self._by_router.get(router, {}).values()))
+
     def agree(self, by: bytes, router: bytes, groups: Iterable[bytes], until_s: int, now_s: int) -> list[bytes]:
         """Note what a service has agreed on with a router, in place of what it had before.
 

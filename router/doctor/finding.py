@@ -1,0 +1,108 @@
+"""A finding of `router doctor`, and the facts that the checks are judged by; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+from router.core.wire.address import TransportAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. `ok`: whether all is well; None: it was not checked, or cannot be told from here."""
+
+    check: str
+    ok: bool | None
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk of the home. `fault`: why nothing can be written there; `syncs_s`: how long each sync took; `timed_out`:
+    the disk did not answer in time; `filesystem`: its kind, "" if that is unknown."""
+
+    path: str
+    filesystem: str = ""
+    free_bytes: int = 0
+    fault: str = ""
+    syncs_s: tuple[float, ...] = ()
+    timed_out: bool = False
+    store_bytes: int = 0
+    log_bytes: int = 0
+    newest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """File descriptors: the most that the node may open, and how many it has open; None: no node runs."""
+
+    most: int
+    open: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """The result of dialling a URL: the key that answered in hex, or why none did; `took_s`: until TLS stood."""
+
+    url: str
+    key: str = ""
+    why: str = ""
+    took_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """An address at which others are to reach this node, what its name resolves to, and whether it answered here."""
+
+    address: TransportAddress
+    ips: tuple[IPv4Address | IPv6Address, ...] = ()
+    unresolved: str = ""
+    dial: Dial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface that carries multicast. `came_back`: whether a datagram to the LAN's group, sent there, was
+    received on this machine; `why`: why it was not."""
+
+    name: str
+    came_back: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lan:
+    """The LAN as this machine sees it. `tunnel`: the interface without multicast that has the default route, if one
+    has; `rows`: what the discovery service says of each network, None where none was asked; `why`: why not."""
+
+    interfaces: tuple[Interface, ...] = ()
+    tunnel: str = ""
+    rows: tuple[Mapping[str, Any], ...] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DialledBack:
+    """What a neighbour answered to DIAL_ME: where it dialled, and why it did not find this node there; "" if it did."""
+
+    neighbour: str
+    at: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the running node says of itself, in the form of `router status` and `router peers`."""
+
+    status: Mapping[str, Any]
+    peers: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+def split_remedy(text: str) -> tuple[str, str]:
+    """Return cause and remedy of a sentence that names both."""
+    said, _, remedy = text.partition("; ")
+    return said, remedy

@@ -1,0 +1,210 @@
+"""Checks of node, clock, port, TLS, addresses and LAN: judgements over facts, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from router.cli.output import address_text, span_text
+from router.core.wire.address import AddressSource, Reach, reach_of, refusal_of
+from router.core.wire.lifetime import SECOND_NS, apart_words
+from router.core.wire.text import key_text, short
+from router.doctor.finding import Advertised, Dial, DialledBack, Finding, Lan, Running, split_remedy
+from router.settings.config import Config
+
+CLOCK_BACK_S = 120.0
+NOBODY_HEARD = (
+    "if another node is on this network: see that it also ran `router lan on`, that the firewall lets UDP port 4100 "
+    "and multicast in, and that the access point does not keep its guests apart; two machines on one cable tell"
+)
+
+
+def judge_node(running: Running | None, why: str) -> Finding:
+    """Judge whether a node runs on this home and answers."""
+    if running is None:
+        said, remedy = split_remedy(why)
+        return Finding("node", None, said, remedy)
+    status = running.status
+    away = [one for one in status["services"] if one["state"] != "running"]
+    if away:
+        said = ", ".join(f"{one['name']} ({one['problem'] or 'no cause is known'})" for one in away)
+        return Finding("node", False, f"its services do not all run: {said}", "see the node's log for the cause")
+    return Finding("node", True, f"runs as {status['role']} since {span_text(status['uptime_s'])}")
+
+
+def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: float) -> Finding:
+    """Judge the clock: by the node and its neighbours; without a node by the newest file of the home."""
+    if running is None:
+        if newest_s - now_s > CLOCK_BACK_S:
+            apart = apart_words(int((now_s - newest_s) * SECOND_NS))
+            said = f"this machine's clock is {apart} the newest file of the home: it was set back"
+            return Finding("clock", False, said, "set it (`timedatectl` shows whether it is synchronised)")
+        return Finding("clock", None, "compared with no other clock, as no node runs")
+    if problem := running.status["clock"]["problem"]:
+        return Finding("clock", False, problem.partition(": set it")[0], "set it, or run `router clock confirm`")
+    offsets = {_called(one): one["offset_ms"] for one in running.peers if one["offset_ms"] is not None}
+    if not offsets:
+        return Finding("clock", None, "compared with no other clock, as no neighbour is connected")
+    name, most_ms = max(offsets.items(), key=lambda one: abs(one[1]))
+    if abs(most_ms) > near_s * 1000:
+        said = f"the clock of {name} is {apart_words(int(most_ms * 1e6))} this one"
+        return Finding("clock", False, said, "see which of the two is wrong (`timedatectl` on both), and set it")
+    return Finding("clock", True, f"within {abs(most_ms):.0f} ms of its neighbours' ({len(offsets)} compared)")
+
+
+def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Finding:
+    """Judge a URL to listen on. `problem`: why nobody could listen there, found without a node; `started`: whether the
+    running node listens there; `dial`: who answered, where one runs."""
+    if problem:
+        said, remedy = split_remedy(problem)
+        return Finding("port", False, said, remedy)
+    if dial is None:
+        return Finding("port", True, f"{url} is free for the node")
+    if not started:
+        said = f"router.toml says listen = {url}, and the running node does not listen there"
+        return Finding("port", False, said, "start the node again: it reads node.listen only then")
+    if not dial.key:
+        said, remedy = split_remedy(dial.why)
+        return Finding("port", False, f"{url} does not answer: {said}", remedy)
+    return Finding("port", True, f"{url} answers")
+
+
+def judge_tls(url: str, dial: Dial, key: bytes) -> Finding | None:
+    """Judge who answered at the own port; None if nobody did, which `judge_port` tells."""
+    if not dial.key:
+        return None
+    if dial.key != key.hex():
+        said = f"at {url} answers {short(key_text('addr', bytes.fromhex(dial.key)))}, not this node"
+        return Finding("tls", False, said, "stop that other program, or choose another port in node.listen")
+    return Finding("tls", True, f"TLS 1.3 with this node's key at {url}, in {dial.took_s * 1000:.0f} ms")
+
+
+def judge_nothing_listens(config: Config) -> Finding:
+    """Judge a node on which only apps of its own machine can sign on."""
+    said = "listens for apps of this machine only"
+    if config.node.role == "core":
+        return Finding("port", False, f"a core node that {said}", 'name a URL in node.listen: "tls://0.0.0.0:4100"')
+    return Finding("port", True, f"{said}: it dials others, and nobody dials it")
+
+
+def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+    """Judge an address at which others are to reach this node. `ports`: those on which it listens."""
+    url = one.address.url
+    if refused := refusal_of(one.address, AddressSource.OPERATOR):
+        said, remedy = split_remedy(refused[1])
+        return Finding("address", False, said, remedy)
+    if one.unresolved:
+        said = f"{url} leads nowhere: {one.unresolved}"
+        return Finding("address", False, said, "mend the entry in DNS, or name another address in node.advertise")
+    unfit = [ip for ip in one.ips if reach_of(ip) not in (Reach.PUBLIC, Reach.PRIVATE)]
+    if unfit:
+        said = f"{url} leads to {unfit[0]}, which {reach_of(unfit[0]).value}"
+        return Finding("address", False, said, "mend the entry in DNS or in /etc/hosts")
+    where = f"{url} ({', '.join(map(str, one.ips[:2]))})" if str(one.address.host) != str(one.ips[0]) else url
+    if any(reach_of(ip) is Reach.PRIVATE for ip in one.ips):
+        where += ", which only its own network reaches,"
+    return _answered(where, one, key, ports)
+
+
+def _answered(where: str, one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:
+    if one.dial is None:
+        return Finding("address", None, f"{where} was not dialled, as no node runs")
+    if one.dial.key == key.hex():
+        return Finding("address", True, f"{where} leads to this node")
+    if one.dial.key:
+        said = f"at {where} answers {short(key_text('addr', bytes.fromhex(one.dial.key)))}, not this node"
+        return Finding("address", False, said, "name this node's own address in node.advertise, or mend the forwarding")
+    port = int(one.address.url.rpartition(":")[2]) if one.address.url.rpartition(":")[2].isdecimal() else 0
+    elsewhere = f"; the node itself listens on {_ports(ports)}" if port and port not in ports else ""
+    said = f"{where} does not answer this machine ({split_remedy(one.dial.why)[0]}){elsewhere}"
+    remedy = "a router at home may refuse that to its own network only: what `reachability` says counts"
+    return Finding("address", None, said, remedy)
+
+
+def _ports(ports: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ports))) or "no port"
+
+
+def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
+    """Judge whether neighbours that dialled back reached this node. `why`: why none was asked."""
+    if not found:
+        said, remedy = split_remedy(why)
+        return Finding("reachability", None, f"not checked: {said}", remedy)
+    reached = [one for one in found if not one.why]
+    if reached:
+        rest = f", {len(found) - len(reached)} other could not" if len(reached) < len(found) else ""
+        return Finding("reachability", True, f"{reached[0].neighbour} reached this node at {reached[0].at}{rest}")
+    first = found[0]
+    said = f"{first.neighbour} did not reach this node at {first.at}: {split_remedy(first.why)[0]}"
+    remedy = "let that TCP port in at the firewall, and forward it where a router stands between; uplinks need neither"
+    return Finding("reachability", False, said, remedy)
+
+
+def judge_lan(lan: Lan) -> Finding:
+    """Judge the LAN by what the service hears there, and by what this machine can tell alone."""
+    machine = _machine(lan)
+    if lan.rows is None:
+        said, remedy = split_remedy(lan.why)
+        return Finding("lan", None, f"{machine}; whether others hear it was not checked: {said}", remedy)
+    if not lan.rows:
+        return Finding("lan", None, f"{machine}; no network is there")
+    allowed = [one for one in lan.rows if one["allowed"]]
+    if not allowed:
+        names = ", ".join(dict.fromkeys(str(one["network"]) for one in lan.rows))
+        return Finding("lan", None, f"off: no network is allowed ({names})", "allow this one with `router lan on`")
+    heard = sum(one["heard"] for one in allowed)
+    if heard:
+        return Finding("lan", True, f"{heard} nodes heard on {', '.join(str(one['interface']) for one in allowed)}")
+    lost = [one for one in lan.interfaces if not one.came_back]
+    return Finding("lan", False if lost else None, f"nobody was heard; {machine}", NOBODY_HEARD)
+
+
+def _machine(lan: Lan) -> str:
+    back = [one.name for one in lan.interfaces if one.came_back]
+    lost = [f"{one.name} ({one.why})" for one in lan.interfaces if not one.came_back]
+    said = f"multicast works within this machine on {', '.join(back)}" if back else "no interface carries multicast"
+    if lost:
+        said = f"multicast does not come back on {', '.join(lost)}" + (
+            f", it does on {', '.join(back)}" if back else ""
+        )
+    if lan.tunnel:
+        said += f"; all other traffic goes through {lan.tunnel}, perhaps a VPN that shuts the LAN out"
+    return said
+
+
+def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
+    """Judge each neighbour by its last contact; beyond `most`, only those with something wrong."""
+    if running is None:
+        return
+    rows = [one for one in running.peers if one["learned"] is not None]
+    if not rows:
+        yield Finding("neighbour", None, "none is known", "`router peer add` adds one")
+    for number, one in enumerate(rows):
+        found = _neighbour(one)
+        if number < most or found.ok is False:
+            yield found
+    if len(rows) > most:
+        yield Finding("neighbour", None, f"{len(rows)} are known", "`router peer list` shows them all")
+
+
+def _neighbour(one: Mapping[str, Any]) -> Finding:
+    name, last_s = _called(one), one["last_contact_s"]
+    if one["state"] == "blocked":
+        return Finding("neighbour", True, f"{name} is blocked")
+    if one["state"] == "connected":
+        problem = one["problem"]
+        rtt = "" if one["rtt_ms"] is None else f", round trip {one['rtt_ms']:.0f} ms"
+        if not problem:
+            return Finding("neighbour", True, f"{name} is connected{rtt}")
+        said, remedy = split_remedy(problem)
+        return Finding("neighbour", False, f"{name} is connected, and {said}", remedy)
+    since = "not heard since this node started" if last_s is None else f"heard {span_text(last_s)} ago"
+    said, remedy = split_remedy(one["problem"] or "")
+    why = f": {said}" if said else ""
+    if one["uplink"]:
+        return Finding("neighbour", False, f"the uplink {name} is away, {since}{why}", remedy)
+    return Finding("neighbour", None, f"{name} is away, {since}{why}", remedy)
+
+
+def _called(one: Mapping[str, Any]) -> str:
+    return one["name"] or short(address_text(one["address"]))
