@@ -287,7 +287,7 @@ class Cycle:
                 self.router.clear_queue(recipient)
             case Reconfigured(neighbours, offers):
                 self.router.neighbours_changed(neighbours, now)
-                self.router.given(offers, now)
+                self.router.redeeming.given(offers, now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:

@@ -111,7 +111,7 @@ def core_limits(config: Config) -> CoreLimits:
             neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
         ),
         seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max,
-        learned_max=limits.learned_max, pulls_asked_per_s=limits.pulls_asked_per_s,
+        learned_max=limits.learned_max, guests_max=limits.guests_max, pulls_asked_per_s=limits.pulls_asked_per_s,
     )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ class Node:
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), recovered, now)
             self._guest = Guest(self._home, config.node.name)
-            router.given(self._guest.offers(), now)
+            router.redeeming.given(self._guest.offers(), now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,

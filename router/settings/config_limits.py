@@ -97,6 +97,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     learned_max: Annotated[int, span(1, 100_000,
         "Neighbours that services of this node make known, and advertisements heard of them; a further neighbour is "
         "refused, and the advertisement heard least lately gives way.")] = CORE.learned_max
+    guests_max: Annotated[int, span(0, 100_000,
+        "Neighbours up to which an invitation lets in another one; beyond it a guest is refused with reason "
+        "invite:no-room.")] = CORE.guests_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
         "PULLs answered in a second for one neighbour.")] = CORE.admission.pulls_per_s
     pulls_asked_per_s: Annotated[float, span(0.1, 10**5,

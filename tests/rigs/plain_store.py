@@ -230,8 +230,8 @@ class PlainStore:
             held=[Holding(tag, *sums) for tag, sums in held.items()], subscriptions=list(disk.groups.values()),
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             purges=[Purge(*ended, before) for ended, before in disk.purges.items()],
-            book=list(disk.book.items()),
             missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()], clock=disk.clock,
+            book=list(disk.book.items()),
         )  # fmt: skip
 
     def _backlog(self) -> list[Backlog]:

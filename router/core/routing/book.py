@@ -2,16 +2,19 @@
 
 The book is kept besides the configuration, which takes precedence and which a reload replaces. Each entry is a row of
 the store, so it survives a restart; it ends at once when it is withdrawn, its time is over, or its uses are used up.
+Here are also the invitations: a grant counts from the book until the configuration has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import cbor2
 
-from .directory import CONFIG, Neighbour
+from .directory import CONFIG, INVITED, Neighbour
+from .invitations import INVITED as INVITATION
+from .invitations import Invitations
 
 LEARNED, GRANTED, NOTED, REVISION = b"l", b"g", b"n", b"r"
 ENTRIES_MAX = 4096
@@ -54,16 +57,20 @@ class Book:
         self.granted: dict[tuple[bytes, bytes], Granted] = {}
         self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
         self.advert_rev = 0  # the greatest revision of an advertisement of this router
+        self.invitations = Invitations()
         self._names: Mapping[bytes, str] = {}
 
     def __repr__(self) -> str:
         return f"<book: {len(self.learned)} neighbours learned, {len(self.granted)} grants>"
 
-    def load(self, rows: Iterable[tuple[bytes, bytes]], services: Mapping[bytes, str]) -> list[Row]:
+    def load(self, rows: Sequence[tuple[bytes, bytes]], services: Mapping[bytes, str]) -> list[Row]:
         """Load the rows of the store; return the deletions of those whose service is no longer configured."""
         self._names = services
         gone: list[Row] = []
+        self.invitations.load(row for row in rows if row[0][:1] == INVITATION)
         for key, value in rows:
+            if key[:1] == INVITATION:
+                continue
             kind, by, of = key[:1], key[1:33], key[33:]
             if kind == REVISION:
                 self.advert_rev = cbor2.loads(value)
@@ -140,7 +147,16 @@ class Book:
         """Delete the entries whose time is over."""
         learned = [one for one in self.learned.values() if one.until_s <= now_s]
         granted = [one for one in self.granted.values() if one.until_s <= now_s]
-        return [*(self.learn(one, now_s) for one in learned), *(self.grant(one, now_s) for one in granted)]
+        return [
+            *(self.learn(one, now_s) for one in learned), *(self.grant(one, now_s) for one in granted),
+            *self.invitations.ended(now_s),
+        ]  # fmt: skip
+
+    def ends_s(self) -> Iterator[int]:
+        """Yield the Unix second at which each entry that has an end ends."""
+        yield from (one.until_s for one in self.learned.values())
+        yield from (one.until_s for one in self.granted.values())
+        yield from (one.grant_until_s for _, _, one in self.invitations.owed() if one.grant_until_s)
 
     def used_up(self) -> list[Row]:
         """End, at a start, the grants without a use left: no key is signed on."""
@@ -151,15 +167,17 @@ class Book:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def neighbours(self, configured: Mapping[bytes, Neighbour]) -> dict[bytes, Neighbour]:
-        """Return all neighbours: the configured, with rights granted in addition, and those added by services."""
-        found = dict(configured)
+    def neighbours(self, configured: Mapping[bytes, Neighbour], now_s: int) -> dict[bytes, Neighbour]:
+        """Return all neighbours: the configured, with rights granted in addition, guests, and those added by services.
+
+        A configured one whose time is over is none, unless it is blocked."""
+        found = {key: one for key, one in configured.items() if one.blocked or not 0 < one.until_s <= now_s}
         for key, more in self._entries():
             known = found.get(key)
             if known is None:
                 found[key] = more
             elif not known.blocked:
-                learned = known.learned != CONFIG
+                learned = known.learned not in (CONFIG, INVITED)
                 found[key] = replace(
                     known, grants=known.grants | more.grants,
                     urls=(known.urls or more.urls) if learned else known.urls,
@@ -169,6 +187,8 @@ class Book:
         return found
 
     def _entries(self) -> Iterator[tuple[bytes, Neighbour]]:
+        for key, guest, of in self.invitations.owed():
+            yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
             yield one.key, Neighbour(
                 one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s

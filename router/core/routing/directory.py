@@ -13,7 +13,7 @@ from .agreements import Agreements
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """The rights that make a neighbour a client; `why` alone does not."""
-CONFIG = "config"
+CONFIG, INVITED = "config", "invited"
 DISCOVERY, PUBSUB = "discovery", "pubsub"
 """The names that make services of this node its discovery and its pub/sub service (R-C26, R-C27)."""
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
@@ -44,9 +44,9 @@ class Neighbour:
     blocked: bool = False
     urls: tuple[str, ...] = ()
     learned: str = CONFIG
-    """The source of the entry: the configuration, or the name of a service."""
+    """The source of the entry: the configuration, an invitation, or the name of a service."""
     until_s: int = 0
-    """The Unix second at which a service's entry ends; 0: it has no end."""
+    """The Unix second at which the entry ends; 0: it has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,13 @@ class Directory:
     """All keys that this node knows by configuration or by its services, and the local ones it has recorded.
 
     `configured` are the neighbours of the configuration alone, `neighbours` all of them; `addresses`: where
-    others reach this node.
+    others reach this node. `is_inviting`: strangers are let in to redeem an invitation, if for nothing else.
     """
 
     me: bytes
     accept_strangers: bool = False
     join_open: bool = False
+    is_inviting: bool = False
     neighbours: dict[bytes, Neighbour] = field(default_factory=dict)
     configured: dict[bytes, Neighbour] = field(default_factory=dict)
     services: dict[bytes, ServiceFacts] = field(default_factory=dict)
@@ -123,11 +124,11 @@ class Directory:
             return None
         if key in self.locals or owner:
             return Standing.LOCAL
-        if known is not None and (known.grants & OF_CLIENTS or known.learned == CONFIG):
+        if known is not None and (known.grants & OF_CLIENTS or known.learned in (CONFIG, INVITED)):
             return Standing.CLIENT if known.grants & OF_CLIENTS else Standing.PEER
         if known is not None or self.agreements.is_met(key):
             return Standing.MET
-        return Standing.STRANGER if self.accept_strangers else None
+        return Standing.STRANGER if self.accept_strangers or self.is_inviting else None
 
     def rank(self, key: bytes) -> int:
         """Return the rank of routes learned from a neighbour: 2 for a client, 1 for a peer, 0 for any other."""
@@ -158,7 +159,14 @@ class Directory:
         """Whether a key may join groups here; `standing`: of its open link, None while it is away."""
         if standing is Standing.LOCAL or key in self.locals or JOIN in self.grants(key):
             return not self.is_blocked(key)
+        if standing is Standing.STRANGER and not self.accept_strangers:
+            return False
         return self.join_open and (standing is not None or self.is_known(key)) and not self.is_blocked(key)
+
+    def may_reach(self, key: bytes, standing: Standing) -> bool:
+        """Whether a neighbour may send to this local key."""
+        is_open = standing is Standing.MET or self.accept_strangers
+        return standing not in UNKNOWN or (is_open and key in self.public)
 
     def may_bring(self, key: bytes, standing: Standing, group: bytes) -> bool:
         """Whether a key may bring multicasts of a group: a router that was met only those of groups agreed on."""

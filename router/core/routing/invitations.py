@@ -26,6 +26,8 @@ INVITATIONS_MAX = 1_000
 USES_MAX = 1_000
 KEEP_S = 30 * 86_400
 """How long an invitation that is over is still known, to say precisely why it no longer holds."""
+HEARD_S = 86_400
+"""How long after the end of an invitation strangers are still let in to hear that."""
 OWED, BEGUN, WRITTEN = range(3)
 
 Row = tuple[bytes, bytes | None]
@@ -92,9 +94,13 @@ class Invitations:
     def get(self, id: bytes) -> Invitation | None:
         return self._all.get(id)
 
-    def is_open(self, now_s: int) -> bool:
-        """Whether any invitation lets in somebody new, so that strangers are let in far enough to redeem."""
-        return any(one.over(now_s) is None for one in self._all.values())
+    def find(self, prefix: str) -> list[Invitation]:
+        """Return the invitations whose id, in hex, begins like this."""
+        return [one for one in self if one.id.hex().startswith(prefix)]
+
+    def admits(self, now_s: int) -> bool:
+        """Whether strangers are let in far enough to redeem, and so hear precisely why an invitation is over."""
+        return any(one.until_s + HEARD_S > now_s for one in self)
 
     # -- changes -------------------------------------------------------------------------------------------
 
@@ -108,22 +114,26 @@ class Invitations:
             raise ValueError(f"an invitation has 1 to {USES_MAX} uses, not {one.uses}")
         return self._put(one)
 
-    def redeem(self, secret: bytes, key: PublicKey, name: str, now_s: int) -> Redeemed:
-        """Let in the key that holds the secret, or return why not."""
+    def redeem(
+        self, secret: bytes, key: PublicKey, name: str, now_s: int, full: Reason | None = None
+    ) -> Redeemed:  # fmt: skip
+        """Let in the key that holds the secret, or return why not. `full`: why nobody new has room."""
         one = self._all.get(digest(secret))
         if one is None:
             return Redeemed(INVITE_UNKNOWN)
         if key in one.guests:
             return Redeemed(INVITE_REVOKED if one.revoked else None, one)
-        if (refused := one.over(now_s)) is not None:
+        if (refused := one.over(now_s) or full) is not None:
             return Redeemed(refused, one)
         more = replace(one, guests={**one.guests, key: Guest(name)})
         return Redeemed(None, more, self._put(more))
 
-    def revoke(self, id: bytes) -> list[Row]:
+    def revoke(self, id: bytes, now_s: int) -> list[Row]:
         """Let in nobody new by it; the grants it gave stay."""
         one = self._all.get(id)
-        return [] if one is None or one.revoked else [self._put(replace(one, revoked=True))]
+        if one is None or one.revoked:
+            return []
+        return [self._put(replace(one, revoked=True, until_s=min(one.until_s, now_s)))]
 
     def begin(self, key: PublicKey, file: bytes) -> list[Row]:
         """Note, before the key's block is written, the digest of the file that is about to change."""
@@ -142,6 +152,11 @@ class Invitations:
                     one_now = self._all[one.id]
                     found.append(self._mark(one_now, key, OWED if guest.begun == file else WRITTEN))
         return found
+
+    def ended(self, now_s: int) -> list[Row]:
+        """End the grants whose time is over before the file has them."""
+        over = [(key, one) for key, _, one in self.owed() if 0 < one.grant_until_s <= now_s]
+        return [self._mark(self._all[one.id], key, WRITTEN) for key, one in over]
 
     def forget(self, now_s: int) -> list[Row]:
         """Delete the invitations that ended `KEEP_S` ago or earlier and whose grants are all in the file."""

@@ -64,6 +64,7 @@ class Link:
     offset_ns: int | None = None  # the other end's clock minus what ours shows; None: not compared
     up: bool = True
     shut: bool = False
+    unknown_secrets: int = 0  # of invitations that this router has not made
     is_named: bool = False  # in the log: see core/routing/door_log.py
     flights: deque[Flight] = field(default_factory=deque)
     refused: dict[int, tuple[Reason, str]] = field(default_factory=dict)

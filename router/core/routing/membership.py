@@ -35,7 +35,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
-from router.core.wire.redemption import Redeem, encode_redemption, is_redemption
+from router.core.wire.redemption import Redeem, Redeemed, Redemption, encode_redemption, is_redemption
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .advertisements import Advertised
@@ -43,6 +43,7 @@ from .directory import UNKNOWN, WHY, Directory, Standing
 from .door_log import DoorLog
 from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
 from .groups import Groups, Subscription
+from .guests import ORDERS
 from .intake import Row
 from .limits import MembershipLimits
 from .links import Flight, Link, Links
@@ -57,15 +58,15 @@ class Membership:
     """Owns the subscriptions, and the JOINs sent to each uplink.
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
-    `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `redeems`
-    what is said about invitations.
+    `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `orders` the
+    operator's orders about invitations, `redeems` what is said about invitations.
     """
 
     def __init__(
         self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
         service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
-        advertised: Callable[[Advertised], tuple[Reason, str] | None],
+        advertised: Callable[[Advertised], tuple[Reason, str] | None], orders: Callable[[Link, Inquiry, Now], None],
         redeems: Callable[[Link, bytes, Now], tuple[Reason, str] | None],
     ) -> None:  # fmt: skip
         self._key = key
@@ -78,6 +79,7 @@ class Membership:
         self._left = left
         self._service_says = service_says
         self._advertised = advertised
+        self._orders = orders
         self._redeems = redeems
         self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
         self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
@@ -123,7 +125,7 @@ class Membership:
         if isinstance(said, Inquiry | Answer):
             if isinstance(said, Inquiry) and said.ask in WORDS:
                 return self._service_says(link, said, now)
-            return self._hear_inquiry(link, said)
+            return self._hear_inquiry(link, said, now)
         self._hear_control(link, said, now)
         return None
 
@@ -149,12 +151,15 @@ class Membership:
             case _:  # other acks and reports need no action
                 pass
 
-    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer) -> tuple[Reason, str] | None:
+    def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer, now: Now) -> tuple[Reason, str] | None:
         """Pass on an inquiry or a neighbour's answer; return why it is refused, or None.
 
         On the owner's socket any inquiry is allowed. Elsewhere only `why` is, from local services about their own
         messages and from known neighbours' routers."""
         if isinstance(inquiry, Inquiry) and link.owner and link.standing is Standing.LOCAL:
+            if inquiry.ask in ORDERS:
+                self._orders(link, inquiry, now)
+                return None
             self._pending.effects.append(Inquire(link.id, inquiry))
         elif link.standing in UNKNOWN:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
@@ -188,8 +193,9 @@ class Membership:
             self.say(link, control, now)
 
     def say(
-        self, link: Link, control: Control | Answer | Inquiry | Wanted | Redeem, now: Now, to: PublicKey | None = None
-    ) -> None:
+        self, link: Link, control: Control | Answer | Inquiry | Wanted | Redemption, now: Now,
+        to: PublicKey | None = None,
+    ) -> None:  # fmt: skip
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
         If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped; a JOIN is
@@ -202,7 +208,7 @@ class Membership:
                 body = encode_inquiry(control)
             case Wanted():
                 body = encode_wanted(control)
-            case Redeem():
+            case Redeem() | Redeemed():
                 body = encode_redemption(control)
             case _:
                 body = encode_control(control)

@@ -70,8 +70,7 @@ class Routing:
         if directory.is_blocked(destination):
             return Reason.BLOCKED if standing not in UNKNOWN else Reason.NOT_AUTHORISED
         if self.is_local(destination):  # 3.2
-            open_to_all = standing not in UNKNOWN or destination in directory.public
-            return (destination,) if open_to_all else Reason.NOT_AUTHORISED
+            return (destination,) if directory.may_reach(destination, standing) else Reason.NOT_AUTHORISED
         served = self._served(destination, now_s)
         may_relay = from_local or directory.may_relay(neighbour)
         if served is not None and standing not in UNKNOWN:  # a client of ours, or behind one (R-C11)

@@ -17,6 +17,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import Reason
+from router.core.wire.redemption import REDEEM
 
 from .acceptance import Acceptance
 from .admission import Admission
@@ -30,6 +31,7 @@ from .duplicate_index import Index
 from .effects import Close, Decision, Effect, Now, Pending
 from .examination import Examination
 from .groups import Groups
+from .guests import Guests
 from .intake import Arrived
 from .job import Job
 from .limits import Limits
@@ -43,7 +45,7 @@ from .plans import Plans, Routing
 from .purges import Purge, Purges
 from .queues import Queues
 from .recovered import Holding, Recovered
-from .redeeming import Offer, Redeeming
+from .redeeming import Redeeming
 from .revocation import Revocation, end_route
 from .routes import Routes
 from .seen import Seen
@@ -71,7 +73,8 @@ class Router:
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
             lambda link, inquiry, now: self._services.hear(link, inquiry, now), self.advertisements.hear,
-            lambda link, body, now: self.redeeming.hear(link, body, now),
+            lambda link, inquiry, now: self.guests.order(link, inquiry, now),
+            lambda link, body, now: (self.guests if body[:2] == REDEEM else self.redeeming).hear(link, body, now),
         )  # fmt: skip
         self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
@@ -88,6 +91,10 @@ class Router:
         self._services = ServiceWords(
             directory, book, self.links, self.seen, self._pending, change, met, say,
             limits.pulls_asked_per_s, OwnAdvertisement(key, directory, book),
+        )  # fmt: skip
+        self.guests = Guests(
+            directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite, met, say,
+            self.admission.close,
         )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
         plans = Plans(routing, lambda: self.revision)
@@ -110,6 +117,7 @@ class Router:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
         self._services.began(recovered.book, now)
+        self.guests.began(now)
         for route in recovered.routes:
             learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
             self.routes.neighbour_down(route.neighbour, now.judged_s)
@@ -177,10 +185,6 @@ class Router:
     def neighbours_changed(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; everything that depends on revoked rights ends."""
         self._services.configured(neighbours, now)
-
-    def given(self, offers: Iterable[Offer], now: Now) -> None:
-        """Take the invitations that this node holds and whose routers have not answered; the others are dropped."""
-        self.redeeming.given(offers, now)
 
     def _admitted(self, link: Link, now: Now) -> None:
         """Ask for groups and hand over messages at a neighbour that has answered our invitations."""
@@ -335,6 +339,7 @@ class Router:
         self._membership.ask_again(now)
         self._services.tick(now)
         self.redeeming.tick(now)
+        self.guests.tick(now)
         self.door.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)

@@ -129,14 +129,17 @@ class ServiceWords:
     def _write(self, rows: Sequence[Row]) -> None:
         self._pending.changes.book.update(rows)
 
-    def _rewrite(self, rows: Callable[[], Sequence[Row]], now: Now) -> None:
+    def rewrite(self, rows: Callable[[], Sequence[Row]], now: Now) -> None:
         """Change the book, and with it the directory's neighbours."""
 
         def act() -> None:
             self._write(rows())
-            self._directory.merge(self._book.neighbours(self._directory.configured))
+            self._merge(now)
 
         self._change(act, now)
+
+    def _merge(self, now: Now) -> None:
+        self._directory.merge(self._book.neighbours(self._directory.configured, now.judged_s))
 
     # -- words ---------------------------------------------------------------------------------------------
 
@@ -149,7 +152,7 @@ class ServiceWords:
             return {"error": f"{most}; let go of some, or raise limits.learned_max"}
         if key == self._directory.me or key in self._directory.locals:
             return {"error": "that is a key of this node itself"}
-        self._rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
+        self.rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
         return {"learned": (by, key) in self._book.learned}
 
     def _grant(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
@@ -161,7 +164,7 @@ class ServiceWords:
         if not self._book.takes_grant(by, key):
             return {"error": f"this service has given rights to {ENTRIES_MAX} keys, the most it may; take some back"}
         one = Granted(by, key, rights, said.until_s, said.uses or None)
-        self._rewrite(lambda: [self._book.grant(one, now.wall_s)], now)
+        self.rewrite(lambda: [self._book.grant(one, now.wall_s)], now)
         return {"granted": (by, key) in self._book.granted}
 
     def _agree(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
@@ -234,7 +237,7 @@ class ServiceWords:
 
         def act() -> None:
             self._directory.replace_neighbours(neighbours)
-            self._directory.merge(self._book.neighbours(self._directory.configured))
+            self._merge(now)
 
         self._change(act, now)
 
@@ -245,25 +248,25 @@ class ServiceWords:
         names = {key: one.name for key, one in self._directory.services.items()}
         gone = [*self._book.load(rows, names), *self._book.over(now.judged_s), *self._book.used_up()]
         self._write(gone)
-        self._directory.merge(self._book.neighbours(self._directory.configured))
+        self._merge(now)
 
     def signed_on(self, key: bytes, now: Now) -> None:
         """Take a use of each grant of a key that signs on; a grant without a use left ends."""
         of_it = [one.left for one in self._book.granted.values() if one.key == key]
         if 0 in of_it:
-            self._rewrite(lambda: self._book.signed_on(key, now.judged_s), now)
+            self.rewrite(lambda: self._book.signed_on(key, now.judged_s), now)
         elif of_it:
             self._write(self._book.signed_on(key, now.judged_s))
 
     def signed_off(self, key: bytes, now: Now) -> None:
         """End the grants without a use left of a key whose link is down."""
         if any(one.left == 0 and one.key == key for one in self._book.granted.values()):
-            self._rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
+            self.rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
 
     def tick(self, now: Now) -> None:
         """Delete the entries whose time is over."""
         self._met(self._directory.agreements.lapse(now.judged_s), now)
         book, now_s = self._book, now.judged_s
-        ends = [*(one.until_s for one in book.learned.values()), *(one.until_s for one in book.granted.values())]
-        if ends and min(ends) <= now_s:
-            self._rewrite(lambda: book.over(now_s), now)
+        configured = (one.until_s for one in self._directory.neighbours.values() if not one.blocked and one.until_s)
+        if min((*book.ends_s(), *configured), default=now_s + 1) <= now_s:
+            self.rewrite(lambda: book.over(now_s), now)

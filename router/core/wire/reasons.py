@@ -130,6 +130,10 @@ INVITE_UNKNOWN = Reason.declare(192, "invite:unknown", "This router has made no 
 INVITE_EXPIRED = Reason.declare(193, "invite:expired", "The invitation's time has passed.")
 INVITE_USED_UP = Reason.declare(194, "invite:used-up", "All uses of the invitation are taken by other guests.")
 INVITE_REVOKED = Reason.declare(195, "invite:revoked", "The operator has revoked the invitation.")
+INVITE_REMOVED = Reason.declare(196, "invite:removed", "The operator has removed this guest since it was let in.")
+INVITE_NO_ROOM = Reason.declare(
+    197, "invite:no-room", "This router has as many neighbours as its operator allows.", later=True
+)
 ADVERT_STALE = Reason.declare(200, "advert:stale", "A newer advertisement of that router is known.")
 ADVERT_ADDRESS = Reason.declare(
     201, "advert:address", "The advertisement names an address that its bringer may not name."

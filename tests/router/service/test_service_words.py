@@ -203,14 +203,14 @@ def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> No
     book.load([], {BY: "tester"})
     book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10), 0)
     book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
-    alone = book.neighbours({})[KEY]
+    alone = book.neighbours({}, 0)[KEY]
     join, relay = frozenset(("join",)), frozenset(("relay",))
     assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester", until_s=10)
     written = Neighbour(KEY, "mine", relay, urls=("tls://here:2",))
-    both = book.neighbours({KEY: written})[KEY]
+    both = book.neighbours({KEY: written}, 0)[KEY]
     assert both == Neighbour(KEY, "mine", join | relay, urls=("tls://here:2",))
     blocked = Neighbour(KEY, blocked=True)
-    assert book.neighbours({KEY: blocked})[KEY] == blocked
+    assert book.neighbours({KEY: blocked}, 0)[KEY] == blocked
 
 
 def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
@@ -221,7 +221,7 @@ def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
     )
     again = Book(1000)
     assert again.load(list(rows.items()), {BY: "tester"}) == []  # type: ignore[arg-type]
-    assert again.neighbours({}) == book.neighbours({})
+    assert again.neighbours({}, 0) == book.neighbours({}, 0)
     assert [value for _, value in again.over(10)] == [None] and not again.learned and again.granted
     again.signed_on(KEY, 10)
     assert again.used_up() == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -18,7 +20,14 @@ from router.core.routing.invitations import (
     from_row,
 )
 from router.core.wire.crypto import PublicKey, SigningKey, digest
-from router.core.wire.reasons import INVITE_EXPIRED, INVITE_REVOKED, INVITE_UNKNOWN, INVITE_USED_UP, Reason
+from router.core.wire.reasons import (
+    INVITE_EXPIRED,
+    INVITE_NO_ROOM,
+    INVITE_REVOKED,
+    INVITE_UNKNOWN,
+    INVITE_USED_UP,
+    Reason,
+)
 
 NOW_S, DAY_S = 1_800_000_000, 86_400
 SECRET, OTHER = b"s" * 16, b"o" * 16
@@ -59,8 +68,8 @@ def test_a_use_lets_in_one_key_which_may_ask_again() -> None:
 def test_why_it_lets_nobody_in(secret: bytes, at_s: int, revoked: bool, reason: Reason) -> None:
     these = made(invitation())
     if revoked:
-        [(place, _)] = these.revoke(digest(SECRET))
-        assert place == INVITED + digest(SECRET) and these.revoke(digest(SECRET)) == []
+        [(place, _)] = these.revoke(digest(SECRET), at_s)
+        assert place == INVITED + digest(SECRET) and these.revoke(digest(SECRET), at_s) == []
     assert these.redeem(secret, ANNA, "", at_s).refused is reason
     assert not [*these.owed()]
 
@@ -68,16 +77,32 @@ def test_why_it_lets_nobody_in(secret: bytes, at_s: int, revoked: bool, reason: 
 def test_a_guest_of_a_revoked_invitation_hears_so_and_keeps_what_it_has() -> None:
     these = made(invitation())
     these.redeem(SECRET, ANNA, "", NOW_S)
-    these.revoke(digest(SECRET))
+    these.revoke(digest(SECRET), NOW_S)
     assert these.redeem(SECRET, ANNA, "", NOW_S).refused is INVITE_REVOKED
     assert [key for key, _, _ in these.owed()] == [ANNA]
 
 
-def test_strangers_are_let_in_while_an_invitation_is_open() -> None:
+def test_strangers_are_let_in_until_a_day_after_its_end_to_hear_why_it_is_over() -> None:
     these = made(invitation())
-    assert these.is_open(NOW_S) and not these.is_open(NOW_S + DAY_S)
     these.redeem(SECRET, ANNA, "", NOW_S)
-    assert not these.is_open(NOW_S)
+    assert these.admits(NOW_S + 2 * DAY_S - 1) and not these.admits(NOW_S + 2 * DAY_S)
+    these.revoke(digest(SECRET), NOW_S)
+    assert these.admits(NOW_S + DAY_S - 1) and not these.admits(NOW_S + DAY_S)
+
+
+def test_nobody_new_is_let_in_without_room() -> None:
+    these = made(invitation(uses=2))
+    these.redeem(SECRET, ANNA, "", NOW_S)
+    assert these.redeem(SECRET, BERTA, "", NOW_S, INVITE_NO_ROOM).refused is INVITE_NO_ROOM
+    assert these.redeem(SECRET, ANNA, "", NOW_S, INVITE_NO_ROOM).refused is None
+    assert [key for key, _, _ in these.owed()] == [ANNA]
+
+
+def test_a_grant_that_ends_before_the_file_has_it_is_owed_no_more() -> None:
+    these = made(replace(invitation(), grant_until_s=NOW_S + 60))
+    these.redeem(SECRET, ANNA, "", NOW_S)
+    assert these.ended(NOW_S + 59) == [] and [*these.owed()]
+    assert these.ended(NOW_S + 60) and not [*these.owed()]
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
@@ -142,7 +167,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def revoke(self) -> None:
-        self._keep(*self.these.revoke(digest(SECRET)))
+        self._keep(*self.these.revoke(digest(SECRET), self.now_s))
 
     @rule(key=st.sampled_from(KEYS), file=st.binary(min_size=1, max_size=1))
     def write(self, key: PublicKey, file: bytes) -> None:

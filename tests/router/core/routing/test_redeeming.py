@@ -26,7 +26,7 @@ OFFER = Offer(b"i" * 32, CORE.public, SECRET, WALL_S + 3600, "laptop")
 def guest(**more: object) -> OneRouter:
     known = Neighbour(CORE.public, uplink=True, urls=("tls://core:1",)), Neighbour(PEER.public)
     one = OneRouter(*known, **more)  # type: ignore[arg-type]
-    one.router.given([OFFER], one.now())
+    one.router.redeeming.given([OFFER], one.now())
     one.cycle()
     return one
 
@@ -173,11 +173,11 @@ def test_an_offer_that_is_withdrawn_is_not_asked_for_and_a_new_one_is_asked_for_
     one = guest()
     link = core_link(one)
     one.told(link)
-    one.router.given([], one.now())
+    one.router.redeeming.given([], one.now())
     found = one.router.links.get(link)
     assert found is not None and not found.shut
     another = Offer(b"j" * 32, CORE.public, b"t" * 16, WALL_S + 60)
-    one.router.given([another], one.now())
+    one.router.redeeming.given([another], one.now())
     one.cycle()
     assert [said.secret for said in asked(one, link)] == [b"t" * 16]
 

@@ -1,0 +1,206 @@
+"""Letting guests in: invitations are made, redeemed and revoked here (R-D14, R-D15).
+
+Use, grant and event commit in one transaction before a guest hears that it is let in. The grant counts from that
+moment; if the guest may join only now it signs on again, as its link still has the narrow limits of strangers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.log import events as ev
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from router.core.wire.invitation import RIGHTS
+from router.core.wire.lifetime import SECOND_NS, expiry_min
+from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, INVITE_REMOVED, INVITE_UNKNOWN, Reason
+from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
+
+from .book import Book
+from .directory import Directory, Standing
+from .door_log import DoorLog
+from .effects import Now, Pending
+from .invitations import WRITTEN, Invitation, Row
+from .links import Link, Links
+
+INVITE, INVITES, UNINVITE = "invite", "invites", "uninvite"
+ORDERS = frozenset((INVITE, INVITES, UNINVITE))
+UNKNOWN_MAX = 3
+"""How many secrets that this router does not know end a link."""
+GUESSED = "three secrets of invitations that this router has not made; ask its operator for another link"
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Seconds = Annotated[int, Meta(ge=0, le=1 << 40)]
+
+
+class _Invite(Struct, forbid_unknown_fields=True):
+    id: Hex
+    rights: Annotated[tuple[str, ...], Meta(min_length=1, max_length=len(RIGHTS))]
+    until_s: Seconds
+    uses: int = 1
+    name: Annotated[str, Meta(max_length=64)] = ""
+    grant_until_s: Seconds = 0
+
+
+class Guests:
+    """Carries out the operator's orders about invitations, and hears the secrets of guests.
+
+    At most `most` neighbours are known here before nobody new is let in. `rewrite(rows, now)` changes the book and
+    applies the consequences, `met(keys, now)` looks at the links of these keys, `say(link, words, now)` sends, and
+    `close(link, reason, text, because, now)` ends a link."""
+
+    def __init__(
+        self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
+        rewrite: Callable[[Callable[[], Sequence[Row]], Now], None], met: Callable[[Iterable[bytes], Now], None],
+        say: Callable[[Link, Answer | Redeemed, Now], None], close: Callable[[Link, Reason, str, str, Now], None],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._invitations = book.invitations
+        self._links = links
+        self._pending = pending
+        self._door = door
+        self._most = most
+        self._rewrite = rewrite
+        self._met = met
+        self._say = say
+        self._close = close
+
+    def __repr__(self) -> str:
+        return repr(self._invitations)
+
+    # -- orders of the operator --------------------------------------------------------------------------------
+
+    def order(self, link: Link, inquiry: Inquiry, now: Now) -> None:
+        """Carry out an order of the operator, and answer it once that is committed."""
+        orders: dict[str, Callable[[str, Now], Any]] = {
+            INVITE: self._invite, INVITES: self._list, UNINVITE: self._revoke,
+        }  # fmt: skip
+        try:
+            answer = orders[inquiry.ask](inquiry.argument, now)
+        except ValueError as error:  # also msgspec's: what was asked for does not fit
+            answer = {"error": str(error)[:400]}
+        self._say(link, Answer(json.dumps(answer).encode()), now)
+
+    def _invite(self, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Invite)
+        if unknown := set(said.rights) - set(RIGHTS):
+            raise ValueError(f"{min(unknown)} is no right; there are {', '.join(RIGHTS)}")
+        if said.until_s <= now.judged_s or 0 < said.grant_until_s <= now.judged_s:
+            raise ValueError("its time would be over at once; choose a later end, or set the clock of the node right")
+        one = Invitation(
+            bytes.fromhex(said.id), frozenset(said.rights), said.uses, said.until_s, said.name, said.grant_until_s
+        )
+        self._write([self._invitations.add(one)])
+        self._log(one, "made", now, uses=one.uses, until_s=one.until_s)
+        self._look_at_door(now)
+        return {"invited": said.id}
+
+    def _revoke(self, prefix: str, now: Now) -> dict[str, Any]:
+        one = self._one(prefix)
+        if rows := self._invitations.revoke(one.id, now.judged_s):
+            self._write(rows)
+            self._log(one, "revoked", now)
+        return {"revoked": one.id.hex(), "guests": len(one.guests)}
+
+    def _one(self, prefix: str) -> Invitation:
+        found = self._invitations.find(prefix.lower()) if prefix else []
+        if len(found) != 1:
+            many = f"{len(found)} invitations have ids that begin" if found else "no invitation has an id that begins"
+            raise ValueError(f'{many} with "{prefix[:64]}"; `router invite list` shows them')
+        return found[0]
+
+    def _list(self, _: str, now: Now) -> list[dict[str, Any]]:
+        return [_row(one, now.judged_s) for one in self._invitations]
+
+    # -- guests ------------------------------------------------------------------------------------------------
+
+    def hear(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
+        """Let in the guest at the other end of the link, or tell it why not; return why its message is refused."""
+        try:
+            said = decode_redemption(body)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        assert isinstance(said, Redeem)
+        key = PublicKey(link.key)
+        if link.standing is Standing.LOCAL or link.owner:
+            return Reason.NOT_AUTHORISED, "an app of this node needs no invitation"
+        known = self._directory.neighbours
+        full = INVITE_NO_ROOM if key not in known and len(known) >= self._most else None
+        found = self._invitations.redeem(said.secret, key, said.name or "", now.judged_s, full)
+        if found.invitation is None:
+            return self._unknown(link, said, now)
+        one, row = found.invitation, found.row
+        if (refused := found.refused or self._taken_back(one, key, now)) is not None:
+            end_s = one.until_s if found.refused else one.grant_until_s
+            if refused is INVITE_EXPIRED and end_s * SECOND_NS > now.earliest_ns:
+                refused = Reason.CLOCK_DOUBTED
+            self._say(link, Redeemed(said.secret, int(refused)), now)
+            if not self._door.counts(link.standing, "invite", now):
+                self._log(one, "refused", now, peer=link.key, because=refused.word)
+            return None
+        rights = self._directory.grants(key) | one.rights
+        until = expiry_min(one.grant_until_s) if one.grant_until_s else 0
+        self._say(link, Redeemed(said.secret, None, tuple(one for one in RIGHTS if one in rights), until), now)
+        if row is not None:
+            self._log(one, "redeemed", now, peer=link.key, rights=",".join(sorted(one.rights)), left=one.left)
+            self._rewrite(lambda: [row], now)
+        return None
+
+    def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
+        """Return why a guest that was let in before is so no more; None if it is."""
+        guest = one.guests[key]
+        if guest.state != WRITTEN or one.rights <= self._directory.grants(key):
+            return None
+        return INVITE_EXPIRED if 0 < one.grant_until_s <= now.judged_s else INVITE_REMOVED
+
+    def _unknown(self, link: Link, said: Redeem, now: Now) -> tuple[Reason, str]:
+        self._say(link, Redeemed(said.secret, int(INVITE_UNKNOWN)), now)
+        link.unknown_secrets += 1
+        if link.unknown_secrets == UNKNOWN_MAX:
+            self._close(link, Reason.NOT_AUTHORISED, GUESSED, INVITE_UNKNOWN.word, now)
+        return INVITE_UNKNOWN, ""
+
+    # -- what happens by itself --------------------------------------------------------------------------------
+
+    def began(self, now: Now) -> None:
+        """Let strangers in at a start if an invitation of the store admits them."""
+        self._directory.is_inviting = self._invitations.admits(now.judged_s)
+
+    def tick(self, now: Now) -> None:
+        """Forget invitations that were over long ago, and close to strangers when none admits them any more."""
+        self._write(self._invitations.forget(now.judged_s))
+        self._look_at_door(now)
+
+    def _look_at_door(self, now: Now) -> None:
+        is_inviting = self._invitations.admits(now.judged_s)
+        if is_inviting == self._directory.is_inviting:
+            return
+        self._directory.is_inviting = is_inviting
+        self._directory.revision += 1
+        self._met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        self._pending.changes.book.update(rows)
+
+    def _log(self, one: Invitation, change: str, now: Now, **more: str | int | bytes) -> None:
+        fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
+        self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
+
+
+def _row(one: Invitation, now_s: int) -> dict[str, Any]:
+    over = one.over(now_s)
+    return {
+        "id": one.id.hex(), "name": one.name, "grants": sorted(one.rights), "uses": one.uses, "used": len(one.guests),
+        "guests": [
+            {"address": key.hex(), "name": guest.name, "written": guest.state == WRITTEN}
+            for key, guest in one.guests.items()
+        ],
+        "expires_s": one.until_s, "until_s": one.grant_until_s,
+        "state": "open" if over is None else over.word.removeprefix("invite:"),
+    }  # fmt: skip
