@@ -16,8 +16,10 @@ from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
 from router.core.routing.directory import CONFIG
 from router.core.wire.crypto import PublicKey
+from router.core.wire.invitation import Invitation
 from router.core.wire.text import clean, key_text
 from router.settings import config as configuration
+from router.settings import received
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.settings.home import Home
 from router.settings.names import Names
@@ -47,15 +49,21 @@ def peer() -> None:
 @click.option(
     "--uplink/--no-uplink", default=None, help="Join this node's groups there and publish through it, or stop doing so."
 )
+@click.option("--yes", is_flag=True, help="Take an invitation without being asked.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), default=60.0, show_default=True, metavar="S",
+    help="How long to wait until an invitation is answered; the node goes on asking after that.",
+)  # fmt: skip
 @json_option
 def add(
     address: str, urls: tuple[str, ...], name: str | None, grant: tuple[str, ...], revoke: tuple[str, ...],
-    uplink: bool | None, as_json: bool,
+    uplink: bool | None, yes: bool, timeout_s: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Add a neighbour, or change the entry of one.
 
-    ADDRESS may also be the node's own link, which `router id --link` prints there: as text, in a file, as a picture of
-    its QR code, or - for standard input. It brings the URLs.
+    ADDRESS may also be an invitation, or the node's own link, which `router id --link` prints there: as text, in a
+    file, as a picture of its QR code, or - for standard input. It brings the URLs. An invitation is shown first, and
+    its group is kept here when its node has let us in. Exit code 4: refused; 5: not answered yet.
 
     A neighbour without URL is never dialled and must connect here. Each value given replaces the one in the entry; the
     others stay. When a right is taken away, everything that depends on it ends at once. A blocked neighbour is let in
@@ -66,9 +74,18 @@ def add(
     home = invocation().chosen_home
     config = configuration.load(home.config_path)[0]
     if given_link.is_given(address):
-        from router.cli.node_link import linked
+        from router.cli import node_link
 
-        key, given_urls = linked(address)
+        found = node_link.given_peer(address)
+        if isinstance(found, Invitation):
+            from router.cli.redeem import Wishes, take
+
+            if revoke:
+                raise click.UsageError("an invitation makes a neighbour, so there are no rights to --revoke yet.")
+            rights = _grants(grant, "--grant")
+            take(found, Wishes(_change, urls, name, rights, uplink, yes, timeout_s, as_json))
+            return
+        key, given_urls = node_link.linked(found)
         if why := check_neighbour(home, key):
             raise Failure(Exit.USAGE, why)
         urls = urls or given_urls
@@ -109,6 +126,7 @@ def block(address: str, as_json: bool) -> None:
     """
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
+    received.withdraw(home, key)
     running = _change(BlockPeer(key))
     known = _peer(home, key)
     _tell(f"{_shown(known)} is blocked", known, running, as_json)
@@ -120,11 +138,12 @@ def block(address: str, as_json: bool) -> None:
 def remove(address: str, as_json: bool) -> None:
     """Remove a neighbour.
 
-    Its entry is deleted, and its subscriptions and its queue end at once.
+    Its entry is deleted, and its subscriptions, its queue and its invitations here end at once.
     """
     home = invocation().home
     key = Names.of(home).address(address)
     known = _peer(home, key)
+    received.withdraw(home, key)
     running = _change(RemovePeer(key))
     _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
 
@@ -140,6 +159,9 @@ def list_peers(as_json: bool) -> None:
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers
     rows = [_row(one, live) for one in known]
+    if live is None:
+        invited = {one.key: one.problem() for one in received.received(invocation().home)}
+        rows = [row | {"problem": invited.get(row["address"]) or None} for row in rows]
     written = {one.address.hex() for one in known}
     rows += [_learned(one) for key, one in (live or {}).items() if one.get("learned") and key not in written]
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from router.cli.exits import Exit, Failure
@@ -18,7 +19,7 @@ from router.core.wire.address import (
 )
 from router.core.wire.advert import EXPIRY_S, SERVICES, Advertisement, make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.invitation import parse_peer_link
+from router.core.wire.invitation import Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_text import ADVERTISEMENT, INVITATION
 from router.core.wire.reasons import Reason
@@ -55,18 +56,24 @@ def own_link(key: SigningKey, home: Home, config: Config) -> str:
     return made.text()
 
 
-def linked(given: str) -> Linked:
-    """Return the node whose link is given: as text, in a file, in a picture or on standard input.
+def given_peer(given: str) -> Advertisement | Invitation:
+    """Return the node's link or the invitation that is given: as text, in a file, in a picture or on standard input.
 
-    The time in it does not count, as a person passes it on. Raise `BadText` or `Failure`.
+    Raise `BadText` or `Failure`.
     """
-    found = parse_peer_link(link_from(given, ADVERTISEMENT, INVITATION))
-    if not isinstance(found, Advertisement):
-        said = "this is an invitation, which this version cannot redeem"
-        raise Failure(Exit.USAGE, f"{said}; ask its node for its own link, which `router id --qr` prints there")
-    urls, problems = [], []
-    for one in found.addresses:
-        refused = refusal_of(one, AddressSource.OPERATOR, on_loopback=True)
+    return parse_peer_link(link_from(given, ADVERTISEMENT, INVITATION))
+
+
+def linked(found: Advertisement) -> Linked:
+    """Return the node that a link is of. The time in it does not count, as a person passes it on."""
+    return Linked(found.router, dialled(found.addresses, AddressSource.OPERATOR))
+
+
+def dialled(addresses: Iterable[TransportAddress], source: AddressSource) -> tuple[str, ...]:
+    """Return the URLs of a link at which its node can be dialled; raise `Failure` if there are none."""
+    urls, problems, every = [], [], tuple(addresses)
+    for one in every:
+        refused = refusal_of(one, source, on_loopback=True)
         try:
             transport.check(one.url)
         except transport.InvalidUrl as error:
@@ -78,6 +85,6 @@ def linked(given: str) -> Linked:
     if not urls:
         said = "; ".join(problems) or "the link names no address that this version knows"
         raise Failure(Exit.USAGE, f"that node cannot be dialled: {said}")
-    if all(reach_of(one.host) is Reach.LOOPBACK for one in found.addresses):
+    if all(reach_of(one.host) is Reach.LOOPBACK for one in every):
         note("that link leads back to this machine: it works only for a node that runs here")
-    return Linked(found.router, tuple(urls))
+    return tuple(urls)

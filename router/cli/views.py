@@ -54,11 +54,16 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
+        *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
         *(("service", service_line(one)) for one in found["services"]),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         ("reasons", _counted(found["reasons"])),
     ]
+
+
+def _invited_line(one: dict[str, Any]) -> str:
+    return f"by {short_text('addr', bytes.fromhex(one['inviter']))}: {one['problem']}"
 
 
 def service_line(one: dict[str, Any]) -> str:

@@ -74,13 +74,13 @@ class Guest:
             log.info("%s let us in by the invitation %s", shown, new.id[:16])
 
     def rows(self, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> list[dict[str, Any]]:
-        """Return one row for each invitation; `problem`: why it is not answered, or what the answer was if not yes.
-        `dialled`: why the last attempt to connect failed, by key."""
+        """Return one row for each invitation; `cause`: why it is not answered; `problem`: what is wrong with it, as a
+        sentence about its router, "" if nothing is. `dialled`: why the last attempt to connect failed, by key."""
         return [
             {
                 "id": one.id, "inviter": one.inviter, "outcome": one.outcome, "reason": one.reason or None,
                 "rights": list(one.rights), "group": one.group, "until_s": one.until_s,
-                "problem": _problem(one, redeeming, dialled.get(one.key, "")),
+                "cause": (cause := _cause(one, redeeming, dialled)), "problem": one.problem(cause),
             }
             for one in self._known.values()
         ]  # fmt: skip
@@ -93,11 +93,5 @@ def _answer(answer: InvitationAnswered) -> Answer:
     return Answer(rights=answer.rights, grant_until_s=expiry_s(answer.expiry_min) if answer.expiry_min else 0)
 
 
-def _problem(one: Received, redeeming: Redeeming, dialled: str) -> str:
-    if one.outcome == "waiting":
-        if said := redeeming.problem_of(bytes.fromhex(one.id)) or dialled:
-            return f"its invitation is not answered yet: {said}"
-        return "its invitation is not answered yet"
-    if one.outcome == "refused":
-        return f"it refused our invitation: {one.sentence[:1].lower()}{one.sentence[1:].rstrip('.')}"
-    return f"it let us in, but {one.sentence}" if one.sentence else ""
+def _cause(one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
+    return redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")

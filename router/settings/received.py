@@ -61,6 +61,16 @@ class Received(Struct, frozen=True, kw_only=True):
         """Return the inviter's key."""
         return bytes.fromhex(self.inviter)
 
+    def problem(self, cause: str = "") -> str:
+        """Return what is wrong with it as a sentence about its router, "" if nothing is; `cause`: why it waits."""
+        said = self.sentence[:1].lower() + self.sentence[1:].rstrip(".")
+        match self.outcome:
+            case "waiting":
+                return f"its invitation is not answered yet{cause and ': '}{cause}"
+            case "refused":
+                return f"it refused our invitation: {said}"
+        return f"it let us in, but {said}" if said else ""
+
     def invitation(self) -> Invitation | None:
         """Return the invitation with its secret; None if it is answered, or damaged."""
         try:
@@ -142,18 +152,23 @@ def answered(home: Home, id: bytes, answer: Answer, now_s: int) -> Received | No
     return new
 
 
+def drop(home: Home, id: bytes) -> None:
+    """Forget one invitation."""
+    (Path(home) / DIRECTORY / id.hex()).unlink(missing_ok=True)
+
+
 def withdraw(home: Home, inviter: bytes) -> None:
     """Forget all invitations by this key, answered or not."""
     for one in received(home):
         if one.key == inviter:
-            (Path(home) / DIRECTORY / one.id).unlink(missing_ok=True)
+            drop(home, bytes.fromhex(one.id))
 
 
 def tidy(home: Home, now_s: int) -> None:
     """Delete what became of invitations that were answered `KEEP_S` ago or earlier."""
     for one in received(home):
         if one.outcome != "waiting" and one.answered_s + KEEP_S <= now_s:
-            (Path(home) / DIRECTORY / one.id).unlink(missing_ok=True)
+            drop(home, bytes.fromhex(one.id))
 
 
 def _kept(home: Home, link: GroupLink) -> tuple[str, str]:

@@ -1,0 +1,227 @@
+"""`router peer add INVITATION`: show an invitation, ask, keep it, and wait until its router has answered (R-D16)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import trio
+from msgspec.structs import replace
+
+from router.cli.command import invocation
+from router.cli.exits import Exit, Failure
+from router.cli.node_link import dialled
+from router.cli.output import hint, note, say, say_json, span_text
+from router.cli.preflight import check_neighbour
+from router.client.errors import ClientError
+from router.client.node import connect
+from router.core.routing.directory import JOIN
+from router.core.wire.address import AddressSource, Reach, reach_of
+from router.core.wire.invitation import LIFE_S_MAX, Invitation
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.text import clean, key_text
+from router.settings import config as configuration
+from router.settings import keyring, received
+from router.settings.config_peers import AddPeer, Peer, PeerChange, UpdatePeer
+from router.settings.config_text import ConfigError
+from router.settings.home import Home
+from router.settings.keyring import NAME_PATTERN
+from router.settings.received import Received
+
+TIMEOUT_S = 60.0
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the options of the command say about the neighbour that an invitation makes, and about waiting for it.
+
+    `change` edits `router.toml` and returns whether a node runs, which has read it again."""
+
+    change: Callable[[PeerChange], bool]
+    urls: tuple[str, ...] = ()
+    name: str | None = None
+    grant: tuple[Any, ...] = ()
+    uplink: bool | None = None
+    yes: bool = False
+    timeout_s: float = TIMEOUT_S
+    as_json: bool = False
+
+
+def take(invitation: Invitation, wishes: Wishes) -> None:
+    """Keep the invitation and make its router a neighbour, once the user has agreed; then wait for the answer."""
+    home, now_s = invocation().chosen_home, time.time()
+    settings = configuration.load(home.config_path)[0]
+    known = next((one for one in settings.peers if one.address == invitation.inviter), None)
+    _check(home, invitation, known, now_s)
+    urls = wishes.urls or dialled(invitation.addresses, AddressSource.INVITATION)
+    peer = _peer(
+        invitation, known, urls, wishes, {*(one.name for one in settings.peers), *(one.name for one in settings.local)}
+    )
+    before = received.find(home, invitation.id)
+    if before is None or before.outcome == "refused":
+        _show(home, invitation, urls, known, now_s)
+        if not wishes.yes:
+            _ask()
+    home = invocation().home_to_write
+    kept = received.keep(home, invitation)
+    try:
+        runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
+    except (ConfigError, OSError):  # the file is as it was
+        if before is None:
+            received.drop(home, invitation.id)
+        raise
+    if kept.outcome == "waiting" and runs:
+        hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
+        kept, cause = _waited(home, kept, wishes.timeout_s)
+        _end(kept, peer, cause, wishes.as_json)
+    else:
+        _end(kept, peer, "no node is running here; `router serve` starts it", wishes.as_json)
+
+
+# -- what is wrong with it ---------------------------------------------------------------------------------
+
+
+def _check(home: Home, invitation: Invitation, known: Peer | None, now_s: float) -> None:
+    """Raise `Failure` if the invitation cannot be taken here, with the cause and the remedy."""
+    if check_neighbour(home, invitation.inviter):
+        said = "this is an invitation by this node itself: give it to those whom it is meant for"
+        raise Failure(Exit.USAGE, f"{said}; `router invite list` shows who has come by it")
+    if known is not None and known.blocked:
+        shown = _shown(known)
+        said = f"{shown}, who invites, is blocked on this node"
+        raise Failure(Exit.USAGE, f"{said}; `router peer add {shown}` lets it in again, then take the invitation")
+    clock = f"by this machine's clock, which shows {_utc(now_s)}"
+    end_s = expiry_s(invitation.expiry_min)
+    if end_s <= now_s:
+        said = f"this invitation ended {span_text(now_s - end_s)} ago, on {_utc(end_s)}, {clock}"
+        raise Failure(Exit.USAGE, f"{said}; ask for a new one, or set the clock if it is wrong")
+    if end_s > now_s + LIFE_S_MAX + 86_400:
+        said = f"this invitation would end only in {span_text(end_s - now_s)}, on {_utc(end_s)}, {clock}"
+        longest = f"none is made for more than {span_text(LIFE_S_MAX)}, so the clock is behind"
+        raise Failure(Exit.USAGE, f"{said}; {longest}: set it, then take the invitation again")
+    if (group := invitation.group) is not None:
+        for name, link in keyring.groups(home).items():
+            if link.group == group.group and link.content_key != group.content_key:
+                said = f"this invitation opens its group by another key than the link that is kept here as {name}"
+                raise Failure(Exit.USAGE, f"{said}: one of them is damaged; ask for the group's link and compare them")
+
+
+def _peer(invitation: Invitation, known: Peer | None, urls: tuple[str, ...], wishes: Wishes, taken: set[str]) -> Peer:
+    """Return the neighbour's entry: what is in it stays, and the URLs and the uplink of the invitation are added."""
+    before = known or Peer(address=invitation.inviter)
+    name = before.name if wishes.name is None else wishes.name
+    if known is None and wishes.name is None:
+        proposed = re.sub(r"[^A-Za-z0-9._-]+", "-", invitation.name or "").strip("-.")
+        name = proposed if re.fullmatch(NAME_PATTERN, proposed) and proposed not in taken else ""
+    uplink = before.uplink or JOIN in invitation.rights
+    return replace(
+        before, name=name, urls=tuple(dict.fromkeys((*urls, *before.urls))), grant=wishes.grant or before.grant,
+        uplink=uplink if wishes.uplink is None else wishes.uplink,
+    )  # fmt: skip
+
+
+# -- what the user sees and says ---------------------------------------------------------------------------
+
+
+def _show(home: Home, invitation: Invitation, urls: tuple[str, ...], known: Peer | None, now_s: float) -> None:
+    end_s, group = expiry_s(invitation.expiry_min), invitation.group
+    rows = [
+        ("invited by", " ".join(filter(None, (key_text("addr", invitation.inviter), _quoted(invitation.name))))),
+        ("at", ", ".join(urls)),
+        ("lets us", ", ".join(invitation.rights)),
+        ("ends", f"{_utc(end_s)}, in {span_text(end_s - now_s)}"),
+    ]
+    if group is not None:
+        kept = {link.group: name for name, link in keyring.groups(home).items()}.get(group.group)
+        right = "to read" if group.seed is None else "to read and write"
+        name = clean(group.name or key_text("group", group.group))
+        rows.append(("group", f"{name}, {right}" + (f"; it is kept here as {kept} already" if kept else "")))
+    for title, value in rows:
+        note(f"{title.ljust(10)}  {value}")
+    if known is not None:
+        note(f"{_shown(known)} is a neighbour already: its entry stays, and what the invitation offers is added")
+    if all(reach_of(one.host) is Reach.PRIVATE for one in invitation.addresses):
+        note("its addresses lie in a private network: it can be reached from inside that network only")
+
+
+def _ask() -> None:
+    if sys.stdin is None or not sys.stdin.isatty():
+        said = "this asks before it makes a neighbour, and standard input is no terminal"
+        raise Failure(Exit.USAGE, f"{said}: give --yes to agree")
+    if not click.confirm("Become its guest?", err=True):
+        raise Failure(Exit.FAILED, "nothing was changed")
+
+
+def _quoted(name: str | None) -> str:
+    return f'("{name}")' if name else ""
+
+
+def _utc(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(unix_s))
+
+
+def _shown(peer: Peer) -> str:
+    return peer.name or key_text("addr", peer.address)
+
+
+# -- waiting and the end -----------------------------------------------------------------------------------
+
+
+def _waited(home: Home, kept: Received, timeout_s: float) -> tuple[Received, str]:
+    """Return what has become of the invitation when it is answered or the time is over, and why it is not answered."""
+    try:
+        cause = trio.run(_look, home, kept.id, timeout_s)
+    except KeyboardInterrupt:
+        note("the node goes on asking; `router peer list` shows the answer")
+        raise
+    return received.find(home, bytes.fromhex(kept.id)) or kept, cause
+
+
+async def _look(home: Home, id: str, timeout_s: float) -> str:
+    """Wait for the answer, and print each thing that stands in its way; return the last."""
+    cause = ""
+    try:
+        with trio.move_on_after(timeout_s):
+            async with connect(home=home) as node:
+                while True:
+                    rows = json.loads(await node.ask("invited"))
+                    row = next((one for one in rows if one["id"] == id), None)
+                    if row is None or row["outcome"] != "waiting":
+                        return ""
+                    if row["cause"] != cause:
+                        hint(f"not yet: {row['cause']}" if row["cause"] else "connected again")
+                    cause = row["cause"]
+                    await trio.sleep(LOOK_S)
+    except ClientError as error:
+        return f"the node has stopped: {error}"
+    return cause
+
+
+def _end(one: Received, peer: Peer, cause: str, as_json: bool) -> None:
+    """Print what became of the invitation; raise `Failure` if it was not a yes."""
+    shown = _shown(peer)
+    if as_json:
+        say_json({
+            "address": one.key, "name": peer.name, "outcome": one.outcome,
+            "reason": one.reason or None, "rights": one.rights, "group": one.group or None,
+        })  # fmt: skip
+    if one.outcome == "refused":
+        said = f"{shown} refused the invitation ({one.reason}): {one.sentence}"
+        raise Failure(Exit.REFUSED, f"{said} Ask for a new one, or remove its entry by `router peer remove {shown}`.")
+    if one.outcome == "waiting":
+        goes_on = f"the node goes on asking until {_utc(one.until_s)}; `router peer list` shows the answer"
+        raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}; {goes_on}")
+    if not as_json:
+        until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""
+        say(f"{shown} is a neighbour now and lets us {', '.join(one.rights)}{until}")
+        if one.group:
+            say(f"the group {one.group} is kept here: `router sub {one.group}` listens to it")
+        if one.sentence:
+            note(one.sentence)

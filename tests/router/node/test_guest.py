@@ -1,0 +1,77 @@
+"""The node as a guest: its answers are written down however long the disk forbids it, and told as sentences."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from samples.invitations import CORE, invitation
+from trio.testing import MockClock
+
+from router.core.routing.effects import InvitationAnswered, Pending
+from router.core.routing.links import Links
+from router.core.routing.redeeming import Redeeming
+from router.core.wire.lifetime import expiry_min
+from router.node.guest import Guest
+from router.settings import keyring, received
+from router.settings.home import Home
+
+NOW_S = 1_790_000_040
+GIVEN = invitation(until_s=NOW_S + 3600)
+UNTIL_S = NOW_S + 86_400
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.create()
+    received.keep(made, GIVEN)
+    return made
+
+
+def problems(guest: Guest, dialled: dict[bytes, str]) -> list[str]:
+    idle = Redeeming(Links(), Pending(), lambda link, said, now: None, lambda link, now: None)
+    return [one["problem"] for one in guest.rows(idle, dialled)]
+
+
+async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> None:
+    guest = Guest(home, "laptop")
+    [offer] = guest.offers()
+    assert (offer.id, offer.inviter, offer.secret, offer.name) == (GIVEN.id, CORE.public, GIVEN.secret, "laptop")
+    assert offer.until_s == NOW_S + 3600
+    assert problems(guest, {}) == ["its invitation is not answered yet"]
+    assert problems(guest, {CORE.public: "no answer"}) == ["its invitation is not answered yet: no answer"]
+    await guest.answered(InvitationAnswered(GIVEN.id, None, ("join",), expiry_min(UNTIL_S)))
+    assert problems(guest, {}) == [""] and not guest.offers()
+    kept = received.find(home, GIVEN.id)
+    assert kept is not None and (kept.grant_until_s, kept.rights, kept.group) == (UNTIL_S, ("join",), "friends")
+
+
+async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    guest = Guest(home)
+    guest.offers()
+    with caplog.at_level(logging.WARNING):
+        await guest.answered(InvitationAnswered(GIVEN.id, 194, (), 0))
+    assert "refused the invitation" in caplog.text and not guest.offers() and not keyring.groups(home)
+    assert problems(guest, {}) == ["it refused our invitation: all uses of the invitation are taken by other guests"]
+
+
+async def test_a_disk_that_refuses_is_tried_again_and_said_once(
+    home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    guest, tries = Guest(home), 0
+    guest.offers()
+    write = received.answered
+
+    def full(*args: object) -> object:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise OSError(28, "No space left on device")
+        return write(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(received, "answered", full)
+    await guest.answered(InvitationAnswered(GIVEN.id, None, ("join",), 0))
+    assert list(keyring.groups(home)) == ["friends"] and not guest.offers()
+    assert caplog.text.count("No space left on device") == 1
