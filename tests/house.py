@@ -53,7 +53,7 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/contract\.py")
+PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/(contract|nearby)\.py")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
@@ -168,7 +168,7 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
     own = _name(path).rpartition(".")[0].removeprefix("examples.").removesuffix(".core")
     for found in _imports_of(module, path, frozenset()):
         top, at = found.module.partition(".")[0], f"{path}:{found.line} imports {found.module}"
-        if top == "router" and not re.fullmatch(r"router\.(core\..*|service(\.contract)?)", found.module):
+        if top == "router" and not re.fullmatch(r"router\.(core\..*|service(\.(contract|nearby))?)", found.module):
             yield f"{at}: rules know the wire and router.service.contract; let the host do the rest"
         elif top not in (*PURE, "router", own.partition(".")[0]):
             yield f"{at}, which is not pure: take what it gives as an argument"

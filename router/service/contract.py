@@ -21,12 +21,13 @@ from router.core.wire.advert import EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
+from router.service.nearby import Attend, Dial, Interfaces, Listen, Listening, Unreached, WriteAtEnd
 
 __all__ = [
-    "Advertise", "Agree", "Answer", "Asked", "Came", "Chance", "Compute", "Computed", "Confirm", "Deed", "Forward",
-    "Grant", "Hand", "Heard", "Join", "Keep", "Learn", "Leave", "Message", "MessageId", "Note", "Now", "Publish",
-    "Pull", "PullFrom", "Pulled", "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Wake",
-    "Wanted", "Write",
+    "Advertise", "Agree", "Answer", "Asked", "Attend", "Came", "Chance", "Compute", "Computed", "Confirm", "Deed",
+    "Dial", "Forward", "Grant", "Hand", "Heard", "Interfaces", "Join", "Keep", "Learn", "Leave", "Listen", "Listening",
+    "Message", "MessageId", "Note", "Now", "Publish", "Pull", "PullFrom", "Pulled", "Refuse", "Rules", "Send", "Sent",
+    "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write", "WriteAtEnd",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -110,11 +111,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" says that a stream has ended."""
+    """Bytes came in at a door. `peer` names the datagram's sender or the stream; b"" says that a stream has ended.
+
+    `to_group`: a datagram at a multicast door was sent to everybody there."""
 
     door: str
     peer: str
     data: bytes
+    to_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,10 @@ class Tick:
     """The time has come that `Wake` named."""
 
 
-Heard = Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Signed | Tick
+Heard = (
+    Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Signed | Tick | Interfaces | Listening
+    | Unreached
+)  # fmt: skip
 
 
 # -- deeds ----------------------------------------------------------------------------------------------------------
@@ -357,7 +364,7 @@ class Wake:
 
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
-    | Agree | Advertise | Write | Hand | Compute | Wake
+    | Agree | Advertise | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial
 )  # fmt: skip
 
 

@@ -1,0 +1,91 @@
+"""What rules hear and decide about the networks that this machine is in, and about being reached and reaching there.
+
+A door `multicast://239.0.0.1,[ff12::1]:4100` is at no interface until the rules choose some. Each is a place of its
+own, by index, so that one that fails or goes disturbs no other. See `router.service.contract`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface
+
+from router.core.wire.crypto import PublicKey
+
+EVERYBODY = "*"
+"""The host of the peer that stands for all who listen at a multicast door, as in `*%3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface of this machine: its index and name, flags such as `up` and `multicast`, and its addresses.
+
+    `gateway`: the link-layer address of the default gateway that is reached by it; empty if there is none or it is not
+    known here."""
+
+    index: int
+    name: str
+    flags: frozenset[str] = frozenset()
+    addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
+    gateway: bytes = b""
+
+
+# -- heard ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Interfaces:
+    """All interfaces as they are now; said when a multicast door opens, and whenever one comes, goes or changes."""
+
+    door: str
+    interfaces: tuple[Interface, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The answer to `Listen`: where the router listens now, "" if nowhere; `problem` says why not."""
+
+    url: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A neighbour that a service made known could not be connected to; `let_in`: it was not its own refusal."""
+
+    key: PublicKey
+    text: str
+    let_in: bool = True
+
+
+# -- deeds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """Be at these interfaces with a multicast door, by index, and at no others. It is tried again where it fails."""
+
+    door: str
+    interfaces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAtEnd:
+    """Write this to a peer of a multicast door when the service ends in good order; a later one takes its place."""
+
+    door: str
+    peer: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Let the router listen at this URL besides those of its configuration; "" ends that."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Connect to a neighbour now, unless it is connected."""
+
+    key: PublicKey

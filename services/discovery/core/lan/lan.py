@@ -1,0 +1,345 @@
+"""What a node says on local networks and what follows from what it hears there (D17, D18, D19).
+
+`Lan.hear` takes one thing after the other and returns deeds. `admits` judges each datagram before that, in a
+microsecond or two and without a signature: what it turns away is counted by its reason and costs nothing else.
+
+A router that was heard stays known for a day after it fell silent, without an address: what is queued for it waits, and
+nobody dials where it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from router.core.wire.advert import (
+    DATAGRAM_BYTES_MAX,
+    DATAGRAM_GROUPS_MAX,
+    Advertisement,
+    decode_datagram,
+    refusal_of,
+)
+from router.core.wire.codec import Malformed
+from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
+from router.service.contract import Advertise, Came, Chance, Deed, Learn, Now, Signed, Tick, Wake, Write
+from router.service.nearby import (
+    EVERYBODY,
+    Attend,
+    Dial,
+    Interface,
+    Interfaces,
+    Listen,
+    Listening,
+    Unreached,
+    WriteAtEnd,
+)
+from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source
+from services.discovery.core.lan.networks import is_local, network_of, on_link
+from services.discovery.core.lan.paces import Pace
+from services.discovery.core.lan.schedule import Schedule
+from services.discovery.reasons import ADVERT_STALE, LAN_FLOOD, LAN_OFF_LINK
+
+TTL_S, EXPIRY_S, RENEW_S = 30, 600, 300.0
+LIFETIME_S_MAX = 86_400
+"""An expiry that is farther ahead tells of a wrong clock."""
+YIELD_S = 3.0
+WAKE_MIN_S = 0.01
+"""The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
+BARRED_S = 300.0
+AGAIN_S = 10.0
+KEPT_S = 86_400
+ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S = 200, 10, 10.0
+OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
+SPOKEN, FAREWELL = "lan", "lan-farewell"
+LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Where the operator lets this node be heard: in the networks with these ids, everywhere, or nowhere."""
+
+    mode: str = OFF
+    networks: frozenset[str] = frozenset()
+    groups: tuple[PublicKey, ...] = ()
+    port: int = 0
+
+    def allows(self, one: Interface) -> bool:
+        """Whether datagrams may go out by this interface."""
+        if not is_local(one) or self.mode == OFF:
+            return False
+        return self.mode == EVERYWHERE or network_of(one).id in self.networks
+
+
+class Lan:
+    """A node's part on the local networks that it is in. `me` is its router's key, `door` its multicast door."""
+
+    def __init__(self, me: PublicKey, door: str, chance: Chance, permit: Permit | None = None) -> None:
+        self.me = me
+        self.door = door
+        self.permit = permit or Permit()
+        self.interfaces: dict[int, Interface] = {}
+        self.neighbours = Neighbours()
+        self.turned_away: Counter[Reason] = Counter()
+        self.problem = ""
+        self._chance = chance
+        self._schedules: dict[int, Schedule] = {}
+        self._admitted = Pace(ADMITTED_PER_S)
+        self._renewals = Pace(ADMITTED_PER_S)
+        self._answered = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
+        self._said = b""
+        self._port = 0
+        self._asked_to_listen = False
+        self._listen_s: float | None = None
+        self._signed_s: float | None = None
+        self._farewell = b""
+
+    def __repr__(self) -> str:
+        return f"<lan: at {len(self._schedules)} of {len(self.interfaces)} interfaces, {self.neighbours!r}>"
+
+    # -- before the signature ------------------------------------------------------------------------------
+
+    def admits(self, came: Came, mono_s: float) -> bool:
+        """Whether a datagram is worth its signature; the reason is counted if not."""
+        if came.data == self._said:
+            return False
+        if self.neighbours.who_said(came.data) is not None:
+            return self._renewals.take((came.data, came.peer), mono_s)
+        reason = self._refusal(came, mono_s)
+        if reason is not None:
+            self.turned_away[reason] += 1
+        return reason is None
+
+    def _refusal(self, came: Came, mono_s: float) -> Reason | None:
+        if len(came.data) > DATAGRAM_BYTES_MAX or came.data[:2] != b"\x82\x01":
+            return Reason.MALFORMED
+        if not self._admitted.has_room(mono_s):
+            return LAN_FLOOD
+        source, _ = source_of(came.peer)
+        at = self.interfaces.get(source.at)
+        if source.at not in self._schedules or at is None or not on_link(at, source.ip):
+            return LAN_OFF_LINK
+        return None if self._admitted.take(source, mono_s) else LAN_FLOOD
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def hear(self, heard: Any, now: Now) -> list[Deed]:
+        """Return what follows from one thing that was heard; the last deed names when to `Tick`."""
+        deeds: list[Deed] = []
+        match heard:
+            case Interfaces(interfaces=interfaces):
+                deeds += self._changed(interfaces, self.permit, now)
+            case Permit():
+                deeds += self._changed(self.interfaces.values(), heard, now)
+            case Listening(url, problem):
+                deeds += self._listens(url, problem, now)
+            case Signed():
+                deeds += self._has_signed(heard)
+            case Came():
+                deeds += self._came(heard, now)
+            case Unreached(key, _, let_in):
+                self._unreached(key, let_in, now)
+            case Tick():
+                pass
+        deeds += self._by_the_clock(now)
+        return [*deeds, *self._wake(now)]
+
+    # -- interfaces ----------------------------------------------------------------------------------------
+
+    def _changed(self, interfaces: Iterable[Interface], permit: Permit, now: Now) -> list[Deed]:
+        before, kept = self.interfaces, self.permit
+        self.interfaces, self.permit = {one.index: one for one in interfaces}, permit
+        here = {index for index, one in self.interfaces.items() if permit.allows(one)}
+        gone = self._schedules.keys() - here
+        bye = [Write(self.door, f"{EVERYBODY}%{index}", self._farewell) for index in sorted(gone) if self._farewell]
+        for index in gone:
+            del self._schedules[index]
+        for index in here:
+            if index not in self._schedules:
+                self._schedules[index] = Schedule(self._chance, now.mono_s)
+            elif before[index].addresses != self.interfaces[index].addresses:
+                self._schedules[index].begin(now.mono_s)
+            else:
+                continue
+            self._signed_s = None
+        if gone or permit != kept:
+            self._signed_s = None
+        attend = [Attend(self.door, tuple(sorted(here)))] if here or gone else []
+        return [*bye, *attend, *self._listen(bool(here))]
+
+    def _listen(self, wanted: bool) -> list[Deed]:
+        if wanted == self._asked_to_listen:
+            return []
+        self._asked_to_listen = wanted
+        if not wanted:
+            self._port, self._said, self._farewell, self._signed_s = 0, b"", b"", None
+        return [Listen(LISTENED_AT.format(port=self.permit.port) if wanted else "")]
+
+    def _listens(self, url: str, problem: str, now: Now) -> list[Deed]:
+        self.problem = problem
+        self._listen_s = now.mono_s + AGAIN_S if problem and self._asked_to_listen else None
+        port = url.rpartition(":")[2]
+        self._port = int(port) if port.isdecimal() and self._asked_to_listen else 0
+        self._signed_s = None
+        return []
+
+    # -- speaking ------------------------------------------------------------------------------------------
+
+    def _sign(self, now: Now) -> list[Deed]:
+        """Have what this node says signed, and its farewell, which has the greater revision."""
+        if not (self._port and self._schedules):
+            return []
+        if self._signed_s is not None and now.mono_s < self._signed_s + RENEW_S:
+            return []
+        self._signed_s = now.mono_s
+        at, groups = (SAID_AT.format(port=self._port),), self.permit.groups[:DATAGRAM_GROUPS_MAX]
+        return [Advertise(at, groups, TTL_S, EXPIRY_S, SPOKEN), Advertise(at, (), 0, EXPIRY_S, FAREWELL)]
+
+    def _has_signed(self, signed: Signed) -> list[Deed]:
+        if signed.error:
+            self.problem = signed.error
+        elif signed.tag == SPOKEN and self._port:
+            self._said = signed.message
+        elif signed.tag == FAREWELL and self._port:
+            self._farewell = signed.message
+            places = [f"{EVERYBODY}%{index}" for index in sorted(self._schedules)]
+            return [WriteAtEnd(self.door, one, signed.message) for one in places]
+        return []
+
+    def _speak(self, now: Now) -> list[Deed]:
+        if not self._said:
+            return []
+        due = [index for index, one in sorted(self._schedules.items()) if one.take(now.mono_s)]
+        return [Write(self.door, f"{EVERYBODY}%{index}", self._said) for index in due]
+
+    # -- neighbours ----------------------------------------------------------------------------------------
+
+    def _came(self, came: Came, now: Now) -> list[Deed]:
+        known = self.neighbours.who_said(came.data)
+        source, _ = source_of(came.peer)
+        at = self.interfaces.get(source.at)
+        if at is None or source.at not in self._schedules or not on_link(at, source.ip):
+            self.turned_away[LAN_OFF_LINK] += 1
+            return []
+        if known is not None:
+            return self._renew(known, came, source, now)
+        try:
+            advert = decode_datagram(came.data)
+        except Malformed:
+            self.turned_away[Reason.MALFORMED] += 1
+            return []
+        if advert.router == self.me:
+            self.turned_away[ADVERT_STALE] += 1
+            return []
+        last = self.neighbours.get(advert.router)
+        refused = refusal_of(advert, last.advert if last is not None else None, now.wall_s, LIFETIME_S_MAX)
+        if refused is None and not advert.verify():
+            refused = Reason.BAD_SIGNATURE, ""
+        if refused is not None:
+            self.turned_away[refused[0]] += 1
+            return []
+        return self._take_in(advert, came, source, now)
+
+    def _take_in(self, advert: Advertisement, came: Came, source: Source, now: Now) -> list[Deed]:
+        forgotten: list[Deed] = []
+        if self.neighbours.is_full and self.neighbours.get(advert.router) is None:
+            least = self.neighbours.least()
+            if least is None:
+                self.turned_away[LAN_FLOOD] += 1
+                return []
+            self.neighbours.remove(least)
+            forgotten += [Learn(least.key)] if least.until_s else []
+        return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
+
+    def _answer(self, one: Neighbour, came: Came, now: Now) -> list[Deed]:
+        """Tell a router that was not here that we are, so that it need not wait for our next datagram."""
+        if not (came.to_group and self._said and self._answered.take(one.key, now.mono_s)):
+            return []
+        return [Write(self.door, came.peer, self._said)]
+
+    def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
+        """Note that a router said what it says now once more; by its farewell, or an expired one, it is away."""
+        left_s = one.advert.deadline_s(int(now.wall_s), TTL_S_MAX) - now.wall_s
+        if left_s <= 0:
+            return self._leave(one, now)
+        answer = [] if one.is_here else self._answer(one, came, now)
+        if not one.is_here and one.dial_s is None:
+            one.dial_s = now.mono_s + (0.0 if self.me < one.key else YIELD_S)
+        one.heard_s, one.ends_s = now.mono_s, now.mono_s + left_s
+        if not one.came_from(source, now.mono_s, TTL_S):
+            self.turned_away[LAN_FLOOD] += 1
+        return [*answer, *self._learn(one, one.reached_at(), now)]
+
+    def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
+        """Note that a router is away: it stays known for a day, without an address."""
+        one.ends_s, one.dial_s = 0.0, None
+        one.sources.clear()
+        return self._learn(one, (), now)
+
+    def _learn(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
+        """Tell the router of a neighbour when its addresses changed, or half of the time is over."""
+        if urls == one.urls and (not urls or now.wall_s < one.until_s - KEPT_S / 2):
+            return []
+        one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
+        return [Learn(one.key, urls, one.until_s)]
+
+    def _unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
+        """Dial again when it has been heard again; where this node was not let in, only after a while."""
+        one = self.neighbours.get(key)
+        if one is None or not one.is_here:
+            return
+        if not let_in:
+            one.barred_until_s = now.mono_s + BARRED_S
+        one.dial_s = now.mono_s + AGAIN_S
+
+    # -- by the clock --------------------------------------------------------------------------------------
+
+    def _by_the_clock(self, now: Now) -> list[Deed]:
+        deeds: list[Deed] = []
+        if self._listen_s is not None and self._listen_s <= now.mono_s:
+            self._asked_to_listen, self._listen_s = False, None
+            deeds += self._listen(bool(self._schedules))
+        deeds += [*self._sign(now), *self._speak(now)]
+        for one in self.neighbours:
+            if one.is_here and one.ends_s <= now.mono_s:
+                deeds += self._leave(one, now)
+            elif one.dial_s is not None and max(one.dial_s, one.barred_until_s) <= now.mono_s:
+                one.dial_s = None
+                deeds.append(Dial(one.key))
+        return deeds
+
+    def _wake(self, now: Now) -> list[Deed]:
+        due = [one.due_s for one in self._schedules.values() if self._said]
+        if self._listen_s is not None:
+            due.append(self._listen_s)
+        if self._signed_s is not None:
+            due.append(self._signed_s + RENEW_S)
+        for one in self.neighbours:
+            if one.is_here:
+                due.append(one.ends_s)
+            if one.dial_s is not None:
+                due.append(max(one.dial_s, one.barred_until_s))
+        return [Wake(now.wall_s + max(WAKE_MIN_S, min(due) - now.mono_s))] if due else []
+
+    # -- shown ---------------------------------------------------------------------------------------------
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return each interface of a network as `router lan list` shows it."""
+        return [
+            {
+                "interface": one.name, "network": network_of(one).id, "name": network_of(one).name,
+                "addresses": [str(at) for at in one.addresses], "allowed": index in self._schedules,
+                "heard": sum(any(at.at == index for at in other.sources) for other in self.neighbours),
+            }
+            for index, one in sorted(self.interfaces.items()) if is_local(one)
+        ]  # fmt: skip
+
+
+def source_of(peer: str) -> tuple[Source, int]:
+    """Return address, interface and port of a datagram's sender, as its door names it: `192.0.2.7%3:4100`."""
+    place, _, port = peer.rpartition(":")
+    host, _, index = place.rpartition("%")
+    return Source(ip_address(host), int(index)), int(port)

@@ -1,0 +1,119 @@
+"""The neighbours that were heard: what each said last, where from, and when it ends (D17, D19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from router.core.wire.address import IpAddress
+from router.core.wire.advert import Advertisement
+from router.core.wire.crypto import PublicKey
+from services.discovery.core.lan.networks import Ip
+
+KEYS_MAX = 256
+SOURCES_MAX = 4
+TTL_S_MAX = 60
+"""A neighbour is taken to be there for no longer after a datagram of it, whatever that says."""
+
+
+class Source(NamedTuple):
+    """Where a datagram came from; `at` is the index of the interface it came in by."""
+
+    ip: Ip
+    at: int
+
+    def address(self, port: int) -> IpAddress:
+        """Return where a router is reached that listens there at this port."""
+        if self.ip.version == 6 and self.ip.is_link_local:
+            return IpAddress(type(self.ip)(f"{type(self.ip)(self.ip.packed)}%{self.at}"), port)
+        return IpAddress(self.ip, port)
+
+
+@dataclass(slots=True, eq=False)
+class Neighbour:
+    """A router nearby. `ends_s`: the monotonic second at which it counts as away; 0: it is away.
+
+    `until_s` is the Unix second until which the router was told of it, with `urls`."""
+
+    advert: Advertisement
+    sources: dict[Source, float] = field(default_factory=dict)
+    ends_s: float = 0.0
+    heard_s: float = 0.0
+    dial_s: float | None = None
+    barred_until_s: float = 0.0
+    urls: tuple[str, ...] = ()
+    until_s: int = 0
+
+    @property
+    def key(self) -> PublicKey:
+        return self.advert.router
+
+    @property
+    def is_here(self) -> bool:
+        return self.ends_s > 0
+
+    def came_from(self, source: Source, now_s: float, stale_s: float) -> bool:
+        """Note a source; of more than a few the one that was silent for `stale_s` gives way, or else the new one."""
+        if source not in self.sources and len(self.sources) >= SOURCES_MAX:
+            oldest = min(self.sources, key=self.sources.__getitem__)
+            if self.sources[oldest] > now_s - stale_s:
+                return False
+            del self.sources[oldest]
+        self.sources[source] = now_s
+        return True
+
+    def reached_at(self) -> tuple[str, ...]:
+        """Return the URLs of the places where it was heard, IPv4 first: "where this came from", at the port it says."""
+        ports = [
+            one.port for one in self.advert.addresses if isinstance(one, IpAddress) and one.ip.is_unspecified
+        ]  # fmt: skip
+        places = sorted(self.sources, key=lambda one: (one.ip.version, one.at, one.ip.packed))
+        return tuple(one.address(port).url for port in ports[:1] for one in places)
+
+
+class Neighbours:
+    """The routers that were heard, at most 256, and whose each datagram is."""
+
+    def __init__(self) -> None:
+        self._all: dict[PublicKey, Neighbour] = {}
+        self._said: dict[bytes, Neighbour] = {}
+
+    def __repr__(self) -> str:
+        return f"<neighbours: {sum(one.is_here for one in self)} here of {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Neighbour]:
+        return iter(self._all.values())
+
+    def get(self, key: PublicKey) -> Neighbour | None:
+        return self._all.get(key)
+
+    def who_said(self, data: bytes) -> Neighbour | None:
+        """Return whose last datagram consists of these very bytes, which were verified when they first came."""
+        return self._said.get(data)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._all) >= KEYS_MAX
+
+    def enter(self, advert: Advertisement) -> Neighbour:
+        """Enter what a router says now."""
+        one = self._all.get(advert.router)
+        if one is None:
+            one = self._all[advert.router] = Neighbour(advert)
+        else:
+            del self._said[one.advert.message]
+            one.advert = advert
+        self._said[advert.message] = one
+        return one
+
+    def least(self) -> Neighbour | None:
+        """Return the router that is away and was silent longest; None if all are here."""
+        return min((one for one in self if not one.is_here), key=lambda one: one.heard_s, default=None)
+
+    def remove(self, one: Neighbour) -> None:
+        del self._all[one.key]
+        del self._said[one.advert.message]

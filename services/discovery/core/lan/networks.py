@@ -1,0 +1,60 @@
+"""Which interfaces are of a local network, and what a network is called (D18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+
+from blake3 import blake3
+
+from router.service.nearby import Interface
+
+LABEL = b"upsycle network 1"
+ID_BYTES = 8
+_NEEDED = frozenset(("up", "running", "multicast"))
+_FOREIGN = frozenset(("loopback", "pointopoint"))
+
+Ip = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network by its name for machines, which is the same for all who share its gateway, and one for people."""
+
+    id: str
+    name: str
+
+
+def is_local(one: Interface) -> bool:
+    """Whether datagrams for everybody nearby may go out by this interface, if its network is allowed."""
+    return one.flags >= _NEEDED and not one.flags & _FOREIGN and bool(one.addresses)
+
+
+def network_of(one: Interface) -> Network:
+    """Return the network that the interface is in: by its gateway, without one by name and prefixes."""
+    found = one.gateway or b"\0".join([one.name.encode(), *(str(prefix).encode() for prefix in _prefixes(one))])
+    return Network(blake3(LABEL + found).digest()[:ID_BYTES].hex(), _name(one))
+
+
+def on_link(one: Interface, source: Ip) -> bool:
+    """Whether that source is directly at the interface, so that no router stands between."""
+    if source.version == 6 and source.is_link_local:
+        return True
+    plain = _without_zone(source)
+    return any(plain.version == at.version and plain in at.network for at in one.addresses)
+
+
+def _without_zone(source: Ip) -> Ip:
+    return IPv6Address(source.packed) if isinstance(source, IPv6Address) else source
+
+
+def _prefixes(one: Interface) -> list[str]:
+    """Return the prefixes that name a network without a gateway: those of IPv4 where there are some, since addresses of
+    IPv6 come some seconds later than the interface."""
+    four = [at for at in one.addresses if isinstance(at, IPv4Interface)]
+    chosen: list[IPv4Interface | IPv6Interface] = [*four] if four else [*one.addresses]
+    return sorted({str(at.network) for at in chosen})
+
+
+def _name(one: Interface) -> str:
+    return " ".join([one.name, *_prefixes(one)[:1]])

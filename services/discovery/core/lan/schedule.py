@@ -1,0 +1,38 @@
+"""When datagrams go out at an interface: at once, after 1, 2, 4 and 8 s, then every 10 s ± 25 % (D17)."""
+
+from __future__ import annotations
+
+from router.service.contract import Chance
+
+FIRST_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""The first datagrams, in seconds from the start."""
+PERIOD_S = 10.0
+JITTER = 0.25
+
+
+class Schedule:
+    """The datagrams of one interface; `due_s` is when the next one goes out, by the clock that never steps."""
+
+    def __init__(self, chance: Chance, now_s: float) -> None:
+        self._chance = chance
+        self.begin(now_s)
+
+    def __repr__(self) -> str:
+        return f"<schedule: {self._sent} sent, the next one at {self.due_s:.1f} s>"
+
+    def begin(self, now_s: float) -> None:
+        """Start again from the first datagram."""
+        self._began_s = self.due_s = now_s
+        self._sent = 0
+
+    def take(self, now_s: float) -> bool:
+        """Whether a datagram goes out now; what was due several times meanwhile is due once."""
+        if now_s < self.due_s:
+            return False
+        while self._sent < len(FIRST_S) and self._began_s + FIRST_S[self._sent] <= now_s:
+            self._sent += 1
+        if self._sent < len(FIRST_S):
+            self.due_s = self._began_s + FIRST_S[self._sent]
+        else:
+            self.due_s = now_s + PERIOD_S * (1 + JITTER * (2 * self._chance.random() - 1))
+        return True

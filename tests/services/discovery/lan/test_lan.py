@@ -1,0 +1,367 @@
+"""What is said on a LAN, and what follows from what is heard there: by value, and in a simulated network (D17–D19)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples.lan import DOOR, WALL_S, SimulatedNetwork, at, came, interface, key_of, signed
+
+from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import ADVERT_STALE, Reason
+from router.service.contract import Advertise, Deed, Learn, Signed, Tick, Wake, Write
+from router.service.nearby import (
+    Attend,
+    Dial,
+    Interfaces,
+    Listen,
+    Listening,
+    Unreached,
+    WriteAtEnd,
+)
+from services.discovery.core.lan.lan import (
+    ALLOWED,
+    ANSWERED_PER_S,
+    BARRED_S,
+    EVERYWHERE,
+    FAREWELL,
+    KEPT_S,
+    SPOKEN,
+    YIELD_S,
+    Lan,
+    Permit,
+)
+from services.discovery.core.lan.neighbours import KEYS_MAX, SOURCES_MAX
+from services.discovery.core.lan.networks import network_of
+from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
+
+LOW, HIGH = sorted((key_of(1), key_of(2)), key=lambda one: one.public)
+
+
+def of(kind: type[Any], deeds: list[Deed]) -> list[Any]:
+    return [one for one in deeds if isinstance(one, kind)]
+
+
+def speaking(key: SigningKey = LOW) -> Lan:
+    """Return the LAN's part of a node that has said at once that it is there, at second 0."""
+    lan = Lan(key.public, DOOR, Random(3), Permit(EVERYWHERE))
+    lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
+    lan.hear(Listening("tls://:4101"), at(0))
+    lan.hear(Signed(FAREWELL, signed(key, 2, ttl_s=0)), at(0))
+    lan.hear(Signed(SPOKEN, signed(key)), at(0))
+    return lan
+
+
+# -- speaking ---------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_or_listened_to_until_the_network_is_allowed() -> None:
+    lan = Lan(LOW.public, DOOR, Random(1), Permit(ALLOWED))
+    assert lan.hear(Interfaces(DOOR, (interface(1),)), at(0)) == []
+    deeds = lan.hear(Permit(ALLOWED, frozenset((network_of(interface(1)).id,))), at(1))
+    assert of(Attend, deeds) == [Attend(DOOR, (2,))]
+    assert of(Listen, deeds) == [Listen("tls://:0")]
+    assert not of(Write, deeds) and not of(Advertise, deeds)  # its port is not known yet
+
+
+def test_what_is_said_is_signed_and_its_farewell_after_it() -> None:
+    lan = Lan(LOW.public, DOOR, Random(1), Permit(EVERYWHERE))
+    lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
+    said, farewell = of(Advertise, lan.hear(Listening("tls://:4107"), at(0)))
+    assert said == Advertise(("tls://0.0.0.0:4107",), (), 30, 600, SPOKEN)
+    assert farewell == Advertise(("tls://0.0.0.0:4107",), (), 0, 600, FAREWELL)
+
+
+def test_the_datagrams_go_out_at_once_after_1_2_4_8_s_and_then_every_10_s() -> None:
+    lan, sent = speaking(), [0.0]
+    now_s = 0.0
+    for _ in range(12):
+        [wake] = of(Wake, deeds := lan.hear(Tick(), at(now_s)))
+        sent += [now_s] * len(of(Write, deeds))
+        now_s = wake.at_s - WALL_S + 1e-6
+    assert [round(one, 3) for one in sent[:5]] == [0, 1, 2, 4, 8]
+    assert all(7.5 <= later - earlier <= 12.5 for earlier, later in pairwise(sent[4:]))
+    assert len(sent) == 12
+
+
+def test_a_change_of_address_is_signed_anew_and_said_from_the_start() -> None:
+    lan = speaking()
+    for second in (1, 2, 4, 8):
+        lan.hear(Tick(), at(second))
+    deeds = lan.hear(Interfaces(DOOR, (interface(1, more="10.0.0.77/24"),)), at(8.5))
+    assert len(of(Write, deeds)) == 1 and [one.tag for one in of(Advertise, deeds)] == [SPOKEN, FAREWELL]
+    assert len(of(Write, lan.hear(Tick(), at(9.5)))) == 1
+
+
+def test_it_is_signed_anew_after_five_minutes() -> None:
+    lan = speaking()
+    assert not of(Advertise, lan.hear(Tick(), at(299)))
+    assert [one.tag for one in of(Advertise, lan.hear(Tick(), at(301)))] == [SPOKEN, FAREWELL]
+
+
+def test_a_network_that_is_not_allowed_any_more_hears_the_farewell_before_it_is_left() -> None:
+    lan = speaking()
+    deeds = lan.hear(Permit(), at(3))
+    assert deeds[:3] == [Write(DOOR, "*%2", signed(LOW, 2, ttl_s=0)), Attend(DOOR, ()), Listen("")]
+    assert not of(Write, lan.hear(Tick(), at(20)))
+
+
+def test_on_a_clean_stop_the_farewell_is_the_last_word() -> None:
+    lan = Lan(LOW.public, DOOR, Random(3), Permit(EVERYWHERE))
+    lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
+    lan.hear(Listening("tls://:4101"), at(0))
+    farewell = signed(LOW, 2, ttl_s=0)
+    assert WriteAtEnd(DOOR, "*%2", farewell) in lan.hear(Signed(FAREWELL, farewell), at(0))
+
+
+def test_a_port_that_is_taken_is_asked_for_again() -> None:
+    lan = Lan(LOW.public, DOOR, Random(3), Permit(EVERYWHERE, port=4101))
+    assert of(Listen, lan.hear(Interfaces(DOOR, (interface(1),)), at(0))) == [Listen("tls://:4101")]
+    lan.hear(Listening("", "port 4101 is taken"), at(0))
+    assert lan.problem == "port 4101 is taken"
+    assert of(Listen, lan.hear(Tick(), at(11))) == [Listen("tls://:4101")]
+
+
+# -- hearing ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_router_is_made_known_at_where_its_datagram_came_from_answered_and_dialled() -> None:
+    deeds = speaking().hear(came(signed(HIGH, port=4777)), at(5))
+    assert of(Learn, deeds) == [Learn(HIGH.public, ("tls://10.0.0.9:4777",), int(WALL_S) + 5 + KEPT_S)]
+    assert Write(DOOR, "10.0.0.9%2:40000", signed(LOW)) in deeds
+    assert of(Dial, deeds) == [Dial(HIGH.public)]
+
+
+def test_the_higher_key_dials_three_seconds_later() -> None:
+    lan = speaking(HIGH)
+    assert not of(Dial, lan.hear(came(signed(LOW)), at(5)))
+    assert not of(Dial, lan.hear(Tick(), at(5 + YIELD_S - 0.1)))
+    assert of(Dial, lan.hear(Tick(), at(5 + YIELD_S))) == [Dial(LOW.public)]
+
+
+def test_an_answer_is_not_answered() -> None:
+    deeds = speaking().hear(came(signed(HIGH), to_group=False), at(0.5))
+    assert of(Learn, deeds) and not of(Write, deeds)
+
+
+def test_a_link_local_source_is_reached_by_its_interface() -> None:
+    deeds = speaking().hear(came(signed(HIGH), "fe80::9%2:40000"), at(5))
+    assert of(Learn, deeds)[0].urls == ("tls://[fe80::9%2]:4101",)
+
+
+def test_who_did_not_let_us_in_is_not_dialled_for_five_minutes() -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    lan.hear(Unreached(HIGH.public, "not let in", let_in=False), at(1))
+    for second in range(10, int(BARRED_S), 10):
+        assert not of(Dial, lan.hear(came(signed(HIGH)), at(second)))
+    assert of(Dial, lan.hear(came(signed(HIGH)), at(1 + BARRED_S))) == [Dial(HIGH.public)]
+
+
+def test_who_could_not_be_reached_is_dialled_again_after_ten_seconds() -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    lan.hear(Unreached(HIGH.public, "no route"), at(1))
+    assert not of(Dial, lan.hear(Tick(), at(10)))
+    assert of(Dial, lan.hear(Tick(), at(11))) == [Dial(HIGH.public)]
+
+
+@pytest.mark.parametrize("end", ["silence", "farewell"])
+def test_who_falls_silent_or_says_farewell_stays_known_without_an_address(end: str) -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    if end == "silence":
+        assert not of(Learn, lan.hear(Tick(), at(29.9)))
+        learned = of(Learn, lan.hear(Tick(), at(30.1)))
+    else:
+        learned = of(Learn, lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(30.1)))
+    assert learned == [Learn(HIGH.public, (), int(WALL_S + 30.1) + KEPT_S)]
+
+
+def test_what_was_said_before_the_farewell_counts_no_more() -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(2))
+    assert lan.hear(came(signed(HIGH)), at(4))[:-1] == [Write(DOOR, "*%2", signed(LOW))]  # the own schedule alone
+    assert lan.turned_away == {ADVERT_STALE: 1}
+    assert of(Learn, lan.hear(came(signed(HIGH, 3)), at(6)))
+
+
+# -- before the signature ---------------------------------------------------------------------------------------------
+
+
+def test_a_source_is_heard_once_a_second_and_all_together_two_hundred_times() -> None:
+    lan = speaking()
+    forged = [signed(HIGH)[:-1] + bytes((number,)) for number in range(250)]
+    assert lan.admits(came(forged[0]), 1.0)
+    assert not lan.admits(came(forged[1]), 1.9)
+    assert lan.admits(came(forged[1]), 2.0)
+    heard = [lan.admits(came(one, f"10.0.0.{number + 1}%2:4"), 5.0) for number, one in enumerate(forged)]
+    assert heard.count(True) == 200
+    assert lan.turned_away == {LAN_FLOOD: 51}
+
+
+def test_what_a_known_router_says_again_is_heard_while_others_flood() -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    for number in range(300):
+        lan.admits(came(b"\x82\x01" + bytes((number % 256,)), f"10.0.0.{number % 250 + 1}%2:4"), 9.5)
+    assert lan.admits(came(signed(HIGH)), 9.6)
+    assert not lan.admits(came(signed(HIGH)), 9.7)
+
+
+@pytest.mark.parametrize("peer", ["10.0.1.9%2:40000", "8.8.8.8%2:40000", "2001:db8::1%2:40000", "10.0.0.9%3:40000"])
+def test_a_source_that_is_not_on_the_link_is_not_heard(peer: str) -> None:
+    lan = speaking()
+    assert not lan.admits(came(signed(HIGH), peer), 0)
+    assert not of(Learn, lan.hear(came(signed(HIGH), peer), at(0)))
+    assert lan.turned_away == {LAN_OFF_LINK: 2}
+
+
+def test_what_this_node_says_itself_is_not_heard() -> None:
+    lan = speaking()
+    assert not lan.admits(came(signed(LOW)), 0)
+    assert not lan.turned_away
+    assert not of(Learn, lan.hear(came(signed(LOW, 7)), at(0)))  # of our own key, though not what we say
+    assert lan.turned_away == {ADVERT_STALE: 1}
+
+
+def forged(data: bytes) -> bytes:
+    place = data.index(b"sig\x58\x40") + 10
+    return data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (signed(HIGH)[:-1], Reason.MALFORMED),
+        (signed(HIGH) + b"\0", Reason.MALFORMED),
+        (signed(HIGH).replace(b"\x18\x1e", b"\x19\x00\x1e"), Reason.MALFORMED),
+        (signed(HIGH, groups=27), Reason.MALFORMED),
+        (forged(signed(HIGH)), Reason.BAD_SIGNATURE),
+        (signed(HIGH, now_s=-700), Reason.EXPIRY_PASSED),
+        (signed(HIGH, now_s=200_000), Reason.EXPIRY_TOO_FAR),
+    ],
+    ids=["truncated", "with a byte more", "not canonical", "27 groups", "forged", "expired", "of a wrong clock"],
+)
+def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(data: bytes, reason: Reason) -> None:
+    lan = speaking()
+    assert of(Learn, lan.hear(came(signed(HIGH, 1, groups=26)), at(0)))
+    lan = speaking()
+    deeds = lan.hear(came(data), at(0.5))
+    assert not of(Learn, deeds) and not of(Dial, deeds) and not of(Write, deeds)
+    assert lan.turned_away == {reason: 1}
+
+
+def test_an_oversized_datagram_and_one_that_is_none_are_turned_away_unread() -> None:
+    lan = speaking()
+    assert not lan.admits(came(signed(HIGH) + bytes(1200)), 0)
+    assert not lan.admits(came(b""), 0)
+    assert lan.turned_away == {Reason.MALFORMED: 2}
+
+
+def test_one_key_has_four_sources_and_a_new_one_takes_the_place_of_one_that_fell_silent() -> None:
+    lan = speaking()
+    for number in range(SOURCES_MAX + 1):
+        lan.hear(came(signed(HIGH), f"10.0.0.{10 + number}%2:4"), at(number))
+    [one] = lan.neighbours
+    assert [str(source.ip) for source in one.sources] == [f"10.0.0.{10 + number}" for number in range(SOURCES_MAX)]
+    lan.hear(came(signed(HIGH), "10.0.0.99%2:4"), at(31))
+    assert "tls://10.0.0.99:4101" in one.urls and "tls://10.0.0.10:4101" not in one.urls
+
+
+def test_beyond_256_keys_nobody_is_heard_unless_one_is_away() -> None:
+    lan = speaking()
+    for number in range(KEYS_MAX):
+        lan.hear(came(signed(key_of(100 + number))), at(0.01 * number))
+    assert not of(Learn, lan.hear(came(signed(key_of(99))), at(5)))
+    first = key_of(100).public
+    lan.hear(Tick(), at(30))
+    learned = of(Learn, lan.hear(came(signed(key_of(99))), at(30.005)))
+    assert learned[0] == Learn(first) and learned[1].key == key_of(99).public
+    assert len(lan.neighbours) == KEYS_MAX
+
+
+def test_answers_are_ten_a_second_and_one_key_is_answered_once_in_ten_seconds() -> None:
+    lan = speaking()
+    deeds = [one for number in range(20) for one in lan.hear(came(signed(key_of(100 + number))), at(0.5))]
+    assert len(of(Write, deeds)) == ANSWERED_PER_S
+    lan = speaking()
+    assert of(Write, lan.hear(came(signed(HIGH)), at(0.5)))
+    lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(0.6))
+    assert not of(Write, lan.hear(came(signed(HIGH, 3)), at(0.7)))
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_names_each_interface_of_a_network_and_how_many_were_heard_there() -> None:
+    lan = speaking()
+    lo = replace(interface(1, index=1, name="lo"), flags=frozenset(("up", "running", "multicast", "loopback")))
+    lan.hear(Interfaces(DOOR, (lo, interface(1))), at(0))
+    lan.hear(came(signed(HIGH)), at(0))
+    [row] = lan.listed()
+    assert (row["interface"], row["allowed"], row["heard"]) == ("eth0", True, 1)
+    assert row["network"] == network_of(interface(1)).id and row["name"] == "eth0 10.0.0.0/24"
+
+
+# -- a simulated network ----------------------------------------------------------------------------------------------
+
+
+def all_hear_all(net: SimulatedNetwork) -> bool:
+    """Whether all who are there know of each other, when nothing was lost for the longest period between datagrams."""
+    loss, net.loss = net.loss, 0.0
+    net.run(13)
+    net.loss = loss
+    everybody = {one.key.public for one in net.nodes}
+    return all(one.here == everybody - {one.key.public} for one in net.nodes)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.integers(2, 5), loss=st.sampled_from((0.0, 0.2)))
+def test_all_hear_all_whoever_comes_goes_or_is_cut_off(seed: int, size: int, loss: float) -> None:
+    net = SimulatedNetwork(seed, loss)
+    chance = Random(seed)
+    for number in range(1, size + 1):
+        net.add(number)
+        net.run(chance.random() * 20)
+    net.run(20)
+    assert all_hear_all(net)
+    assert all(not node.lan.turned_away.keys() - {LAN_FLOOD, ADVERT_STALE} for node in net.nodes)
+
+    cut = net.nodes[0]
+    net.unplugged.add(cut.number)
+    net.run(31 + 13)
+    assert not cut.here and all(cut.key.public not in one.here for one in net.nodes[1:])
+    net.unplugged.clear()
+    if size > 2:
+        net.stop(net.nodes[-1])
+    net.run(30)
+    assert all_hear_all(net)
+
+
+def test_a_pair_hears_each_other_at_once_and_one_of_the_two_dials() -> None:
+    net = SimulatedNetwork(1)
+    first = net.add(1)
+    net.run(25)
+    second = net.add(2)
+    net.run(0.1)
+    assert first.here == {second.key.public} and second.here == {first.key.public}
+    lower = min(net.nodes, key=lambda one: one.key.public)
+    assert [len(one.dialled) for one in net.nodes] == [int(one is lower) for one in net.nodes]
+
+
+def test_a_node_costs_its_network_less_than_100_bytes_a_second_when_it_is_quiet() -> None:
+    net = SimulatedNetwork(1)
+    one, other = net.add(1), net.add(2)
+    net.run(20)
+    before = one.sent, other.sent
+    net.run(600)
+    sent = max(one.sent - before[0], other.sent - before[1]) / 600
+    heads = 14 + 40 + 8  # Ethernet, IPv6, UDP
+    assert 2 * sent * (1 + heads / len(signed(LOW))) <= 100  # over IPv4 and IPv6
