@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
     "leave": Entry("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
     "keys": Entry("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
     "peer": Entry("router.cli.neighbours:peer", "Add, change, list, remove and block neighbours."),
+    "invite": Entry("router.cli.invite:invite", "Let others in by a link or QR code."),
     "status": Entry("router.cli.views:status", "Show the running node at a glance."),
     "peers": Entry("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),
     "queue": Entry("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),

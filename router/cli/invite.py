@@ -1,0 +1,213 @@
+"""`router invite`: links by which others come in here, with rights and perhaps a group (R-D14)."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from router.cli import qr
+from router.cli.ask import ask
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import columns, hint, note, say, say_json, short_text, span_text
+from router.core.wire.address import (
+    AddressSource,
+    Reach,
+    TransportAddress,
+    addresses_of_node,
+    parse_address,
+    reach_of,
+    refusal_of,
+)
+from router.core.wire.grouplink import GroupLink, new_group
+from router.core.wire.invitation import RIGHTS, SECRET_BYTES, make_invitation
+from router.core.wire.lifetime import expiry_min, expiry_s
+from router.settings import config, keyring
+from router.settings.config import Config
+from router.settings.config_units import DAY_S
+from router.settings.home import Home
+from router.settings.keyring import NAME_PATTERN
+from router.transport import contract as transport
+
+EXPIRES = "7d"
+GRANT = "join,store,relay"
+_UNITS = {"m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
+_SPAN_S_MAX = 10 * 366 * DAY_S
+
+
+class Span(click.ParamType[int, Any]):
+    """A time span: a number and m, h, d or w; its value is in seconds."""
+
+    name = "D"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,9})([mhdw])", value)
+        seconds = int(found[1]) * _UNITS[found[2]] if found else 0
+        if not 0 < seconds <= _SPAN_S_MAX:
+            self.fail(f'"{value}" is no time span like 30m, 12h, 7d or 2w, of at most ten years', param, ctx)
+        return seconds
+
+
+class Rights(click.ParamType[tuple[str, ...], Any]):
+    """Rights, comma-separated."""
+
+    name = "RIGHTS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        found = tuple(dict.fromkeys(one.strip() for one in value.split(",") if one.strip()))
+        unknown = [one for one in found if one not in RIGHTS]
+        if unknown or not found:
+            said = f'"{unknown[0]}" is no right' if unknown else "it grants nothing"
+            self.fail(f"{said}; rights are {', '.join(RIGHTS)}", param, ctx)
+        return found
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.option("--grant", type=Rights(), default=GRANT, help=f"The guest's rights here. Default: {GRANT}.")
+@click.option("--uses", type=click.IntRange(1, 1000), default=1, help="How many guests it lets in. Default: 1.")
+@click.option(
+    "--expires", type=Span(), default=EXPIRES, help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}."
+)
+@click.option("--until", type=Span(), help="How long, from now, guests keep the rights. Default: without an end.")
+@click.option("--name", help="The name by which guests call this node. Default: node.name.")
+@click.option("--group", help="The name of a group that guests join; it is made if there is none.")
+@click.option("--read-only", is_flag=True, help="Let guests read the group only.")
+@click.option("--at", metavar="URL", multiple=True, help="Where guests reach this node. Default: node.advertise.")
+@qr.options
+@json_option
+@click.pass_context
+def invite(
+    ctx: click.Context, grant: tuple[str, ...], uses: int, expires: int, until: int | None, name: str | None,
+    group: str | None, read_only: bool, at: tuple[str, ...], draw: qr.Drawing, as_json: bool,
+) -> None:  # fmt: skip
+    """Print a link that lets others in. The node must run.
+
+    Whoever has the link becomes a neighbour of this node, with the rights it names, by `router peer add LINK` there.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if read_only and group is None:
+        raise click.UsageError("--read-only needs a --group.")
+    home = invocation().home
+    settings = config.load(home.config_path)[0]
+    if not settings.limits.strangers_connections_max:
+        said = "no guest could redeem it, because limits.strangers_connections_max is 0"
+        raise Failure(Exit.USAGE, f"{said}; raise it in {home.config_path} and start the node again")
+    addresses = _addresses(home, settings, at)
+    secret, link = secrets.token_bytes(SECRET_BYTES), _group(home, group, read_only=read_only)
+    now_s = time.time()
+    made = make_invitation(
+        keyring.load(home, keyring.NODE), addresses, secret, expiry_min=expiry_min(now_s + expires), rights=grant,
+        name=settings.node.name if name is None else name, group=link,
+    )  # fmt: skip
+    text, until_s = made.text(), expiry_s(made.expiry_min)
+    label = name or group or ""
+    ends_s = 0 if until is None else int(now_s + until)
+    _order(home, made.id, made.rights, uses, until_s, ends_s, label)
+    try:
+        leave_out = "addresses of --at, the --group, or the --name"
+        qr.show(text, draw, leave_out=leave_out, on_terminal=not as_json)
+    finally:
+        if as_json:
+            ends = {"until": _time_text(ends_s)} if ends_s else {}
+            row = {"id": made.id, "link": text, "expires": _time_text(until_s), "uses": uses, "grants": made.rights}
+            say_json(row | ends)
+        else:
+            say(text)
+    times = "one guest" if uses == 1 else f"{uses} guests"
+    hint(
+        f"this link is a secret that lets in {times} until {_time_text(until_s)}: give it on in private. Each runs "
+        f"`router peer add LINK` there. `router invite revoke {made.id.hex()[:8]}` takes it back"
+    )
+
+
+@invite.command("list", cls=Command)
+@json_option
+def list_invitations(as_json: bool) -> None:
+    """List the invitations of this node, and how many guests each has let in."""
+    rows = ask(invocation().home, "invites")
+    if as_json:
+        say_json([{**one, "expires": _time_text(one["expires_s"])} for one in rows])
+        return
+    now_s = time.time()
+    table = [
+        (one["id"][:8], one["name"] or "-", ",".join(one["grants"]), f"{one['used']}/{one['uses']}",
+         one["state"], span_text(one["expires_s"] - now_s) if one["state"] == "open" else "-")
+        for one in rows
+    ]  # fmt: skip
+    columns(("ID", "NAME", "RIGHTS", "USED", "STATE", "ENDS IN"), table, "no invitations; `router invite` makes one")
+    for row in rows:
+        for guest in row["guests"]:
+            name = f"{guest['name']} " if guest["name"] else ""
+            told = "" if guest["written"] else ", not yet in router.toml"
+            say(f"{row['id'][:8]}  {name}{short_text('addr', bytes.fromhex(guest['address']))}{told}")
+
+
+@invite.command("revoke", cls=Command)
+@click.argument("id")
+@json_option
+def revoke(id: str, as_json: bool) -> None:
+    """Take back the invitation with this ID, or its beginning: it lets in nobody new.
+
+    Guests that it has let in stay; `router peer remove` removes one.
+    """
+    found = ask(invocation().home, "uninvite", id)
+    if as_json:
+        say_json(found)
+        return
+    stay = f"; {found['guests']} of its guests stay, and `router peer remove` removes one" if found["guests"] else ""
+    say(f"the invitation {found['revoked'][:8]} is revoked{stay}")
+
+
+def _order(
+    home: Home, id: bytes, rights: tuple[str, ...], uses: int, until_s: int, grant_until_s: int, name: str
+) -> None:  # fmt: skip
+    """Have the running node keep the invitation; the secret stays here."""
+    said = {"id": id.hex(), "rights": rights, "uses": uses, "until_s": until_s, "grant_until_s": grant_until_s}
+    ask(home, "invite", json.dumps(said | {"name": name[:64]}))
+
+
+def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[TransportAddress, ...]:
+    """Return where guests reach the running node: as given, advertised, or as it listens."""
+    for url in at:
+        transport.check(url)
+        if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
+            raise Failure(Exit.USAGE, f"--at {url}: {refused[1]}")
+    if at:
+        return tuple(parse_address(url) for url in at)
+    found = addresses_of_node(settings.node.advertise or ask(home, "status")["listeners"])
+    if not found:
+        said = "guests would not know where to reach this node"
+        remedy = f"give --at tls://HOST:PORT, or write it into {home.config_path} as node.advertise"
+        raise Failure(Exit.USAGE, f"{said}; {remedy}")
+    if all(reach_of(one.host) is Reach.LOOPBACK for one in found):
+        note("that link leads back to this machine: only nodes that run here can use it; --at names another address")
+    return found
+
+
+def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None:
+    """Return the group with that name, made anew if it is unlike all that are known."""
+    if name is None:
+        return None
+    known = keyring.groups(home)
+    if re.fullmatch(NAME_PATTERN, name) and not get_close_matches(name, known, n=1, cutoff=0.7):
+        keyring.add_group(home, name, new_group(secrets.token_bytes(32), secrets.token_bytes(32), name))
+        note(f"there was no group {name}: made one; `router sub {name}` reads it")
+    found, link = keyring.find(home, name)
+    if link.seed is None and not read_only:
+        note(f"guests can only read: the right to send to {found} is not kept here")
+    return link.read_only() if read_only else link
+
+
+def _time_text(at_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))

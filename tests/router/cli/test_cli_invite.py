@@ -1,0 +1,118 @@
+"""`router invite`: links are made, listed and revoked on a running node, which never has their secret."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, RunningNode
+
+from router.core.wire.grouplink import GroupLink
+from router.core.wire.invitation import Invitation, parse_peer_link
+from router.settings import keyring
+from router.settings.home import Home
+
+HOME_NOTE = "that link leads back to this machine"
+
+
+def made(at_node: Run, *options: str) -> tuple[dict[str, Any], Invitation]:
+    result = at_node("invite", "--json", *options)
+    assert result.exit_code == 0, result.output
+    row = json.loads(result.stdout.splitlines()[-1])
+    found = parse_peer_link(row["link"])
+    assert isinstance(found, Invitation)
+    return row, found
+
+
+def listed(at_node: Run, id: str) -> dict[str, Any]:
+    return next(one for one in json.loads(at_node("invite", "list", "--json").stdout) if one["id"] == id)
+
+
+def test_a_link_says_where_and_with_which_rights_and_is_listed(at_node: Run, node: RunningNode) -> None:
+    row, link = made(at_node, "--name", "home", "--uses", "3", "--grant", "join,why", "--expires", "2h")
+    assert (row["uses"], row["grants"], row["id"]) == (3, ["join", "why"], link.id.hex())
+    assert link.inviter == keyring.load(Home(node.home), keyring.NODE).public
+    assert [one.url for one in link.addresses] == [url for url in node.ready["listeners"] if url.startswith("tls")]
+    assert link.name == "home" and not link.has_expired(time.time()) and link.has_expired(time.time() + 2 * 3600 + 61)
+    found = listed(at_node, row["id"])
+    assert (found["uses"], found["used"], found["guests"], found["state"]) == (3, 0, [], "open")
+    assert found["expires"] == row["expires"] and row["id"][:8] in at_node("invite", "list").stdout
+
+
+def test_defaults_are_one_use_seven_days_and_the_rights_of_a_guest(at_node: Run) -> None:
+    result = at_node("invite")
+    link = parse_peer_link(result.stdout)
+    assert isinstance(link, Invitation) and link.rights == ("join", "store", "relay") and link.group is None
+    assert link.has_expired(time.time() + 7 * 86_400 + 61) and not link.has_expired(time.time() + 6.9 * 86_400)
+    assert HOME_NOTE in result.stderr and "secret" not in result.stderr, "a script is not told what a person is"
+
+
+def test_a_group_comes_with_the_link_and_is_made_if_there_is_none(at_node: Run, node: RunningNode) -> None:
+    _, link = made(at_node, "--group", "friends")
+    kept = keyring.groups(Home(node.home))["friends"]
+    assert link.group == kept and kept.seed is not None
+    _, reading = made(at_node, "--group", "friends", "--read-only")
+    assert reading.group == GroupLink(kept.group, kept.content_key, None, "friends")
+    unlike = at_node("invite", "--group", "freinds")
+    assert unlike.exit_code == 2 and "friends" in unlike.stderr, "a misspelled name makes no group"
+
+
+def test_revoked_by_the_beginning_of_its_id(at_node: Run) -> None:
+    row, _ = made(at_node)
+    assert row["id"][:8] in at_node("invite", "revoke", row["id"][:8]).stdout
+    assert listed(at_node, row["id"])["state"] == "revoked"
+    again = at_node("invite", "revoke", row["id"], "--json")
+    assert json.loads(again.stdout) == {"revoked": row["id"], "guests": 0}
+    unknown = at_node("invite", "revoke", "zz")
+    assert unknown.exit_code == 1 and "`router --home" in unknown.stderr and "invite list" in unknown.stderr
+
+
+def test_the_code_is_drawn_and_the_picture_is_private_and_new(at_node: Run, tmp_path: Path) -> None:
+    picture = tmp_path / "invitation.png"
+    result = at_node("invite", "--png", str(picture), "--qr", "--at", "tls://core.example.org:4100")
+    assert result.exit_code == 0 and "█" in result.stdout
+    assert picture.stat().st_mode & 0o077 == 0 and picture.read_bytes().startswith(b"\x89PNG")
+    link = parse_peer_link(result.stdout.splitlines()[-1])
+    assert isinstance(link, Invitation) and [one.url for one in link.addresses] == ["tls://core.example.org:4100"]
+    again = at_node("invite", "--png", str(picture))
+    assert again.exit_code == 2 and "exists already" in again.stderr
+    assert again.stdout.startswith("upsycle:"), "the invitation was made, so its link is not lost"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--grant", "join,fly"), '"fly" is no right; rights are join, store, relay, why'),
+        (("--grant", ""), "it grants nothing"),
+        (("--expires", "7"), '"7" is no time span like 30m, 12h, 7d or 2w'),
+        (("--expires", "0d"), '"0d" is no time span'),
+        (("--until", "99999w"), "of at most ten years"),
+        (("--uses", "0"), "0 is not in the range 1<=x<=1000"),
+        (("--read-only",), "--read-only needs a --group"),
+        (("--at", "tls://0.0.0.0:1"), "--at tls://0.0.0.0:1: "),
+        (("--at", "here"), "is not a transport URL"),
+        (("--at", "tls://a.example.org:1", "--name", "n" * 64, *(
+            part for n in range(7) for part in ("--at", f"tls://a-very-long-name-of-a-host-{n}.example.org:4100")
+        )), "leave out addresses"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_before_the_node_is_asked(
+    at_node: Run, options: tuple[str, ...], said: str
+) -> None:
+    before = at_node("invite", "list", "--json").stdout
+    result = at_node("invite", *options)
+    assert result.exit_code == 2 and said in result.stderr, result.stderr
+    assert at_node("invite", "list", "--json").stdout == before
+
+
+def test_a_node_that_does_not_run_invites_nobody(router: Run, home: Path) -> None:
+    assert router("invite").exit_code == 3
+    router("init")
+    assert router("invite", "--at", "tls://core.example.org:4100").exit_code == 3
+    assert router("invite", "list").exit_code == 3
+    (home / "router.toml").write_text("[limits]\nstrangers_connections_max = 0\n")
+    refused = router("invite")
+    assert refused.exit_code == 2 and "strangers_connections_max is 0" in refused.stderr
