@@ -71,11 +71,11 @@ def test_it_is_shown_and_kept_and_waits_for_the_node_to_run(router: Run, home: P
 
 def test_the_list_of_neighbours_says_what_became_of_it(router: Run, home: Path) -> None:
     router("peer", "add", TEXT, "--yes")
-    assert "\nthe-core: its invitation is not answered yet\n" in router("peer", "list").stdout
+    assert "\n  its invitation is not answered yet\n" in router("peer", "list").stdout
     no = Answer(reason="invite:used-up", sentence="All uses of the invitation are taken by other guests.")
     received.answered(home, GIVEN.id, no, NOW_S)
     said = "it refused our invitation: all uses of the invitation are taken by other guests"
-    assert f"\nthe-core: {said}\n" in router("peer", "list").stdout
+    assert f"\n  {said}\n" in router("peer", "list").stdout
     assert json.loads(router("peer", "list", "--json").stdout)[0]["problem"] == said
 
 
