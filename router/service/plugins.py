@@ -154,7 +154,8 @@ def _classes(module: ModuleType, class_name: str) -> list[type]:
         named = [getattr(module, class_name, None)]
     else:
         named = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
-    return [one for one in named if isinstance(one, type) and (issubclass(one, Service) or hasattr(one, "hear"))]
+    kinds = [one for one in named if isinstance(one, type) and not getattr(one, "_is_protocol", False)]
+    return [one for one in kinds if issubclass(one, Service) or hasattr(one, "hear")]
 
 
 def _check_reasons(spec: str, module: ModuleType | None) -> None:

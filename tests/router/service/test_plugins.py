@@ -75,6 +75,17 @@ def checked(tmp_path: Path, text: str) -> str:
     return found.output
 
 
+def test_what_its_parts_have_in_common_is_no_service(folder: Path, tmp_path: Path) -> None:
+    """A protocol with `hear` beside the rules, and every core as `init` makes it."""
+    rules = folder / "rules.py"
+    part = "from typing import Protocol\n\nclass Part(Protocol):\n    def hear(self, heard, now): ...\n"
+    rules.write_text(f"{part}{rules.read_text().replace('from __future__ import annotations', '')}")
+    assert "is in order" in checked(tmp_path, f'[node]\nservices = ["services.{folder.name}"]\n')
+    core = ("--home", str(tmp_path / "core"))
+    CliRunner().invoke(main, [*core, "init", "--role", "core"])
+    assert "is in order" in CliRunner().invoke(main, [*core, "config", "check"]).output
+
+
 def test_settings_are_in_the_sample_judged_and_shown(folder: Path, tmp_path: Path) -> None:
     (folder / "settings.py").write_text(SETTINGS)
     name = folder.name
