@@ -38,7 +38,7 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
     "router/core/routing/",
     "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
-    "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/",
+    "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/ router/doctor/",
     "router/rig/", "router/bench/ router/demo/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")

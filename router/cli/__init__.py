@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),
     "groups": Entry("router.cli.views:groups", "Show the groups of the running node and who has joined them."),
     "clock": Entry("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
+    "doctor": Entry("router.doctor.command:doctor", "Check node, machine and network, and say how to mend them."),
     "why": Entry("router.why.command:why", "Explain what became of a message."),
     "config": Entry("router.cli.config:config", "Check and show the configuration."),
     "audit": Entry("router.audit.command:audit", "Account for every message in event logs, with proof."),

@@ -61,8 +61,8 @@ def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Find
     if dial is None:
         return Finding("port", True, f"{url} is free for the node")
     if not started:
-        said = f"router.toml says listen = {url}, and the running node does not listen there"
-        return Finding("port", False, said, "start the node again: it reads node.listen only then")
+        said = f"router.toml names {url} in node.listen, and the running node does not listen there"
+        return Finding("port", None, said, "start it again, unless it was started with --listen")
     if not dial.key:
         said, remedy = split_remedy(dial.why)
         return Finding("port", False, f"{url} does not answer: {said}", remedy)
@@ -85,6 +85,21 @@ def judge_nothing_listens(config: Config) -> Finding:
     if config.node.role == "core":
         return Finding("port", False, f"a core node that {said}", 'name a URL in node.listen: "tls://0.0.0.0:4100"')
     return Finding("port", True, f"{said}: it dials others, and nobody dials it")
+
+
+def judge_addresses(
+    found: Sequence[Advertised], config: Config, key: bytes, ports: frozenset[int]
+) -> Iterator[Finding]:
+    """Judge all addresses at which others are to reach this node: those of node.advertise, else of node.listen."""
+    named = config.node.advertise
+    for one in sorted(found, key=lambda one: named.index(one.address.url) if one.address.url in named else 0):
+        if named or reach_of(one.address.host) is not Reach.LOOPBACK:
+            yield judge_address(one, key, ports)
+    if ports and not named and all(reach_of(one.address.host) is Reach.LOOPBACK for one in found):
+        where = f"only this machine reaches it ({found[0].address.url})" if found else "it names no address to others"
+        ok = False if config.node.role == "core" else None
+        remedy = "name one in node.advertise at which others reach it: tls://node.example.org:4100"
+        yield Finding("address", ok, f"{where}, so it has no link and nobody is told where it is", remedy)
 
 
 def judge_address(one: Advertised, key: bytes, ports: frozenset[int]) -> Finding:

@@ -34,8 +34,11 @@ async def test_a_neighbour_is_shown_connected_and_away(tmp_path: Path) -> None:
                 1,
                 0,
             )
-        [before] = (await core.run("peer", "list", "--json")).json
-        assert before["last_contact_s"] == 0 and before["rtt_ms"] > 0
+
+        async def is_measured() -> bool:
+            return [one["rtt_ms"] is None for one in (await core.run("peer", "list", "--json")).json] == [False]
+
+        await until("the core has measured the way to its edge", is_measured)
         for view in (("peer", "list"), ("peers",)):
             for node in (core, edge):
                 shown = (await node.run(*view)).stdout

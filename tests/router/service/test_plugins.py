@@ -117,6 +117,12 @@ def test_instances_have_names_and_places_of_their_own(folder: Path, tmp_path: Pa
     assert "has no `module`; add a line for it" in checked(tmp_path, '[[node.services]]\nname = "one"\n')
 
 
+def test_protocols_beside_the_rules_are_no_services(folder: Path, tmp_path: Path) -> None:
+    part = "\nfrom typing import Protocol\nclass Part(Protocol):\n    def hear(self, heard, now): ...\n"
+    (folder / "rules.py").write_text(RULES + part)
+    assert "is in order" in checked(tmp_path, f'[node]\nservices = ["services.{folder.name}", "services.discovery"]\n')
+
+
 def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) -> None:
     name = folder.name
     (folder / "commands.py").write_text(COMMANDS.replace("NAME", name))

@@ -1,0 +1,223 @@
+"""`router doctor`: gather facts about node, machine and network, judge them, and print a line for each check."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import click
+import trio
+
+from router.cli.command import Command, invocation, json_option
+from router.cli.exits import Exit, Failure, innermost
+from router.cli.output import address_text, for_this_home, hint, say, say_json
+from router.cli.preflight import rules, unusable_keys
+from router.client.errors import ClientError
+from router.client.node import connect
+from router.core.wire.address import TransportAddress, addresses_of_node
+from router.core.wire.crypto import SigningKey
+from router.core.wire.text import clean, short
+from router.doctor import home_checks, network_checks
+from router.doctor import network_probe as network
+from router.doctor.finding import Advertised, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
+from router.doctor.home_probe import probe_descriptors, probe_disk
+from router.settings import config as configuration
+from router.settings import keyring
+from router.settings.config import Config
+from router.settings.config_text import ConfigError
+from router.settings.home import Home
+from router.transport import contract as transport
+
+NODE_S = 5.0
+LAN_S = 5.0
+REACH_S = 20.0
+NEIGHBOURS_MAX = 20
+ASKED_MAX = 3
+DISCOVERY = "discovery"
+MARKS = {True: "ok", False: "BAD", None: "?"}
+
+
+@dataclass
+class Facts:
+    """What was gathered. `taken`: why nobody can listen at a URL; `dials`: who answered at one; `why_not_asked`: why
+    the discovery service was asked nothing."""
+
+    running: Running | None = None
+    why_not_running: str = ""
+    disk: Disk = field(default_factory=lambda: Disk(""))
+    taken: dict[str, str] = field(default_factory=dict)
+    dials: dict[str, Dial] = field(default_factory=dict)
+    addresses: list[Advertised] = field(default_factory=list)
+    interfaces: tuple[Interface, ...] = ()
+    why_not_asked: str = ""
+    lan_rows: tuple[Mapping[str, Any], ...] | None = None
+    why_no_lan: str = ""
+    dialled_back: list[DialledBack] = field(default_factory=list)
+    why_not_reached: str = ""
+
+
+@click.command(cls=Command)
+@json_option
+def doctor(as_json: bool) -> None:
+    """Check this node, its machine and its network: what is wrong, what that means, and how to mend it.
+
+    A line for each check: ok, BAD, or ? for what cannot be told from here. Without a running node, what needs none is
+    checked. Exit code 0 if nothing is wrong, 1 if something is, 3 if no node runs.
+    """
+    home = invocation().home
+    hint("checking; this takes some seconds")
+    findings, is_running = trio.run(examine, home)
+    if as_json:
+        say_json([asdict(one) for one in findings])
+    else:
+        for one in findings:
+            remedy = f"; {one.remedy}" if one.remedy else ""
+            say(for_this_home(clean(f"{MARKS[one.ok]:<4} {one.check:<13} {one.found}{remedy}", 1000)))
+    bad = sum(one.ok is False for one in findings)
+    if not is_running:
+        raise Failure(Exit.NO_NODE, "no node runs, so only what needs none was checked; `router serve` starts it")
+    if bad:
+        raise Failure(Exit.FAILED, f"{bad} of {len(findings)} checks found something wrong")
+
+
+async def examine(home: Home) -> tuple[list[Finding], bool]:
+    """Return what each check of a home found, and whether its node runs. Each part is bounded in time."""
+    path = home.config_path
+    problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
+    try:
+        config = configuration.load(path)[0]
+    except ConfigError:
+        config = configuration.by_role(Config())
+    fault = keyring.fault(home, keyring.NODE)
+    key = None if fault else keyring.load(home, keyring.NODE)
+    facts = await _gather(home, config, key)
+    return list(_judged(home, config, problems, fault, key, facts)), facts.running is not None
+
+
+# -- facts -----------------------------------------------------------------------------------------------------------
+
+
+async def _gather(home: Home, config: Config, key: SigningKey | None) -> Facts:
+    facts = Facts()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_gather_machine, facts, home)
+        await _ask_node(facts, home)
+        listen = listeners_of(facts, config)
+        for url in listen:
+            nursery.start_soon(_gather_port, facts, url, key)
+        for address in addresses_of_node(config.node.advertise or listen):
+            nursery.start_soon(_gather_address, facts, address)
+        await _ask_discovery(facts, home, listen)
+    return facts
+
+
+async def _gather_machine(facts: Facts, home: Home) -> None:
+    facts.disk = await probe_disk(home)
+    facts.interfaces = await network.probe_interfaces()
+
+
+async def _ask_node(facts: Facts, home: Home) -> None:
+    why = "the node does not answer; see its log, and start it again"
+    try:
+        with trio.move_on_after(NODE_S):
+            async with connect(home=home) as node:
+                status = json.loads(await node.ask("status", timeout_s=NODE_S))
+                peers = json.loads(await node.ask("peers", timeout_s=NODE_S))
+            facts.running = Running(status, tuple(one for one in peers if one["standing"] != "local"))
+            return
+    except* ClientError as group:
+        why = str(innermost(group))
+    facts.why_not_running = why
+
+
+def listeners_of(facts: Facts, config: Config) -> tuple[str, ...]:
+    """Return the URLs where other machines may sign on: those of the running node, and those of the configuration."""
+    running = tuple(facts.running.status["listeners"]) if facts.running is not None else ()
+    known = [url.rpartition(":")[0] for url in running]
+    configured = (one for one in config.node.listen if not (one.endswith(":0") and one.rpartition(":")[0] in known))
+    return tuple(dict.fromkeys(one for one in (*running, *configured) if not transport.is_local(one)))
+
+
+async def _gather_port(facts: Facts, url: str, key: SigningKey | None) -> None:
+    if facts.running is not None:
+        facts.dials[url] = await network.dial(url)
+    elif key is not None:
+        facts.taken[url] = await network.why_not_free(url, key)
+
+
+async def _gather_address(facts: Facts, address: TransportAddress) -> None:
+    facts.addresses.append(await network.probe_address(address, dials=facts.running is not None))
+
+
+async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> None:
+    """Ask the discovery service what it hears on the LAN, and to let neighbours dial back."""
+    running = facts.running
+    if running is None:
+        facts.why_not_asked = "no node runs"
+    elif all(one["name"] != DISCOVERY for one in running.status["services"]):
+        facts.why_not_asked = 'no discovery service runs here; add "services.discovery" to node.services'
+    if facts.why_not_asked or running is None:
+        return
+    ports = sorted(network.ports_of(listen))
+    whom = [one["address"] for one in running.peers if one["state"] == "connected"][:ASKED_MAX]
+    names = {one["address"]: one["name"] or short(address_text(one["address"])) for one in running.peers}
+    lan = await _ask_service(home, "lan", LAN_S)
+    facts.lan_rows, facts.why_no_lan = (tuple(lan), "") if isinstance(lan, list) else (None, str(lan))
+    if not ports or not whom:
+        facts.why_not_reached = "no neighbour is connected" if ports else "this node listens on no port for others"
+        return
+    answers = await _ask_service(home, f"reach {ports[0]} {' '.join(whom)}", REACH_S)
+    if not isinstance(answers, list):
+        facts.why_not_reached = str(answers)
+        return
+    facts.dialled_back = [DialledBack(names.get(one["router"], ""), one["at"], one["why"]) for one in answers]
+
+
+async def _ask_service(home: Home, question: str, timeout_s: float) -> Any:
+    """Return the service's answer; a sentence if it is an error, or none came in time."""
+    answer: Any = {"error": "the discovery service does not answer; `router status` tells more"}
+    try:
+        with trio.move_on_after(timeout_s):
+            async with connect(home=home) as node:
+                answer = json.loads(await node.ask("service", f"{DISCOVERY} {question}", timeout_s=timeout_s))
+    except* ClientError as group:
+        answer = {"error": str(innermost(group))}
+    return answer.get("error", answer) if isinstance(answer, dict) else answer
+
+
+# -- judgements ------------------------------------------------------------------------------------------------------
+
+
+def _judged(
+    home: Home, config: Config, problems: list[str], fault: str, key: SigningKey | None, facts: Facts
+) -> Iterator[Finding]:
+    running, disk, public = facts.running, facts.disk, b"" if key is None else bytes(key.public)
+    yield home_checks.judge_config(problems, str(home.config_path))
+    yield home_checks.judge_key(public, str(home.key_path), fault, running)
+    yield network_checks.judge_node(running, facts.why_not_running)
+    yield network_checks.judge_clock(running, config.limits.clock_offset_s_max, time.time(), disk.newest_s)
+    listen = listeners_of(facts, config)
+    yield from _judged_listeners(config, listen, public, facts)
+    yield from network_checks.judge_addresses(facts.addresses, config, public, network.ports_of(listen))
+    yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
+    why = facts.why_not_asked or facts.why_no_lan
+    yield network_checks.judge_lan(Lan(facts.interfaces, network.tunnel(), facts.lan_rows, why))
+    yield home_checks.judge_disk(disk, config)
+    yield home_checks.judge_sync(disk, config)
+    descriptors = probe_descriptors(None if running is None else running.status["pid"])
+    yield home_checks.judge_limits(descriptors, config, len(listen))
+    yield from network_checks.judge_neighbours(running, NEIGHBOURS_MAX)
+
+
+def _judged_listeners(config: Config, listen: Sequence[str], key: bytes, facts: Facts) -> Iterator[Finding]:
+    if not listen:
+        yield network_checks.judge_nothing_listens(config)
+    running = facts.running.status["listeners"] if facts.running is not None else ()
+    for url in listen:
+        dial = facts.dials.get(url)
+        yield network_checks.judge_port(url, facts.taken.get(url, ""), dial, url in running)
+        if dial is not None and (found := network_checks.judge_tls(url, dial, key)) is not None:
+            yield found

@@ -1,0 +1,91 @@
+"""Gathers facts about the disk of a home and the limits of a process; each within a bounded time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import trio
+
+from router.doctor.finding import Descriptors, Disk
+from router.settings.home import Home
+
+DISK_S = 5.0
+SYNCS_S = 1.0
+SYNCS_MAX = 16
+SYNC_BYTES = 4096
+UNLIMITED = 1 << 30
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+async def probe_disk(home: Home) -> Disk:
+    """Return the facts about the disk of a home; a disk that hangs is given up after `DISK_S`."""
+    place = home.store_path if home.store_path.is_dir() else home.path
+    with trio.move_on_after(DISK_S):
+        return await trio.to_thread.run_sync(_disk, home, place, abandon_on_cancel=True)
+    return Disk(str(home.path), timed_out=True)
+
+
+def _disk(home: Home, place: Path) -> Disk:
+    fault, syncs = "", list[float]()
+    try:
+        with tempfile.TemporaryFile(dir=place, buffering=0) as file:  # without a name, where the system can
+            began = monotonic()
+            while len(syncs) < SYNCS_MAX and monotonic() - began < SYNCS_S:
+                at = monotonic()
+                file.write(bytes(SYNC_BYTES))
+                _sync(file.fileno())
+                syncs.append(monotonic() - at)
+    except OSError as error:
+        fault = error.strerror or str(error)
+    sizes = {path: size for path, size, _ in (*_files(home.store_path), *_files(home.log_path))}
+    return Disk(
+        str(home.path), _filesystem(place), shutil.disk_usage(home.path).free, fault, tuple(syncs),
+        store_bytes=sum(size for path, size in sizes.items() if path.parent == home.store_path),
+        log_bytes=sum(size for path, size in sizes.items() if path.parent == home.log_path),
+        newest_s=max((newest for _, _, newest in _files(home.path)), default=0.0),
+    )  # fmt: skip
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:
+    """Yield path, size and time of change of each file of a directory, as far as they can be seen."""
+    try:
+        with os.scandir(directory) as found:
+            for one in found:
+                if one.is_file(follow_symlinks=False):
+                    state = one.stat(follow_symlinks=False)
+                    yield Path(one.path), state.st_size, state.st_mtime
+    except OSError:
+        return
+
+
+def _filesystem(place: Path) -> str:
+    """Return the kind of the file system that holds a directory; "" where the system does not tell."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+        device = place.stat().st_dev
+    except OSError:
+        return ""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    kinds = [line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2:3] == [wanted]]
+    return kinds[-1] if kinds else ""
+
+
+def probe_descriptors(pid: int | None) -> Descriptors:
+    """Return how many file descriptors the node's process may open, and has open; without one, what this may."""
+    if pid is not None:
+        try:
+            lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+            most = next(line.split()[4] for line in lines if line.startswith("Max open files"))
+            return Descriptors(
+                int(most) if most.isdecimal() else UNLIMITED, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+            )
+        except (OSError, StopIteration, IndexError):
+            pass  # another user's process, or a system without /proc: the limit here is likely the same
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Descriptors(UNLIMITED if hard == resource.RLIM_INFINITY else hard)
