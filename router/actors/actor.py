@@ -31,6 +31,7 @@ from pykka._envelope import Envelope
 
 from router.actors.inbox import INBOX_MESSAGES_MAX, ChildEnded, TrioFuture, TrioInbox, answer, answer_dead
 from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -223,7 +224,8 @@ class TrioActor(pykka.Actor):
                 self.on_stop()
             else:
                 if not self.fatal:  # else it is raised from the actor system and logged there
-                    log.error("%s failed", self, exc_info=failure)
+                    known = isinstance(failure, RouterError)  # a sentence for the operator; the rest is a fault
+                    log.error("%s failed%s", self, f": {failure}" if known else "", exc_info=None if known else failure)
                 self.on_failure(type(failure), failure, failure.__traceback__)
         except Exception:
             log.exception("%s failed while it ended", self)

@@ -17,7 +17,8 @@ from router.client.running_or_stopped import asked_or_read
 from router.core.log.line import Line, decode_line, encode_lines, rows
 from router.core.log.segment import header
 from router.core.wire.codec import Malformed
-from router.disk.store.file import DATA, UNREADABLE, reading, unusable
+from router.disk.room import DATA
+from router.disk.store.file import UNREADABLE, reading, unusable
 from router.disk.store.terms import StoreError
 from router.settings import keyring
 from router.settings.home import Home

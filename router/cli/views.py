@@ -55,7 +55,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
-        *(("service", service_line(one)) for one in found["services"]),
+        *(row for one in found["services"] for row in service_rows(one)),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
         ("reasons", _counted(found["reasons"])),
@@ -64,6 +64,11 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
 
 def _invited_line(one: dict[str, Any]) -> str:
     return f"by {short_text('addr', bytes.fromhex(one['inviter']))}: {one['problem']}"
+
+
+def service_rows(one: dict[str, Any]) -> list[tuple[str, object]]:
+    """Return the service's line, and the last lines that its process printed."""
+    return [("service", service_line(one)), *(("", f"| {line}") for line in one["last_lines"])]
 
 
 def service_line(one: dict[str, Any]) -> str:

@@ -261,7 +261,7 @@ class ClientLink:
                 return None
             elif not self.is_up:
                 said = f"what listens there did not answer within {machine.timeout_s:g} s"
-                return End(f"{said}: the node is stopped or overloaded, or it is no router (`router status` tells)")
+                return End(f"{said}: the node is stopped or held up, as its standard error says, or it is no router")
             elif unanswered >= PINGS_UNANSWERED:
                 return End(f"the node has been silent for {(unanswered + 1) * PING_S:.0f} s")
             else:

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import trio
 
 from router.actors.process import program
-from router.actors.supervisor import BackOff
 from router.core.routing.directory import ServiceFacts
 from router.core.wire.crypto import SigningKey
+from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
-from router.service.host import Place
+from router.service.host import Place, Service
 from router.service.plugins import Plugin, load
 from router.service.reports import ENDED, PROBLEM, WARNING
-from router.service.running import key_of, supervise
+from router.service.running import back_off, key_of, leave_free_bytes, supervise
+from router.service.watchdog import Watchdog
 from router.settings.config import Config
 from router.settings.config_services import Instance, instances
 from router.settings.home import Home
@@ -33,10 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class Remark(NamedTuple):
-    """A sentence about a service, and when it was said (monotonic seconds)."""
+    """A sentence about a service, when it was said (monotonic seconds), and what its process printed last."""
 
     text: str
     at_s: float
+    last_lines: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,8 +57,8 @@ class Resident:
     def has_warning(self, text: str) -> None:
         self.warning = Remark(text, time.monotonic())
 
-    def has_problem(self, text: str) -> None:
-        self.problem = Remark(text, time.monotonic())
+    def has_problem(self, text: str, last_lines: tuple[str, ...] = ()) -> None:
+        self.problem = Remark(text, time.monotonic(), last_lines)
 
     def remark(self, is_running: bool) -> Remark | None:
         """Return why it is away, or the last that was wrong with it while it runs."""
@@ -110,6 +112,7 @@ class Residents:
             "name": one.instance.name, "module": one.instance.module, "run": one.instance.run, "starts": one.starts,
             "address": one.key.public.hex(), "state": "running" if is_running else "away",
             "problem": remark.text if remark else "",
+            "last_lines": remark.last_lines if remark else (),
             "problem_age_s": round(time.monotonic() - remark.at_s, 1) if remark else None,
         }  # fmt: skip
 
@@ -130,26 +133,23 @@ class Residents:
 
     def start(self, nursery: trio.Nursery, url: str, guests: str) -> None:
         """Start the services that run inside, which reach the router over these URLs, and those that run apart."""
+        if any(one.instance.run == "inside" for one in self._all.values()):
+            nursery.start_soon(Watchdog(Service.warn).run)
         for one in self._all.values():
             if one.instance.run == "inside":
                 self._start_inside(one, url, guests)
             elif one.instance.run == "apart":
                 nursery.start_soon(self._run_apart, one)
 
-    @property
-    def _back_off(self) -> BackOff:
-        node = self._config.node
-        return BackOff(pause_s_min=node.service_restart_s_min, pause_s_max=node.service_restart_s_max)
-
     def _start_inside(self, one: Resident, url: str, guests: str) -> None:
         options, most = self._config.services.get(one.instance.name, {}), self._config.node.service_attempts_max
         settings = one.plugin.settings_of(options)
         place = Place(
             one.instance.name, url, one.key, self._home, settings, options, guests, one.has_warning, Attempts(most),
-            frozenset(one.plugin.events), is_inside=True,
+            frozenset(one.plugin.events), leave_free_bytes(self._config), is_inside=True,
         )  # fmt: skip
         one.starts += 1
-        supervise(one.plugin, place, self._back_off, one.has_problem)
+        supervise(one.plugin, place, back_off(self._config), one.has_problem)
 
     async def _run_apart(self, one: Resident) -> None:
         """Keep a service's process running; its standard input is our pipe, so it ends with this node."""
@@ -159,15 +159,20 @@ class Residents:
             one.starts += 1
             one.has_said_end = False
             began_s = trio.current_time()
-            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, env=_environment())
+            printed = LastLines()
+            process = await trio.lowlevel.open_process(
+                command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+            )
             try:
-                code = await process.wait()
+                code = await printed.until_end(process)
             finally:
                 await _end(process)
             failures = 1 if trio.current_time() - began_s >= CALM_S else failures + 1
-            pause_s = self._back_off.pause_s(failures, random.random())
+            pause_s = back_off(self._config).pause_s(failures, random.random())
             if not one.has_said_end:
-                one.has_problem(f"its process ended with {_exit_text(code)}; its lines on standard error may say why")
+                lines = printed.lines()
+                said = "the last that it printed may say why" if lines else "it printed nothing"
+                one.has_problem(f"its process ended with {_exit_text(code)}; {said}", lines)
             assert one.problem is not None
             log.warning("the service %s: %s; starting it again in %.1f s", one.instance.name, one.problem.text, pause_s)
             await trio.sleep(pause_s)

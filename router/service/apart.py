@@ -12,6 +12,7 @@ import signal
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports below would end with a traceback.
 
+import faulthandler
 import logging
 import os
 import stat
@@ -22,7 +23,7 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.plugins import load
-from router.service.reports import Reports
+from router.service.reports import ENDED, Reports
 from router.service.running import run
 from router.settings import config as configuration
 from router.settings.config_services import instances
@@ -46,7 +47,7 @@ async def serve(home: Home, name: str) -> None:
     try:
         await _serve(home, name)
     except Exception as error:
-        await Reports(home, name).last(str(error) if isinstance(error, RouterError) else repr(error))
+        await Reports(home, name).at_once(ENDED, str(error) if isinstance(error, RouterError) else repr(error))
         raise
 
 
@@ -59,7 +60,7 @@ async def _serve(home: Home, name: str) -> None:
     plugin, options = load(named[name].module), config.services.get(name, {})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_until_signalled, nursery.cancel_scope)
-        await run(plugin, name, home, options, config.node.service_attempts_max)
+        await run(plugin, name, home, options, config)
 
 
 async def _until_signalled(scope: trio.CancelScope) -> None:
@@ -72,6 +73,7 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m router.service.apart HOME NAME")
     logging.basicConfig(level=logging.WARNING, format=f"%(asctime)s %(levelname)-7s {sys.argv[2]}: %(message)s")
+    faulthandler.enable()  # a crash below Python says where, too
     end_with_parent()
     try:
         trio.run(serve, Home(sys.argv[1]), sys.argv[2])

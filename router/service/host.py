@@ -53,7 +53,8 @@ log = logging.getLogger(__name__)
 class Place:
     """Where a service runs: its name, the node's URL and home, its key and settings. `options`: its settings as they
     are written. `guests`: the URL at which the node takes streams that services hand over. `events`: those that its
-    folder declares. `is_inside`: whether it runs in the node's process."""
+    folder declares. `leave_free_bytes`: what its state leaves free on the disk. `is_inside`: whether it runs in the
+    node's process."""
 
     name: str
     url: str
@@ -65,6 +66,7 @@ class Place:
     on_warning: Callable[[str], None] = lambda text: None
     attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
     events: frozenset[str] = frozenset()
+    leave_free_bytes: int = 0
     is_inside: bool = False
 
     @property
@@ -77,6 +79,7 @@ class Service(TrioActor):
     """Subclass it and fill in `on_message`. `settings` are those of its `Settings`; `state` is what it keeps."""
 
     node: Node
+    elsewhere = "let it do that work in a thread or another process"
 
     def __init__(self, place: Place) -> None:
         super().__init__()
@@ -96,10 +99,15 @@ class Service(TrioActor):
         return f"the service {self.name}"
 
     @property
+    def remedy(self) -> str:
+        """What to do when it holds up its process."""
+        return self.elsewhere + (", or run it apart" if self.place.is_inside else "")
+
+    @property
     def state(self) -> State:
         """What this service keeps, as of the last commit; `keep` changes it."""
         if self._state is None:
-            self._state = State(self.place.state_path)
+            self._state = State(self.place.state_path, self.place.leave_free_bytes)
             self.nursery.start_soon(self._hand_over_events)
         return self._state
 
@@ -194,9 +202,12 @@ class Service(TrioActor):
     async def commit(self, batch: Batch) -> list[int]:
         """Write it to the state. While too many events wait for the node's log, this waits as well."""
         state = self.state
+        said = ""
         while batch.events and state.events_waiting >= EVENTS_MAX:
             why = self._events_held_up or "it notes more than the log takes of one service; let it note fewer"
-            self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is stopped meanwhile: {why}")
+            if why != said:
+                self.warn(f"{EVENTS_MAX} events wait for the node's log, so the service is stopped meanwhile: {why}")
+            said = why
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
             numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))

@@ -57,9 +57,9 @@ class Reports:
             while not await self._tell():
                 await trio.sleep(AGAIN_S)
 
-    async def last(self, text: str) -> None:
-        """Report why the process ends, if the node takes it within `LAST_S`."""
-        self._put(ENDED, text)
+    async def at_once(self, kind: str, text: str) -> None:
+        """Report it, if the node takes it within `LAST_S`."""
+        self._put(kind, text)
         with trio.move_on_after(LAST_S, shield=True):
             await self._tell()
 

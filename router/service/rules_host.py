@@ -39,7 +39,6 @@ WAITING_MAX = 2_000
 """So much that was heard waits for the rules; then doors and messages wait as well."""
 SENT_MAX = 100
 """With so many messages in custody that the state still holds, a cycle follows to let go of them."""
-BLOCKED_S = 1.0
 REQUESTS_MAX = 1_000
 """Requests to the router that wait for their turn; then the rules wait as well."""
 PULL_S = 10.0
@@ -92,6 +91,8 @@ class Cycle:
 
 class RulesHost(Service):
     """A service whose rules decide everything."""
+
+    elsewhere = "let it Compute that work"
 
     def __init__(self, place: Place, rules: type[c.Rules]) -> None:
         super().__init__(place)
@@ -181,7 +182,7 @@ class RulesHost(Service):
             self._in_hand = received = source if isinstance(source, Received) else None
             follows = Cycle()
             try:
-                for deed in self._decide(heard):
+                for deed in self._rules.hear(heard, c.Now(time.time(), time.monotonic())):
                     self._lay_down(follows, deed, received)
             except Exception as error:
                 failed = received, error
@@ -197,16 +198,6 @@ class RulesHost(Service):
         await self._commit_and_carry_out(cycle)
         if failed is not None:
             await self._fail(*failed)
-
-    def _decide(self, heard: c.Heard) -> list[c.Deed]:
-        """Let the rules hear it; say so where they hold up the process."""
-        began_s = time.monotonic()
-        deeds = self._rules.hear(heard, c.Now(time.time(), began_s))
-        if (took_s := time.monotonic() - began_s) > BLOCKED_S:
-            what = type(heard).__name__
-            remedy = "let it Compute that work" + (", or run it apart" if self.place.is_inside else "")
-            self.warn(f"it blocked its process for {took_s:.1f} s over {what}; {remedy}")
-        return deeds
 
     async def _fail(self, received: Received | None, error: Exception) -> None:
         self._in_hand = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pykka
+import trio
 
 from router.actors.actor import actor_system
 from router.actors.supervisor import BackOff, Supervisor
@@ -14,15 +17,17 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NoSettings, Plugin
-from router.service.reports import Reports
+from router.service.reports import WARNING, Reports
 from router.service.rules_host import RulesHost
+from router.service.watchdog import Watchdog
 from router.settings import keyring
 from router.settings.config import Config
 from router.settings.config_services import key_name
 from router.settings.home import Home
 
-DEFAULTS = Config().node
-ATTEMPTS_MAX = DEFAULTS.service_attempts_max
+DEFAULTS = Config()
+
+log = logging.getLogger(__name__)
 
 
 def key_of(home: Home, name: str) -> SigningKey:
@@ -40,6 +45,16 @@ def guests_url(home: Home) -> str:
     return f"unix://{home.socket_path.with_name('guests.sock')}"
 
 
+def back_off(config: Config) -> BackOff:
+    """Return the pauses before a service that failed is started again."""
+    return BackOff(config.node.service_restart_s_min, config.node.service_restart_s_max)
+
+
+def leave_free_bytes(config: Config) -> int:
+    """Return how much of the disk services leave free: twice what the node needs to go on accepting messages."""
+    return 2 * config.store.disk_free_bytes_min
+
+
 def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
     """Start the service once."""
     if isinstance(found, Plugin):
@@ -51,29 +66,36 @@ def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
 
 
 def supervise(
-    found: type[Service] | Plugin, place: Place, back_off: BackOff, on_problem: Callable[[str], None] | None = None
+    found: type[Service] | Plugin, place: Place, pauses: BackOff, on_problem: Callable[[str], None] | None = None
 ) -> pykka.ActorRef[Supervisor]:
     """Run the service under a supervisor, inside an actor system; `on_problem` hears why it failed."""
     return Supervisor.start(
-        lambda: begin(found, place), random.random, back_off, lambda: place.attempts.ended, on_problem,
+        lambda: begin(found, place), random.random, pauses, lambda: place.attempts.ended, on_problem,
         f"the service {place.name}",
     )  # fmt: skip
 
 
 async def run(
     service: type[Service] | Plugin, name: str, home: Home, options: Mapping[str, Any] | None = None,
-    attempts_max: int = ATTEMPTS_MAX,
+    config: Config = DEFAULTS,
 ) -> None:  # fmt: skip
-    """Run the service in this process, signed on to the node of `home`, until cancelled."""
+    """Run the service in this process, signed on to the node of `home`, until cancelled; `config`: the node's."""
     reports = Reports(home, name)
     settings = service.settings_of(options or {}) if isinstance(service, Plugin) else NoSettings()
-    url, attempts = f"unix://{home.socket_path}", Attempts(attempts_max)
+    url, attempts = f"unix://{home.socket_path}", Attempts(config.node.service_attempts_max)
     events = frozenset(service.events) if isinstance(service, Plugin) else frozenset[str]()
     place = Place(
         name, url, key_of(home, name), home, settings, options or {}, guests_url(home), reports.warning, attempts,
-        events,
+        events, leave_free_bytes(config),
     )  # fmt: skip
     async with actor_system():
-        back_off = BackOff(DEFAULTS.service_restart_s_min, DEFAULTS.service_restart_s_max)
-        supervise(service, place, back_off, reports.problem)
-        await reports.run()
+        supervise(service, place, back_off(config), reports.problem)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Watchdog(partial(_report_block, home)).run)
+            await reports.run()
+
+
+def _report_block(home: Home, service: Service, text: str) -> None:
+    """Tell the node in a loop of this thread, because that of the service stands still."""
+    log.warning("%s: %s", service, text)
+    trio.run(Reports(home, service.name).at_once, WARNING, text)

@@ -13,8 +13,8 @@ events stay here until they are in the node's log, and messages until the router
 
 from __future__ import annotations
 
-import errno
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ import msgspec
 
 from router.core.wire.errors import RouterError
 from router.disk import private_file
+from router.disk.room import DATA, lack_of_room
 
 MAP_BYTES_MIN = 16 << 20
 GROWTHS_MAX = 20
@@ -34,6 +35,7 @@ EVENTS_MAX = 10_000
 """With so many events that the node's log has not taken yet, the service waits for it before it hears more."""
 SWEEP_MAX = 1_000
 _NAMES = ("kept", "events", "outbox", "heard", "meta")
+_GOES_ON = "and the service goes on where it stopped"
 _NUMBER, _MINUTE = Struct(">Q"), Struct(">I")
 
 
@@ -54,17 +56,24 @@ class Batch:
     noted: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.kept or self.events or self.outbox or self.heard or self.sent or self.noted)
+        return bool(self.grows or self.kept or self.heard or self.sent or self.noted)
+
+    @property
+    def grows(self) -> bool:
+        """Whether it adds what stays until the service or the router removes it."""
+        return bool(self.events or self.outbox) or any(value is not None for value in self.kept.values())
 
 
 class State(Mapping[bytes, bytes]):
     """What the service keeps, as a mapping that shows the last commit; `commit` writes a batch.
 
-    `epoch` names this state: a new one begins to count its events anew.
+    `epoch` names this state: a new one begins to count its events anew. `leave_free_bytes`: the state grows no more
+    when its disk has less than that left.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, leave_free_bytes: int = 0) -> None:
         self.path = path
+        self._leave_free_bytes = leave_free_bytes
         try:
             private_file.make_directory(path.parent)
             private_file.make_directory(path)
@@ -78,7 +87,7 @@ class State(Mapping[bytes, bytes]):
         return f"<state in {self.path}: {len(self)} keys, {self.events_waiting} events not in the log>"
 
     def _map_bytes(self) -> int:
-        data = self.path / "data.mdb"
+        data = self.path / DATA
         return max(MAP_BYTES_MIN, (data.stat().st_size if data.exists() else 0) + (1 << 20))
 
     def _load(self) -> None:
@@ -152,6 +161,9 @@ class State(Mapping[bytes, bytes]):
 
         Raises `StateError`.
         """
+        if batch.grows and (free := shutil.disk_usage(self.path).free) < self._leave_free_bytes:
+            left = f"its disk has {free >> 20} MiB left, and services leave {self._leave_free_bytes >> 20} to the node"
+            raise StateError(f"the state in {self.path} may not grow: {left}; make room, {_GOES_ON}")
         try:
             for _ in range(GROWTHS_MAX):
                 try:
@@ -207,10 +219,7 @@ class State(Mapping[bytes, bytes]):
                 return
 
     def _unusable(self, what: str, error: Exception) -> StateError:
-        said = " ".join(str(error).split())
-        is_full = isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == errno.ENOSPC or "space" in said
-        if is_full:
-            remedy = "its disk is full: make room, and the service goes on where it stopped"
-        else:
-            remedy = "see to its disk; to begin anew, stop the node and move that folder away"
-        return StateError(f"the state in {self.path} {what} ({said}); {remedy}")
+        cause, remedy = " ".join(str(error).split()), "see to its disk; to begin anew, stop the node and move it away"
+        if full := lack_of_room(self.path, error):
+            cause, remedy = full[0], f"{full[1]}, {_GOES_ON}"
+        return StateError(f"the state in {self.path} {what}: {cause}; {remedy}")

@@ -27,7 +27,8 @@ from router.disk.log.eventlog import ForeignLog, Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.logbook import Logbook
 from router.disk.log.search import CANDIDATES_MAX, Found, Log, Search, offered, unaccepted
-from router.disk.store.file import DATA, owner
+from router.disk.room import DATA
+from router.disk.store.file import owner
 from router.disk.store.records import Records
 from router.disk.store.store import Store
 from router.disk.store.terms import StoreError

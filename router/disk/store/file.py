@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from errno import EIO, ENOSPC
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -17,14 +15,13 @@ import lmdb
 
 from router.core.wire.text import key_text
 from router.disk.limits import StoreLimits
+from router.disk.room import DATA, lack_of_room
 from router.disk.store.rows import READABLE, VERSION
 from router.disk.store.terms import StoreError
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
 UNREADABLE = cbor2.CBORError, struct.error, SystemError  # of a foreign row; the last one of the binding, for a page
-DATA = "data.mdb"
 BLOCK_BYTES = 512  # the unit of st_blocks
-FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
 START_AFRESH = (
     "move store/ and log/ away together and start: the node keeps its address and begins empty, and what it held is in "
     "the folders you moved"
@@ -59,8 +56,8 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
 
 def unusable(path: Path, what: str, error: Exception) -> StoreError:
     """Return an error for the operator that says what could not be done, why, and what to do."""
-    if isinstance(error, lmdb.DiskError) or getattr(error, "errno", 0) == ENOSPC or _was_cut_short(path, error):
-        cause, remedy = "its disk is full", "make room and start again: nothing that was settled is lost"
+    if full := lack_of_room(path, error):
+        cause, remedy = full[0], f"{full[1]} and start again: nothing that was settled is lost"
     elif isinstance(error, struct.error) and "format requires" in str(error):
         cause, remedy = "a time does not fit into it", "set this machine's clock, which is wrong, and start again"
     elif isinstance(error, (ValueError, *DAMAGED, *UNREADABLE)):
@@ -68,14 +65,6 @@ def unusable(path: Path, what: str, error: Exception) -> StoreError:
     else:
         cause, remedy = "its disk or its file fails", f"see to its disk; if the file is damaged, {START_AFRESH}"
     return StoreError(f"the store in {path} {what}: {cause} ({' '.join(str(error).split())}). To go on, {remedy}")
-
-
-def _was_cut_short(path: Path, error: Exception) -> bool:
-    """Whether a full disk cut a write short, which LMDB reports as a failing disk."""
-    try:
-        return os.strerror(EIO) in str(error) and shutil.disk_usage(path).free < FREE_BYTES_MIN
-    except OSError:  # the disk does fail
-        return False
 
 
 def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:

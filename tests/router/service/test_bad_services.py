@@ -14,8 +14,9 @@ from rigs.own_services import block, findable, made, until
 from rigs.patience import HANG_S
 from rigs.serving import serving
 
-from router.cli.views import service_line
+from router.cli.views import service_line, service_rows
 from router.client.node import connect
+from router.core.wire.crypto import SigningKey
 from router.service.running import key_of
 from router.settings.home import Home
 
@@ -92,7 +93,8 @@ async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Pat
             async with connect(home=home) as node:
                 os.kill(json.loads(await node.ask("service", "apart pid", timeout_s=HANG_S))["pid"], signal.SIGKILL)
             found = await until(home, lambda services: services["apart"]["starts"] == 2)
-            assert "its process ended with exit code -9 (SIGKILL)" in found["apart"]["problem"]
+            assert "its process ended with exit code -9 (SIGKILL); it printed nothing" in found["apart"]["problem"]
+            assert service_line(found["apart"]).endswith(" s ago)")
             assert await counted(home, "inside") == b"1", "the other one is not disturbed"
             assert await counted(home, "apart") == b"2"
             async with connect(home=home) as node:
@@ -101,20 +103,38 @@ async def test_one_that_dies_apart_is_started_again_with_its_state(tmp_path: Pat
             os.kill(pid, 0)  # it ended with its node
 
 
-@pytest.mark.parametrize(
-    ("run", "remedy"), [("inside", "Compute that work, or run it apart"), ("apart", "Compute that work")]
-)
-async def test_one_that_blocks_its_process_is_told_of(tmp_path: Path, place: Path, run: str, remedy: str) -> None:
-    write(place, "blocking", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
-          "        __import__('time').sleep(1.1)\n        return []")  # fmt: skip
-    home = made(tmp_path, block("blocking", "blocking", run))
+DYING = {
+    "a crash below Python": ("ctypes.string_at(0)", "code -11 (SIGSEGV)", "Fatal Python error: Segmentation fault"),
+    "a hard exit": ("os._exit(7)", "code 7", "the last word"),
+}
+
+
+@pytest.mark.parametrize(("deed", "code", "line"), DYING.values(), ids=DYING)
+async def test_what_a_process_printed_last_is_shown_when_it_does_not_say_why_it_ends(
+    tmp_path: Path, place: Path, deed: str, code: str, line: str
+) -> None:
+    secret = SigningKey(os.urandom(32)).seed.hex()
+    write(
+        place,
+        "dying",
+        f"""def __init__(self, setup): ...
+    def hear(self, heard, now):
+        import ctypes, os, sys
+        for n in range(100):
+            print(n, 100 * "x y ", file=sys.stderr)
+        print("the key {secret} and the last word", file=sys.stderr, flush=True)
+        {deed}""",
+    )
+    home = made(tmp_path, block("dying", "dying", "apart"))
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):
-            found = await until(home, lambda services: "blocked" in services["blocking"]["problem"])
-            assert found["blocking"]["problem"].endswith(f"over Started; let it {remedy}")
-            assert "blocked its process" in service_line(found["blocking"]) and service_line(
-                found["blocking"]
-            ).endswith(" s ago)")
+            found = await until(home, lambda services: bool(services["dying"]["problem"]))
+    assert f"its process ended with exit {code}; the last" in found["dying"]["problem"]
+    lines = found["dying"]["last_lines"]
+    assert any(line in one for one in lines) and len(lines) <= 10 and all(len(one) <= 200 for one in lines)
+    assert secret not in "".join(lines) and [row[1] for row in service_rows(found["dying"])][1:] == [
+        f"| {one}" for one in lines
+    ]
 
 
 async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path) -> None:

@@ -17,7 +17,8 @@ from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes
 from router.core.wire.text import key_text
-from router.disk.store.file import DATA, FREE_BYTES_MIN, owner, unusable
+from router.disk.room import DATA, FREE_BYTES_MIN
+from router.disk.store.file import owner, unusable
 from router.disk.store.rows import VERSION
 from router.disk.store.terms import StoreError
 

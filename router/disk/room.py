@@ -1,0 +1,42 @@
+"""Tells a disk or a file that is full from one that fails."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
+from pathlib import Path
+
+import lmdb
+
+DATA = "data.mdb"
+FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
+PAGE_BYTES = 4096
+
+
+def lack_of_room(path: Path, error: Exception) -> tuple[str, str] | None:
+    """Return what is full and what to do, if that is why LMDB could not write in the folder `path`; else None."""
+    said, number = str(error), getattr(error, "errno", 0)
+    was_cut_short = os.strerror(EIO) in said  # LMDB says so of a write of which a part was written
+    if number == EFBIG or os.strerror(EFBIG) in said or (was_cut_short and _is_at_its_limit(path / DATA)):
+        return "its file may grow no larger", "raise the limit on the size of files (ulimit -f, LimitFSIZE)"
+    if number == EDQUOT or os.strerror(EDQUOT) in said:
+        return "the quota of its disk is used up", "make room"
+    is_full = isinstance(error, lmdb.DiskError) or number == ENOSPC or os.strerror(ENOSPC) in said
+    return ("its disk is full", "make room") if is_full or (was_cut_short and _is_full(path)) else None
+
+
+def _is_at_its_limit(file: Path) -> bool:
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        return most != resource.RLIM_INFINITY and file.stat().st_size > most - PAGE_BYTES
+    except OSError:
+        return False
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path).free < FREE_BYTES_MIN
+    except OSError:  # the disk does fail
+        return False
