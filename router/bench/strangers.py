@@ -18,12 +18,13 @@ from typing import Any
 
 import trio
 
-from router.bench.clients import Wire
+from router.bench.clients import DIAL_S, link_of
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.codec import FRAME_BYTES_MAX, frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
+from router.rig.app_link import LinkOver, Sent
 from router.transport.contract import ConnectFailed, StreamBroken
 
 HANDSHAKE_BYTES = 4_000  # bytes of a TLS connection with two certificates, and both hellos
@@ -71,39 +72,38 @@ class Stranger:
         self._pace = pace
         self._counts = counts
         self.key = SigningKey(os.urandom(32))
-        self.wire = Wire(self.key, 64, 1 << 20, False)
+        self.link = link_of(self.key, 64, 1 << 20)
+        self._sent = Sent()
 
     async def connect(self) -> None:
         await self._pace.take(HANDSHAKE_BYTES)
-        await self.wire.connect(self._url, self.router)
+        await self.link.connect(self._url, self.router, DIAL_S)
         self._counts["links"] += 1
 
     @property
     def frame_bytes_max(self) -> int:
         """Return the longest frame that the node takes on this link."""
-        hello = self.wire.session.hello
+        hello = self.link.end.session.hello
         return min(FRAME_BYTES_MAX, hello.frame_bytes_max if hello else FRAME_BYTES_MAX)
 
     async def raw(self, data: bytes) -> None:
         """Write any bytes."""
         await self._pace.take(len(data) + RECORD_BYTES)
-        await self.wire.write(data)
+        await self.link.write([data])
         self._counts["writes"] += 1
 
     async def messages(self, wires: list[bytes]) -> None:
         """Hand in messages as the window allows."""
-        data = b"".join(map(frame, wires))
-        while self.wire.outgoing.room()[0] < len(wires) or self.wire.outgoing.room()[1] < len(data):
-            await trio.sleep(0.005)
-        await self._pace.take(len(data) + RECORD_BYTES)
-        await self.wire.send(data, len(wires))
+        while self.link.outbox.full:
+            await self.link.moved.park()
+        await self._pace.take(sum(map(len, map(frame, wires))) + RECORD_BYTES)
+        await self.link.hand_in(wires, self._sent)
         self._counts["messages"] += len(wires)
 
     async def hear(self) -> None:
         """Read, answer pings and settle, until the node closes."""
         while True:
-            await self.wire.receive()
-            await self.wire.settle_all()
+            await self.link.settle(await self.link.receive())
 
     def unicast(self, to: PublicKey, body: bytes, key: SigningKey | None = None, ttl_s: int = 0) -> bytes:
         return seal_unicast(key or self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + LIFE_S))
@@ -192,11 +192,11 @@ async def _besiege(siege: Siege, pace: Pace, counts: Counter[str]) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stranger.hear)
                 await ATTACKS[siege.attack](stranger)
-        except* (StreamBroken, RemoteProtocolError, ConnectFailed, SystemExit, trio.ClosedResourceError):
+        except* (StreamBroken, RemoteProtocolError, ConnectFailed, LinkOver, trio.ClosedResourceError):
             counts["closed"] += 1
         finally:
             with trio.CancelScope(shield=True), trio.move_on_after(1):
-                await stranger.wire.close()
+                await stranger.link.close()
         await trio.sleep(AGAIN_S)
 
 

@@ -33,10 +33,11 @@ News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carr
 
 
 class End(NamedTuple):
-    """Why a connection ended; `final` if the app must not dial again."""
+    """Why a connection ended; `final` if the app must not dial again; `goodbye`: the node's own words."""
 
     text: str
     final: bool = False
+    goodbye: Ended | None = None
 
 
 class AppEnd:
@@ -109,7 +110,7 @@ class AppEnd:
             case Ended(reason, text):
                 said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
                 advice = "" if text and reason is Reason.NOT_AUTHORISED else _ADVICE.get(reason, "")
-                return End(said + advice, reason in FINAL)
+                return End(said + advice, reason in FINAL, event)
         return None
 
     def _come_up(self, router: PublicKey, hello: link_items.Hello, mono_s: float) -> None:

@@ -1,72 +1,69 @@
-"""One end of a link to a real node, by hand: it sends any frames the test wants, and records all answers."""
+"""A link to a real node, by hand: it sends any frames the test wants, and records all answers."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 import trio
 from rig import NodeProcess
 from rigs.patience import HANG_S
 
-from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, Session, SettledUpTo, Up
+from router.client.custody.outbox import Outbox, Submission
+from router.client.errors import ClientError
+from router.core.link.session import Ended, Offer
 from router.core.wire import link_items as link
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.codec import frame, split_frames
-from router.core.wire.control import Control, Join, JoinAck, decode_control, encode_control
+from router.core.wire.control import Control, encode_control
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.core.wire.message import Unicast, message_id, open_message, seal_multicast, seal_unicast
+from router.core.wire.message import message_id, seal_multicast
 from router.core.wire.reasons import Reason
+from router.rig.app_link import LIFE_S, READ_BYTES, AppLink, LinkOver
 from router.rig.process import RigFailed
 from router.transport import contract as transport
-from router.transport.contract import Stream, StreamBroken
-
-LIFE_S = 3600
-READ_BYTES = 1 << 18
+from router.transport.contract import Buffer, StreamBroken
 
 
-class RawLink:
-    """One end of a link. `got`: messages as they came; `control`, `answers`: those of the router; `refused`: by number,
-    from 1; `written`: every byte of this end.
+class RawLink(AppLink):
+    """A link on which a test hands in any messages. `got`: messages as they came; `refused`: by number, from 1;
+    `written`: every byte of this end; `ended`: the node's goodbye.
 
     What arrives is settled at once. `window`: how many messages the node may send before that.
     """
 
     def __init__(self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096) -> None:
-        self.key = key
+        offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
+        super().__init__(key, offer, Outbox(1 << 20, 1 << 30))
         self.got: list[bytes] = []
-        self.control: list[Control] = []
-        self.answers: list[bytes] = []
-        self.items: list[link.Item] = []
         self.refused: dict[int, tuple[Reason, str]] = {}
         self.settled = 0
         self.sent = 0
         self.ended: Ended | None = None
-        self.is_up = self.is_closed = False
+        self.is_closed = False
         self.written = bytearray()
-        self._offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16))
-        self.stream: Stream
-        self.session: Session
 
-    async def connect(self, url: str, expect: PublicKey) -> None:
-        self.router = expect
-        self.stream = await transport.dial(url, self.key, expect, timeout_s=HANG_S)
-        self.session = Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=expect)
-        await self._flush()
-        await self.until("the link is up", lambda: self.is_up)
-
-    async def close(self) -> None:
-        await self.stream.aclose()
+    async def connect(self, url: str, router: PublicKey, timeout_s: float = HANG_S) -> None:
+        """Return when the link is up, even if it is over by then."""
+        try:
+            await super().connect(url, router, timeout_s)
+        except LinkOver as over:
+            if not self.end.is_up:
+                raise
+            self._note(over)
 
     # -- saying --------------------------------------------------------------------------------------------
 
-    async def send(self, *wires: bytes) -> int:
-        """Hand in messages, well formed or not; return the number of the last."""
-        self.sent += len(wires)
-        await self._write(b"".join(map(frame, wires)))
+    async def send(self, *wires: bytes, then: bytes = b"") -> int:
+        """Hand in messages, well formed or not, and write these bytes behind them; return the last one's number."""
+        for wire in wires:
+            self.sent += 1
+            self.outbox.add(Submission(frame(wire), _Said(self, self.sent)))
+        await self.write([*self.end.output(), then])
         return self.sent
 
     async def publish(self, *wires: bytes) -> list[Reason | None]:
@@ -77,12 +74,9 @@ class RawLink:
 
     async def join(self, group: PublicKey) -> bool:
         """Send JOIN, and return whether the router accepts it."""
-        await self.send(self.says(Join(group, False)))
-        before = len(self.control)
-        await self.until("the JOIN is answered", lambda: len(self.control) > before)
-        answer = self.control[-1]
-        assert isinstance(answer, JoinAck)
-        return answer.success
+        wanted = await self.want(group)
+        await self.until("the JOIN is answered", wanted.answered.is_set)
+        return wanted.granted
 
     async def ask(self, word: str, argument: str) -> bytes | None:
         """Return the router's answer to an inquiry; None if it is refused."""
@@ -95,8 +89,9 @@ class RawLink:
         """Return a control message of this key to the router."""
         return self.unicast(self.router, encode_control(control), ttl_s=0, expiry_s=expiry_s)
 
-    def unicast(self, to: PublicKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:
-        return seal_unicast(self.key, to, body, ttl_s=ttl_s, expiry_min=expiry_min(time.time() + expiry_s))
+    async def write(self, parts: Sequence[Buffer]) -> None:
+        self.written += b"".join(parts)
+        await super().write(parts)
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -104,7 +99,7 @@ class RawLink:
         """Read until the condition holds."""
         with trio.move_on_after(HANG_S) as scope:
             while not holds() and not self.is_closed:
-                await self._read()
+                await self._hear()
         if scope.cancelled_caught or not holds():
             raise RigFailed(f"not so: {what}; heard {self.ended or 'no goodbye'}, refused {self.refused}")
 
@@ -122,51 +117,47 @@ class RawLink:
     def ids(self) -> list[MessageId]:
         return [message_id(wire) for wire in self.got]
 
-    async def _read(self) -> None:
+    @property
+    def answers(self) -> list[bytes]:
+        return [said.text for said in self.heard if isinstance(said, Answer)]
+
+    @property
+    def heard_nothing(self) -> bool:
+        """Whether the node has sent neither a message, of its own or another's, nor an item about one."""
+        return not self.inbox.received and not self.heard
+
+    def _note(self, over: LinkOver) -> None:
+        self.is_closed, self.ended = True, over.end.goodbye
+
+    async def _hear(self) -> None:
         try:
-            data = await self.stream.receive_some(READ_BYTES)
+            reads = await self.receive()
+        except LinkOver as over:
+            self._note(over)
+            return
         except StreamBroken:
-            data = b""
-        self.is_closed = not data
-        for event in self.session.receive(data, time.monotonic()) if data else ():
-            match event:
-                case Messages(_, read, spans):
-                    self._take([read[start:end] for _, start, end in spans])
-                case SettledUpTo(n):
-                    self.settled = n
-                case RefusedAt(k, reason, text):
-                    self.refused[k] = reason, text
-                case Heard(item):
-                    self.items.append(item)
-                case Ended():
-                    self.ended = event
-                case Up():
-                    self.is_up = True
-        if data:
-            with suppress(StreamBroken):
-                await self._flush()
+            self.is_closed = True
+            return
+        self.got += [read.data[start:end] for read in reads for _, start, end in read.spans]
+        with suppress(StreamBroken):
+            await self.settle(reads)
 
-    def _take(self, wires: list[bytes]) -> None:
-        for wire in wires:
-            message = open_message(wire)
-            if isinstance(message, Unicast) and message.source == self.router and is_inquiry(message.body):
-                answer = decode_inquiry(message.body)
-                assert isinstance(answer, Answer)
-                self.answers.append(answer.text)
-            elif isinstance(message, Unicast) and message.source == self.router:
-                self.control.append(decode_control(message.body))
-            else:
-                self.got.append(wire)
-        self.session.settle(self.session.incoming.received)
 
-    async def _flush(self) -> None:
-        data = b"".join(self.session.output())
-        if data:
-            await self._write(data)
+@dataclass
+class _Said:
+    """The sink of one message."""
 
-    async def _write(self, data: bytes) -> None:
-        self.written += data
-        await self.stream.send_all(data)
+    link: RawLink
+    number: int
+
+    def refused(self, reason: Reason, text: str) -> None:
+        self.link.refused[self.number] = reason, text
+
+    def ended(self) -> None:
+        self.link.settled += 1
+
+    def failed(self, error: ClientError) -> None:
+        raise AssertionError(f"nothing is given up on a link driven by hand: {error}")
 
 
 def multicast(group: SigningKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: float = LIFE_S) -> bytes:

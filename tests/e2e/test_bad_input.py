@@ -71,7 +71,7 @@ async def test_what_no_neighbour_may_say_ends_its_connection(
                     good = multicast(found.group, bad.name.encode())
                     assert await link.publish(good) == [None]
                     just_before = multicast(found.group, bad.name.encode() + b", just before")
-                    await link.stream.send_all(frame(just_before) + bad.data)
+                    await link.send(just_before, then=bad.data)
                     ended = await link.until_closed()
                     assert ended is not None
                     assert ended.reason == bad.reason
@@ -84,7 +84,7 @@ async def test_what_no_neighbour_may_say_ends_its_connection(
                 await found.pair.goes_on()
         with subtests.test("a frame that is cut off"):
             async with linked(found.core, found.client, tls=True) as link:
-                await link.stream.send_all(b"\x59\x01\x00" + bytes(100))
+                await link.write([b"\x59\x01\x00" + bytes(100)])
             await found.core.until_connected(found.client.public, up=False)
             await found.pair.goes_on()
 
@@ -237,5 +237,5 @@ async def test_a_strangers_join(tmp_path: Path) -> None:
             assert await stranger.publish(stranger.says(Join(found.pair.group.public, False))) == [None]
             await found.pair.goes_on()
             assert await stranger.publish(multicast(found.group, b"x")) == [Reason.NOT_AUTHORISED]
-            assert (stranger.control, stranger.got) == ([], [])
+            assert stranger.heard_nothing
         assert await found.core.ask("groups") == before

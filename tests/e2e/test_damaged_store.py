@@ -37,7 +37,7 @@ async def left_waiting(node: NodeProcess, group: SigningKey, *keys: SigningKey) 
 
 
 def missed(app: RawLink) -> list[tuple[int, bytes, int]]:
-    return [(item.count, item.first, item.reason) for item in app.items if isinstance(item, Missed)]
+    return [(item.count, item.first, item.reason) for item in app.heard if isinstance(item, Missed)]
 
 
 async def all_but_one_come(

@@ -97,14 +97,14 @@ async def test_strangers_have_few_places_little_time_and_a_small_window(tmp_path
         core.knows(peer.public, "peer")
         await core.start()
         async with crowd(core, 3) as links:
-            hello = links[0].session.hello
+            hello = links[0].end.session.hello
             assert hello is not None and (hello.window_messages, hello.window_bytes) == (7, 5000)
             async with linked(core, new_key(), tls=True) as newcomer:
                 ended = await links[0].until_closed()
                 assert ended is not None and ended.reason is Reason.SHUTDOWN, "the longest silent gives way"
                 await newcomer.publish(newcomer.unicast(new_key().public, b"x"))
                 async with linked(core, peer, tls=True, role="router") as known:
-                    greeting = known.session.hello
+                    greeting = known.end.session.hello
                     assert greeting is not None and greeting.window_messages == 70, "and known keys have their places"
         *_, last = await say_bytes(core, b"", key=new_key(), tls=True)
         assert isinstance(last, Goodbye) and last.reason == Reason.CONNECT_TIMEOUT, "long before ten minutes"
@@ -114,7 +114,7 @@ async def ping(found: RawLink) -> None:
     """Ping ten times a second until the link is closed."""
     with suppress(StreamBroken):
         while True:
-            await found.stream.send_all(frame(encode_item(Ping(1))))
+            await found.write([frame(encode_item(Ping(1)))])
             await trio.sleep(0.1)
 
 

@@ -10,13 +10,13 @@ settles it.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from router.client.custody import unread
 from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
-from router.core.link.custody import CONTROL_SLACK_MESSAGES, Incoming
+from router.core.link.custody import CONTROL_SLACK_MESSAGES
 from router.core.link.session import Messages
 from router.core.routing.intake import Refusal
 from router.core.wire.codec import Malformed
@@ -81,17 +81,14 @@ class Inbox:
         self._prefix = Prefix()
         self._refusals: list[Refusal] = []
         self._again = 0
-        self._incoming = _unlimited()
+        self.received = 0
+        """How many messages the present connection has brought."""
+        self._sizes: deque[tuple[int, int]] = deque()  # by read: the number of its last message, its bytes
 
     def __repr__(self) -> str:
         waiting = len(self._waiting) + sum(len(read.spans) for read in self._reads)
         settled = f"{self.settled} of {self.received} settled on connection {self._link}"
         return f"<inbox: {waiting} messages wait, {settled}>"
-
-    @property
-    def received(self) -> int:
-        """Return how many messages the present connection has brought."""
-        return self._incoming.received
 
     @property
     def settled(self) -> int:
@@ -129,7 +126,8 @@ class Inbox:
         self._prefix = Prefix()
         self._refusals = []
         self._unread.clear()
-        self._again, self._incoming = 0, _unlimited()
+        self._again = self.received = 0
+        self._sizes.clear()
 
     def redelivered(self, n: int) -> None:
         """Note that the next `n` messages may have been handed over before."""
@@ -138,8 +136,9 @@ class Inbox:
     def take_in(self, messages: Messages, at_s: float) -> list[bytes]:
         """Take the messages of one read; return the router's own unicasts, which count as done."""
         first_k, data, spans = messages
-        self._incoming.settle(self.settled)
-        self._incoming.receive(len(spans), spans[-1][2] - spans[0][0])
+        self.received += len(spans)
+        self._sizes.append((self.received, spans[-1][2] - spans[0][0]))
+        self._forget_settled()
         holes = [
             at for at, (_, start, end) in enumerate(spans)
             if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
@@ -175,6 +174,19 @@ class Inbox:
 
     # -- the loops' side -----------------------------------------------------------------------------------
 
+    def take_reads(self) -> list[Read]:
+        """Return all messages that no loop has asked for, by whole reads, unparsed; `reads_done` settles them. Nothing
+        looks for copies among them: this is for a link that is not dialled again."""
+        reads = list(self._reads)
+        self._reads.clear()
+        return reads
+
+    def reads_done(self, reads: Iterable[Read]) -> None:
+        """Mark all messages of these reads as done, once."""
+        for read in reads:
+            for first, last in read.runs:
+                self._end(read.link, first, last)
+
     def take(self, address: bytes | None) -> Arrival | None:
         """Return the next message to an address, `UNICASTS`, or any address (None), in the order of arrival."""
         self._asked.add(address)
@@ -192,8 +204,16 @@ class Inbox:
     def _is_crowded(self) -> bool:
         """Whether half the window is unsettled, even if only because of one message that no loop asks for."""
         messages, size = self._crowd
-        self._incoming.settle(self.settled)
-        return self.received - self.settled >= messages or self._incoming.bytes_in_flight >= size
+        if self.received - self.settled >= messages:
+            return True
+        self._forget_settled()
+        return sum(of_read for _, of_read in self._sizes) >= size
+
+    def _forget_settled(self) -> None:
+        """Forget the sizes of the reads that are settled, as the node does."""
+        settled, sizes = self._prefix.n, self._sizes
+        while sizes and sizes[0][0] <= settled:
+            sizes.popleft()
 
     def _leave_unread(self) -> None:
         """Give the messages of addresses that no loop has ever asked for back to the node, and report each address
@@ -280,11 +300,6 @@ class Inbox:
         self._recent[one.id] = one
         if len(self._recent) > self._recent_max:
             self._recent.popitem(last=False)
-
-
-def _unlimited() -> Incoming:
-    """Return an unbounded window, for counting only, because the session enforces the real one."""
-    return Incoming(1 << 62, 1 << 62)
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

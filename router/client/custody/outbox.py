@@ -69,6 +69,8 @@ class Outbox:
         self._count(run, 1)
         if urgent:
             self._waiting.appendleft(run)
+        elif len(run.frame) <= self._frame_bytes_max:
+            self._waiting.append(run)
         else:
             self._put_fitting(run)
 
@@ -85,7 +87,7 @@ class Outbox:
     def take(self, outgoing: Outgoing) -> list[bytes]:
         """Return the frames that fit the peer's window now; they count as sent."""
         parts: list[bytes] = []
-        while self._waiting and outgoing.fits((size := len(self._waiting[0].frame),)):
+        while self._waiting and outgoing.takes(size := len(self._waiting[0].frame)):
             run = self._waiting.popleft()
             outgoing.send(1, size)
             self._sent.append(run)

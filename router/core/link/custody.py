@@ -47,6 +47,11 @@ class Outgoing:
         fits = messages + CONTROL_SLACK_MESSAGES > 0 and size <= room + CONTROL_SLACK_BYTES
         return fits or not self.in_flight
 
+    def takes(self, size: int) -> bool:
+        """Whether one message may be sent now."""
+        in_flight = self.sent - self.settled
+        return in_flight < self.window_messages and (not in_flight or self.bytes_in_flight + size <= self.window_bytes)
+
     def fits(self, ends: Sequence[int], at: int = 0) -> int:
         """Return how many messages from index `at` may be sent now; message i ends at byte `ends[i]` of its parcel."""
         messages, room = self.room()

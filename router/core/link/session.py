@@ -218,6 +218,13 @@ class Session:
             self._keep(data, at)
 
     def _hear(self, spans: list[tuple[int, int, int]], data: bytes, now: float, events: list[Event]) -> None:
+        for _, start, end in spans:
+            if end - start < 2 or data[start + 1] > 1:
+                break
+        else:  # nearly every read of an open link holds messages only
+            if spans:
+                events.append(self._messages(data, spans))
+            return
         run: list[tuple[int, int, int]] = []
         for span in spans:
             if span[2] - span[1] > 1 and data[span[1] + 1] <= 1:

@@ -212,22 +212,23 @@ def split_frames(
     """
     spans: list[tuple[int, int, int]] = []
     size = len(data)
+    head_fits = size - 3
     try:
-        while at < size:
-            if data[at] == 0x59 and at + 3 <= size:  # nearly every message: 256 bytes to 64 KiB
+        for _ in range(most):
+            if at <= head_fits and data[at] == 0x59:  # nearly every message: 256 bytes to 64 KiB
                 start = at + 3
                 length = data[at + 1] << 8 | data[at + 2]
                 if not 256 <= length <= frame_bytes_max:
                     frame_bounds(data, at, frame_bytes_max)
                 end = start + length
-            else:
+            elif at < size:
                 start, end = frame_bounds(data, at, frame_bytes_max)
+            else:
+                break
             if end > size:
                 break
             spans.append((at, start, end))
             at = end
-            if len(spans) == most:
-                break
     except Malformed:
         if not spans:
             raise
