@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from router.cli.exits import Exit, Failure
-from router.cli.few_of_a_kind import FewOfAKind
 
 if TYPE_CHECKING:
     from router.settings.home import Home
@@ -91,6 +89,10 @@ class Command(click.Command):
         self.params += _everywhere()
 
     def invoke(self, ctx: click.Context) -> Any:
+        import logging
+
+        from router.cli.few_of_a_kind import FewOfAKind
+
         level = logging.INFO if invocation().verbose else logging.WARNING
         handler = logging.StreamHandler(sys.stderr)
         handler.addFilter(FewOfAKind())

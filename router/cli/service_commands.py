@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from router.settings.default_home import default_home
+
 PART = "commands.py"
 _TABLE = re.compile(r"^COMMANDS(?:: [^=\n]+)? = (\{.*?\})$", re.MULTILINE | re.DOTALL)
 _NAMES_SERVICES = re.compile(r"^\s*(services|module)\s*=", re.MULTILINE)
@@ -49,13 +51,7 @@ def _on_the_path() -> Iterator[tuple[str, Path]]:
 
 def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
     """Yield the folders of the services named in the home's configuration, which may contain mistakes."""
-    home = _home(arguments)
-    text = ""
-    if home is not None:
-        try:
-            text = (home / "router.toml").read_text(errors="ignore")
-        except OSError:
-            return
+    text = _configuration(arguments)
     if not _NAMES_SERVICES.search(text):
         return
     for module in _modules(text):
@@ -120,12 +116,7 @@ def _defined(tree: ast.Module) -> Iterator[str]:
 
 def missing_modules(arguments: Sequence[str]) -> list[str]:
     """Return the modules that the home's configuration names and that are in no folder of Python's path."""
-    home = _home(arguments)
-    try:
-        text = "" if home is None else (home / "router.toml").read_text(errors="ignore")
-    except OSError:
-        return []
-    return [module for module in _modules(text) if not _is_on_the_path(module)]
+    return [module for module in _modules(_configuration(arguments)) if not _is_on_the_path(module)]
 
 
 def _is_on_the_path(module: str) -> bool:
@@ -152,18 +143,20 @@ def _modules(text: str) -> Iterator[str]:
             yield module
 
 
-def _home(arguments: Sequence[str]) -> Path | None:
+def _configuration(arguments: Sequence[str]) -> str:
+    try:
+        return (_home(arguments).expanduser() / "router.toml").read_text(errors="ignore")
+    except (OSError, RuntimeError):  # nobody knows where `~` is
+        return ""
+
+
+def _home(arguments: Sequence[str]) -> Path:
     for at, one in enumerate(arguments):
         if one == "--home" and at + 1 < len(arguments):
             return Path(arguments[at + 1])
         if one.startswith("--home="):
             return Path(one.removeprefix("--home="))
-    chosen = os.environ.get("ROUTER_HOME")
-    if chosen:
-        return Path(chosen)
-    from platformdirs import user_data_path
-
-    return user_data_path("key-addressed-router", appauthor=False)
+    return default_home()
 
 
 def _table(file: Path) -> dict[str, str]:

@@ -17,19 +17,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from platformdirs import user_data_path
-
 from router.core.wire.crypto import digest
 from router.core.wire.errors import RouterError
 from router.core.wire.text import key_text
 from router.disk import private_file
 from router.settings import config, keyring
+from router.settings.default_home import VARIABLE, default_home
 
 WRITABLE = 0o022
 log = logging.getLogger(__name__)
 
-APPLICATION = "key-addressed-router"
-VARIABLE = "ROUTER_HOME"
 SOCKET_NAME = "router.sock"
 SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
 _ELSEWHERE = f"choose another with --home DIR or {VARIABLE}"
@@ -55,7 +52,7 @@ class Home:
     @classmethod
     def chosen(cls, option: str | os.PathLike[str] | None = None) -> Home:
         """Return the home that `--home` names, else `ROUTER_HOME`, else the platform's user data directory."""
-        return cls(option or os.environ.get(VARIABLE) or user_data_path(APPLICATION, appauthor=False))
+        return cls(option or default_home())
 
     def __fspath__(self) -> str:
         return str(self.path)

@@ -37,7 +37,10 @@ def test_which_home_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("ROUTER_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Home.chosen().path.name == "key-addressed-router"
+    assert Home.chosen().path == tmp_path / "key-addressed-router"
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    data = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
+    assert Home.chosen().path == tmp_path / data / "key-addressed-router"
     assert Home("~/h").path == tmp_path / "h"
 
 

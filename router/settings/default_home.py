@@ -1,0 +1,21 @@
+"""Where the home is that nobody has chosen, found without loading what reads a home."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+VARIABLE = "ROUTER_HOME"
+APPLICATION = "key-addressed-router"
+
+
+def default_home() -> Path:
+    """Return `ROUTER_HOME`, else this application's folder in the user's data directory; it may begin with `~`."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if not data.startswith("/"):  # the XDG specification has relative paths ignored
+        data = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
+    return Path(data, APPLICATION)
