@@ -1,15 +1,30 @@
-"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when messages wait for them."""
+"""Dialling: one connection per remote, with back-off and jitter; uplinks always, others when messages wait for them.
+
+Addresses that only advertisements name are resolved, judged again and dialled within a budget (R-D12, R-D22).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import ip_address
 
 import trio
 
+from router.core.routing.advertisements import SAMPLED
+from router.core.routing.dial_budget import DialBudget
 from router.core.routing.directory import Neighbour
+from router.core.wire.address import (
+    AddressSource,
+    IpAddress,
+    TransportAddress,
+    WebSocketAddress,
+    parse_address,
+    refusal_of,
+)
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.text import key_text, short
+from router.core.wire.reasons import Reason
+from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -22,13 +37,13 @@ class Dialler:
     if the other end did not let us in, else "".
 
     `waiting(key)` asks the message router whether messages are queued for the key; `draw()` returns a number in [0, 1)
-    for the jitter.
+    for the jitter; `on_loopback()` whether this node is reached on its own machine only.
     """
 
     def __init__(
         self, key: SigningKey, neighbours: Iterable[Neighbour], link: Link, nursery: trio.Nursery,
         run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
-        draw: Callable[[], float],
+        draw: Callable[[], float], on_loopback: Callable[[], bool], budget: DialBudget,
     ) -> None:  # fmt: skip
         self._key = key
         self._link = link
@@ -36,6 +51,8 @@ class Dialler:
         self._run = run
         self._waiting = waiting
         self._draw = draw
+        self._on_loopback = on_loopback
+        self._budget = budget
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
@@ -124,17 +141,65 @@ class Dialler:
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
         for url in neighbour.urls:
             try:
-                async with self._room:
-                    key = PublicKey(neighbour.key)
-                    return await transport.dial(url, self._key, key, timeout_s=self._link.dial_timeout_s)
+                if neighbour.doubted:
+                    return await self._dial_doubted(neighbour, url)
+                return await self._dial_at(url, neighbour)
             except ConnectFailed as error:
                 self._note(neighbour, error.text)
         return None
+
+    async def _dial_at(self, url: str, neighbour: Neighbour) -> Stream:
+        async with self._room:
+            return await transport.dial(
+                url, self._key, PublicKey(neighbour.key), timeout_s=self._link.dial_timeout_s
+            )  # fmt: skip
+
+    async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
+        """Dial what an advertisement names: each address it resolves to, if it counts and the budget allows."""
+        try:
+            named = parse_address(url)
+        except BadText:
+            return await self._dial_at(url, neighbour)  # no address that others could name, as a Unix socket
+        problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
+        for at in await self._resolved(named):
+            refused = None  # what a service made known it has judged itself
+            if neighbour.learned == SAMPLED:
+                refused = refusal_of(at, AddressSource.ANYBODY, on_loopback=self._on_loopback())
+            refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
+            if refused is not None:
+                problem = refused
+                continue
+            try:
+                stream = await self._dial_at(at.url, neighbour)
+            except ConnectFailed as error:
+                problem = error.reason, error.text
+                self._budget.end(neighbour.key, at, trio.current_time(), found=False)
+            else:
+                self._budget.end(neighbour.key, at, trio.current_time(), found=True)
+                return stream
+        raise ConnectFailed(*problem)
+
+    async def _resolved(self, named: TransportAddress) -> list[IpAddress]:
+        """Return the addresses of a host that may be a name; raise `ConnectFailed` if it has none."""
+        if isinstance(named, IpAddress):
+            return [named]
+        if isinstance(named, WebSocketAddress):
+            raise ConnectFailed(Reason.UNSUPPORTED, f"{named} is of a kind that this version does not dial")
+        try:
+            with trio.fail_after(self._link.dial_timeout_s):
+                rows = await trio.socket.getaddrinfo(named.host, named.port, type=trio.socket.SOCK_STREAM)
+        except trio.TooSlowError:
+            raise ConnectFailed(Reason.CONNECT_TIMEOUT, f"the name in {named} is not resolved in time") from None
+        except OSError as error:
+            text = f"the name in {named} is not resolved: {error.strerror}"
+            raise ConnectFailed(Reason.CONNECT_FAILED, text) from None
+        return list(dict.fromkeys(IpAddress(ip_address(row[4][0]), named.port) for row in rows))
 
     def _note(self, neighbour: Neighbour, problem: str) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
         if problem and self.problems.get(neighbour.key) != problem:
-            log.warning("%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
+            level = logging.INFO if neighbour.doubted else logging.WARNING
+            log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

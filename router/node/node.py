@@ -21,6 +21,7 @@ from msgspec import structs
 from router.actors.actor import actor_system
 from router.core.link.session import Offer
 from router.core.routing.admission import no_place
+from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Directory, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
@@ -197,7 +198,8 @@ class Node:
         async with trio.open_nursery() as connections:
             dialler = Dialler(
                 self._key, neighbours(config), config.link, connections,
-                self._serve_dialled, self._waiting, random.random,
+                self._serve_dialled, self._waiting, random.random, lambda: self._directory.is_on_loopback,
+                DialBudget(DialLimits()),
             )  # fmt: skip
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)

@@ -10,7 +10,6 @@ answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed
@@ -22,6 +21,7 @@ from services.discovery.core.exchanges import Exchanges
 from services.discovery.core.known import Known
 from services.discovery.core.messages import Message, Sample, Sampled, UnknownMessage, decode_message
 from services.discovery.core.own import Own
+from services.discovery.core.parts import Part, Reader
 from services.discovery.core.sampling import SamplingLimits
 from services.discovery.settings import Settings
 
@@ -34,20 +34,6 @@ def seed(link: str) -> Advertisement:
     if not isinstance(found, Advertisement):
         raise BadText("a seed is the link of a node, which `router id --link` prints there; this is an invitation")
     return found
-
-
-class Part(Protocol):
-    """A part of discovery, with a duty of its own."""
-
-    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
-        """Decide what follows from one thing that was heard, which is no message."""
-
-
-class Reader(Part, Protocol):
-    """A part that other nodes' discovery services send messages to."""
-
-    def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
-        """Decide what follows from a message of one of the types it reads."""
 
 
 class Discovery:

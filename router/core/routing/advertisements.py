@@ -1,16 +1,26 @@
-"""Advertisements of routers, as the discovery service of this node announces them in the group of its own key (R-C26).
+"""The address book: what other routers say of themselves, as the discovery service of this node announces it (R-C26).
 
-The body `[1, PEER_ADVERTISEMENT]` of a multicast there reaches this router as the value `Advertised`, and is settled
-when everything decided about it is committed. A unicast that begins alike is a JOIN.
+The body `[1, PEER_ADVERTISEMENT]` of a multicast in the group of that service's own key reaches this router as the
+value `Advertised`, and is settled when everything decided about it is committed. A unicast that begins alike is a JOIN.
+
+An advertised router is a neighbour beside the configuration: it may be named as the next router, and is dialled when
+messages wait for it. Its services' names are routes that displace nothing (R-D24).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import cbor2
+
+from router.core.wire.address import AddressSource, refusal_of
 from router.core.wire.advert import Advertisement, Succession, decode_advertisement, succession
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import ADVERT_STALE, Reason
+
+SAMPLED = "sampled"
+"""What the list of neighbours shows as the source of one that is known by its advertisement alone."""
 
 
 class Advertised(NamedTuple):
@@ -20,14 +30,36 @@ class Advertised(NamedTuple):
     body: bytes
 
 
-class Advertisements:
-    """The newest advertisement of each router, at most `most`; the one that was heard least lately gives way.
+class Entry(NamedTuple):
+    """An advertisement, the service that announced it, and the Unix second from which it no longer counts."""
 
-    Its signature and times are the service's to judge."""
+    by: bytes
+    advert: Advertisement
+    until_s: int
+
+    @property
+    def router(self) -> bytes:
+        return self.advert.router
+
+    def urls(self, *, on_loopback: bool) -> tuple[str, ...]:
+        """Return where it may be dialled, of the addresses that anybody may name (R-D12)."""
+        named = self.advert.addresses
+        return tuple(
+            one.url for one in named if refusal_of(one, AddressSource.ANYBODY, on_loopback=on_loopback) is None
+        )
+
+    def encoded(self) -> bytes:
+        return cbor2.dumps([self.until_s, self.advert.message])
+
+
+class Advertisements:
+    """The newest advertisement of each router, at most `most`: of those that are not connected, the one that was heard
+    least lately gives way. Signatures and times are the service's to judge."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_router: dict[bytes, Advertisement] = {}
+        self._by_router: dict[bytes, Entry] = {}
+        self._by_service: dict[bytes, bytes] = {}  # by the key of a service, its router
 
     def __repr__(self) -> str:
         return f"<advertisements of {len(self._by_router)} routers, of at most {self._most}>"
@@ -35,20 +67,62 @@ class Advertisements:
     def __len__(self) -> int:
         return len(self._by_router)
 
-    def get(self, router: bytes) -> Advertisement | None:
-        return self._by_router.get(router)
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._by_router.values())
 
-    def hear(self, said: Advertised) -> tuple[Reason, str] | None:
-        """Take in an advertisement; return why it is refused, or None."""
+    def get(self, router: bytes) -> Advertisement | None:
+        found = self._by_router.get(router)
+        return None if found is None else found.advert
+
+    def router_of(self, service: bytes) -> bytes | None:
+        """Return the router that names this service as its own."""
+        return self._by_service.get(service)
+
+    def load(self, by: bytes, value: bytes) -> None:
+        """Enter a row of the store."""
+        until_s, message = cbor2.loads(value)
+        self._enter(Entry(by, decode_advertisement(message), until_s))
+
+    def read(self, said: Advertised, now_s: int) -> Entry | tuple[Reason, str]:
+        """Return the entry that an advertisement makes, or why it is refused."""
         try:
             heard = decode_advertisement(said.body)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
-        found = succession(heard, self._by_router.get(heard.router))
+        found = succession(heard, self.get(heard.router))
         if found in (Succession.OLDER, Succession.CONFLICTING):
             return ADVERT_STALE, found.value
-        self._by_router.pop(heard.router, None)
-        while self._by_router and len(self._by_router) >= self._most:
-            del self._by_router[next(iter(self._by_router))]
-        self._by_router[heard.router] = heard
-        return None
+        return Entry(said.service, heard, heard.deadline_s(now_s))
+
+    def is_news(self, entry: Entry) -> bool:
+        """Whether it is another than the known one, which may only have been heard again."""
+        return self.get(entry.router) != entry.advert
+
+    def hear(self, entry: Entry, is_connected: Callable[[bytes], bool]) -> list[Entry]:
+        """Enter what was heard, as the latest; return the entries that give way."""
+        self._forget(entry.router)
+        gone = []
+        while len(self._by_router) >= self._most:
+            away = (one for key, one in self._by_router.items() if not is_connected(key))
+            gone.append(next(away, None) or next(iter(self)))
+            self._forget(gone[-1].router)
+        self._enter(entry)
+        return gone
+
+    def take_over(self, now_s: int) -> list[Entry]:
+        """Forget and return the entries whose time has passed."""
+        over = [one for one in self if one.until_s <= now_s]
+        for one in over:
+            self._forget(one.router)
+        return over
+
+    def _enter(self, entry: Entry) -> None:
+        self._by_router[entry.router] = entry
+        for service in entry.advert.services.values():
+            self._by_service.setdefault(service, entry.router)
+
+    def _forget(self, router: bytes) -> None:
+        entry = self._by_router.pop(router, None)
+        for service in entry.advert.services.values() if entry is not None else ():
+            if self._by_service.get(service) == router:
+                del self._by_service[service]

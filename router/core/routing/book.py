@@ -1,4 +1,4 @@
-"""Entries by services of this node: neighbours they learned and rights they granted, each with an end.
+"""Entries by services of this node: neighbours they learned or announced, and rights they granted, each with an end.
 
 The book is kept besides the configuration, which takes precedence and which a reload replaces. Each entry is a row of
 the store, so it survives a restart; it ends at once when it is withdrawn, its time is over, or its uses are used up.
@@ -7,29 +7,33 @@ Here are also the invitations: a grant counts from the book until the configurat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import cbor2
 
+from .advertisements import SAMPLED, Advertisements, Entry
 from .directory import CONFIG, INVITED, Neighbour
 from .invitations import INVITED as INVITATION
 from .invitations import Invitations
 
-LEARNED, GRANTED, NOTED, REVISION = b"l", b"g", b"n", b"r"
+LEARNED, GRANTED, NOTED, REVISION, ADVERTISED = b"l", b"g", b"n", b"r", b"a"
 ENTRIES_MAX = 4096
 """The most grants of one service; a further one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`.
+
+    `trusted`: the operator names its addresses, in the settings of that service."""
 
     by: bytes
     key: bytes
     name: str
     urls: tuple[str, ...]
     until_s: int
+    trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,12 @@ Row = tuple[bytes, bytes | None]
 
 
 class Book:
-    """The entries by service and key, `learned_max` neighbours at most; its methods return changes as rows for the
-    store."""
+    """The entries by service and key, `learned_max` neighbours at most, and as many advertisements; its methods return
+    changes as rows for the store."""
 
     def __init__(self, learned_max: int) -> None:
         self.learned_max = learned_max
+        self.advertisements = Advertisements(learned_max)
         self.learned: dict[tuple[bytes, bytes], Learned] = {}
         self.granted: dict[tuple[bytes, bytes], Granted] = {}
         self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
@@ -77,8 +82,10 @@ class Book:
             elif by not in services:
                 gone.append((key, None))
             elif kind == LEARNED:
-                name, urls, until_s = cbor2.loads(value)
-                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s)
+                name, urls, until_s, *trusted = cbor2.loads(value)
+                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s, *trusted)
+            elif kind == ADVERTISED:
+                self.advertisements.load(by, value)
             elif kind == GRANTED:
                 rights, until_s, left = cbor2.loads(value)
                 self.granted[by, of] = Granted(by, of, frozenset(rights), until_s, left)
@@ -96,7 +103,19 @@ class Book:
             self.learned.pop(place, None)
             return LEARNED + one.by + one.key, None
         self.learned[place] = one
-        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s])
+        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s, one.trusted])
+
+    def hear(self, one: Entry, is_connected: Callable[[bytes], bool]) -> tuple[list[Entry], list[Row]]:
+        """Enter an advertisement; return those that give way, and the rows."""
+        is_news = self.advertisements.is_news(one)
+        gone = self.advertisements.hear(one, is_connected)
+        own: list[Row] = [(ADVERTISED + one.by + one.router, one.encoded())] if is_news else []
+        return gone, [*own, *map(_deleted, gone)]
+
+    def adverts_over(self, now_s: int) -> tuple[list[Entry], list[Row]]:
+        """Forget the advertisements whose time has passed; return them, and the rows."""
+        gone = self.advertisements.take_over(now_s)
+        return gone, list(map(_deleted, gone))
 
     def grant(self, one: Granted, now_s: int) -> Row:
         """Enter a grant, or delete it if it gives nothing any more."""
@@ -167,12 +186,15 @@ class Book:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def neighbours(self, configured: Mapping[bytes, Neighbour], now_s: int) -> dict[bytes, Neighbour]:
+    def neighbours(
+        self, configured: Mapping[bytes, Neighbour], now_s: int, *, on_loopback: bool = False
+    ) -> dict[bytes, Neighbour]:
         """Return all neighbours: the configured, with rights granted in addition, guests, and those added by services.
 
-        A configured one whose time is over is none, unless it is blocked."""
+        A configured one whose time is over is none, unless it is blocked. `on_loopback`: this node is reached on its
+        own machine only, so that addresses there count (R-D12)."""
         found = {key: one for key, one in configured.items() if one.blocked or not 0 < one.until_s <= now_s}
-        for key, more in self._entries():
+        for key, more in self._entries(on_loopback):
             known = found.get(key)
             if known is None:
                 found[key] = more
@@ -182,17 +204,26 @@ class Book:
                     known, grants=known.grants | more.grants,
                     urls=(known.urls or more.urls) if learned else known.urls,
                     name=known.name or (more.name if learned else ""),
+                    doubted=known.doubted if known.urls or not learned else more.doubted,
                     until_s=max(known.until_s, more.until_s) if learned else known.until_s,
                 )  # fmt: skip
         return found
 
-    def _entries(self) -> Iterator[tuple[bytes, Neighbour]]:
+    def _entries(self, on_loopback: bool) -> Iterator[tuple[bytes, Neighbour]]:
         for key, guest, of in self.invitations.owed():
             yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
             yield one.key, Neighbour(
-                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s
+                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s,
+                doubted=not one.trusted,
             )  # fmt: skip
+        for said in self.advertisements:
+            urls = said.urls(on_loopback=on_loopback)
+            yield said.router, Neighbour(said.router, urls=urls, learned=SAMPLED, until_s=said.until_s, doubted=True)
         for granted in self.granted.values():
             by = self._names[granted.by]
             yield granted.key, Neighbour(granted.key, "", granted.rights, learned=by, until_s=granted.until_s)
+
+
+def _deleted(one: Entry) -> Row:
+    return ADVERTISED + one.by + one.router, None

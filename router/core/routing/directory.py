@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from router.core.wire.address import TransportAddress
+from router.core.wire.address import Reach, TransportAddress, reach_of
 
 from .agreements import Agreements
 
@@ -47,6 +47,8 @@ class Neighbour:
     """The source of the entry: the configuration, an invitation, or the name of a service."""
     until_s: int = 0
     """The Unix second at which the entry ends; 0: it has no end."""
+    doubted: bool = False
+    """Whether its addresses are what others say, and so may name a victim: dialling them has a budget (R-D22)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Directory:
     join_open: bool = False
     is_inviting: bool = False
     neighbours: dict[bytes, Neighbour] = field(default_factory=dict)
+    uplinks: tuple[bytes, ...] = ()
     configured: dict[bytes, Neighbour] = field(default_factory=dict)
     services: dict[bytes, ServiceFacts] = field(default_factory=dict)
     locals: set[bytes] = field(default_factory=set)
@@ -86,6 +89,7 @@ class Directory:
     def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
         """Replace all neighbours, those of the configuration and those of services alike."""
         self.neighbours = neighbours
+        self.uplinks = tuple(key for key, one in neighbours.items() if one.uplink and not one.blocked)
         self.revision += 1
 
     def record_local(self, key: bytes) -> bool:
@@ -204,8 +208,9 @@ class Directory:
         return standing is Standing.LOCAL or WHY in self.grants(key)
 
     @property
-    def uplinks(self) -> tuple[bytes, ...]:
-        return tuple(key for key, one in self.neighbours.items() if one.uplink and not one.blocked)
+    def is_on_loopback(self) -> bool:
+        """Whether this node is reached on its own machine only, so that such addresses of others count (R-D12)."""
+        return any(reach_of(one.host) is Reach.LOOPBACK for one in self.addresses)
 
     def name_of(self, key: bytes) -> str:
         known = self.neighbours.get(key)

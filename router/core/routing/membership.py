@@ -66,7 +66,8 @@ class Membership:
         self, key: SigningKey, directory: Directory, groups: Groups, links: Links, pending: Pending, door: DoorLog,
         limits: MembershipLimits, left: Callable[[bytes, bytes | None], None],
         service_says: Callable[[Link, Inquiry, Now], tuple[Reason, str] | None],
-        advertised: Callable[[Advertised], tuple[Reason, str] | None], orders: Callable[[Link, Inquiry, Now], None],
+        advertised: Callable[[Advertised, Now], tuple[Reason, str] | None],
+        orders: Callable[[Link, Inquiry, Now], None],
         redeems: Callable[[Link, bytes, Now], tuple[Reason, str] | None],
     ) -> None:  # fmt: skip
         self._key = key
@@ -108,7 +109,7 @@ class Membership:
         if row.kind == MULTICAST:
             kind = kind_in_group(self._directory, link, row, data)
             if kind == ADVERTISED:
-                return self._advertised(Advertised(link.key, data[start:end]))
+                return self._advertised(Advertised(link.key, data[start:end]), now)
             if kind is None:
                 return Reason.NO_SUBSCRIBERS, ""
         if data[start : start + 2] == CARRIED:

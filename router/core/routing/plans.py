@@ -31,16 +31,19 @@ PLANS_MAX = 10_000
 class Routing:
     """Decides the recipients of a message, a reason for refusing it, or `FOR_US`; stateless.
 
-    `connected(key)` returns the standing of a key's open link, or None.
+    `connected(key)` returns the standing of a key's open link, `advertised_by(service)` the router that names this
+    service as its own; or None.
     """
 
     def __init__(
-        self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None]
-    ) -> None:
+        self, directory: Directory, groups: Groups, routes: Routes, connected: Callable[[bytes], Standing | None],
+        advertised_by: Callable[[bytes], bytes | None],
+    ) -> None:  # fmt: skip
         self._directory = directory
         self._groups = groups
         self._routes = routes
         self._connected = connected
+        self._advertised_by = advertised_by
 
     def plan(
         self, kind: int, signer: bytes, destination: bytes | None, via: bytes | None,
@@ -116,7 +119,9 @@ class Routing:
             return learned
         uplinks = [one for one in self._directory.uplinks if one != neighbour]
         up = [one for one in uplinks if self._connected(one) is not None]
-        return next(iter(up or uplinks), None)
+        named_by = self._advertised_by(destination)  # a hint, which displaces nothing (R-C2, R-D24)
+        hinted = named_by is not None and named_by != neighbour and self._is_neighbour(named_by)
+        return next(iter(up or uplinks), named_by if hinted else None)
 
     # -- multicast: steps 2, 3 and 8 of the multicast routing algorithm ----------------------------------------
 

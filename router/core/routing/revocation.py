@@ -11,6 +11,7 @@ from router.core.log import events as ev
 from router.core.wire.reasons import Reason
 
 from .admission import Admission
+from .advertisements import SAMPLED
 from .delivery import Delivery
 from .directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from .effects import Now, Pending, Reconcile
@@ -146,5 +147,5 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
 
 
 def _terms(one: Neighbour | None) -> tuple[frozenset[str], bool, bool] | None:
-    """Return the part of a neighbour's configuration that is logged."""
-    return None if one is None else (one.grants, one.uplink, one.blocked)
+    """Return the part of a neighbour's configuration that is logged; of an advertised one the event `advert` tells."""
+    return None if one is None or one.learned == SAMPLED else (one.grants, one.uplink, one.blocked)

@@ -21,7 +21,6 @@ from router.core.wire.redemption import REDEEM
 
 from .acceptance import Acceptance
 from .admission import Admission
-from .advertisements import Advertisements
 from .away import Away
 from .book import Book
 from .delivery import Delivery
@@ -69,10 +68,10 @@ class Router:
         self.purges = Purges(self._pending, recovered.purges)
         self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
         self._away = Away(self._pending, recovered.away, limits.away_s_max)
-        self.advertisements = Advertisements(limits.learned_max)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
-            lambda link, inquiry, now: self._services.hear(link, inquiry, now), self.advertisements.hear,
+            lambda link, inquiry, now: self._services.hear(link, inquiry, now),
+            lambda said, now: self._services.advertised(said, now),
             lambda link, inquiry, now: self.guests.order(link, inquiry, now),
             lambda link, body, now: (self.guests if body[:2] == REDEEM else self.redeeming).hear(link, body, now),
         )  # fmt: skip
@@ -88,6 +87,7 @@ class Router:
         )  # fmt: skip
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
         book = Book(limits.learned_max)
+        self.advertisements = book.advertisements
         self._services = ServiceWords(
             directory, book, self.links, self.seen, self._pending, change, met, say,
             limits.pulls_asked_per_s, OwnAdvertisement(key, directory, book),
@@ -96,7 +96,7 @@ class Router:
             directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite, met, say,
             self.admission.close,
         )  # fmt: skip
-        routing = Routing(directory, self.groups, self.routes, self.links.standing_of)
+        routing = Routing(directory, self.groups, self.routes, self.links.standing_of, book.advertisements.router_of)
         plans = Plans(routing, lambda: self.revision)
         self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
         self._examination = Examination(plans, self.seen, self.index, self._membership.judge)

@@ -19,6 +19,7 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.reasons import REASON_MAX, Reason
 
+from .advertisements import Advertised, Entry
 from .book import ENTRIES_MAX, Book, Granted, Learned, Row
 from .directory import DISCOVERY, OF_CLIENTS, WHY, Directory, Neighbour
 from .effects import Now, Pending, PullFrom, ServiceAnswered
@@ -45,6 +46,7 @@ class _Learn(Struct, forbid_unknown_fields=True):
     urls: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=8)] = ()
     until_s: Seconds = 0
     name: Name = ""
+    trusted: bool = False
 
 
 class _Grant(Struct, forbid_unknown_fields=True):
@@ -139,14 +141,16 @@ class ServiceWords:
         self._change(act, now)
 
     def _merge(self, now: Now) -> None:
-        self._directory.merge(self._book.neighbours(self._directory.configured, now.judged_s))
+        directory = self._directory
+        found = self._book.neighbours(directory.configured, now.judged_s, on_loopback=directory.is_on_loopback)
+        directory.merge(found)
 
     # -- words ---------------------------------------------------------------------------------------------
 
     def _learn(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         said = msgspec.json.decode(argument, type=_Learn)
         key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
-        one = Learned(by, key, said.name, said.urls, said.until_s)
+        one = Learned(by, key, said.name, said.urls, said.until_s, said.trusted)
         if one.until_s > now.wall_s and not self._book.takes_learned(by, key):
             most = f"services have made {self._book.learned_max} neighbours known, and that is the most"
             return {"error": f"{most}; let go of some, or raise limits.learned_max"}
@@ -232,6 +236,32 @@ class ServiceWords:
         self._write(rows)
         return {"message": made.message.hex()}
 
+    # -- advertisements of other routers ---------------------------------------------------------------------
+
+    def advertised(self, said: Advertised, now: Now) -> tuple[Reason, str] | None:
+        """Take an advertisement that the discovery service announces into the address book; return why not, or None.
+
+        What is known already only counts as heard again. Its own router, and a key of this node, are no neighbours."""
+        entry = self._book.advertisements.read(said, now.judged_s)
+        if not isinstance(entry, Entry):
+            return entry
+        if entry.router == self._directory.me or entry.router in self._directory.locals:
+            return None
+        if entry.until_s <= now.judged_s:
+            return Reason.EXPIRY_PASSED, "the advertisement has expired"
+        gone, rows = self._book.hear(entry, lambda key: self._links.to(key) is not None)
+        if rows:
+            fields = (("router", entry.router), ("rev", entry.advert.rev), ("until_s", entry.until_s))
+            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
+            self._log_gone(gone, "full", now)
+            self.rewrite(lambda: rows, now)
+        return None
+
+    def _log_gone(self, gone: Iterable[Entry], because: str, now: Now) -> None:
+        for one in gone:
+            fields = (("router", one.router), ("removed", True), ("because", because))
+            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
+
     def configured(self, neighbours: Iterable[Neighbour], now: Now) -> None:
         """Apply a new configuration of neighbours; the entries of services stay in addition."""
 
@@ -247,7 +277,9 @@ class ServiceWords:
         """Load the book from the store, without entries that have ended, and merge it into the directory."""
         names = {key: one.name for key, one in self._directory.services.items()}
         gone = [*self._book.load(rows, names), *self._book.over(now.judged_s), *self._book.used_up()]
-        self._write(gone)
+        over, deleted = self._book.adverts_over(now.judged_s)
+        self._write([*gone, *deleted])
+        self._log_gone(over, Reason.EXPIRY_PASSED.word, now)
         self._merge(now)
 
     def signed_on(self, key: bytes, now: Now) -> None:
@@ -267,6 +299,10 @@ class ServiceWords:
         """Delete the entries whose time is over."""
         self._met(self._directory.agreements.lapse(now.judged_s), now)
         book, now_s = self._book, now.judged_s
+        over, deleted = book.adverts_over(now_s)
+        if over:
+            self._log_gone(over, Reason.EXPIRY_PASSED.word, now)
+            self.rewrite(lambda: deleted, now)
         configured = (one.until_s for one in self._directory.neighbours.values() if not one.blocked and one.until_s)
         if min((*book.ends_s(), *configured), default=now_s + 1) <= now_s:
             self.rewrite(lambda: book.over(now_s), now)

@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from router.core.routing.dial_budget import DialBudget, DialLimits
 from router.core.routing.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import Dialler
@@ -43,7 +44,17 @@ class House:
 
     def dialler(self, *neighbours: Neighbour, dials_max: int = 64, jitter: float = 0.999_999) -> Dialler:
         limits = Link(dial_backoff_s_min=SHORTEST_S, dial_backoff_s_max=LONGEST_S, dials_max=dials_max)
-        return Dialler(ME, neighbours, limits, self.nursery, self._run, self._waiting, lambda: jitter)
+        return Dialler(
+            ME,
+            neighbours,
+            limits,
+            self.nursery,
+            self._run,
+            self._waiting,
+            lambda: jitter,
+            lambda: True,
+            DialBudget(DialLimits()),
+        )
 
     async def _run(self, stream: Stream, expect: PublicKey) -> str:
         self.connected.append((round(trio.current_time(), 3), expect))

@@ -201,7 +201,7 @@ BY, KEY = b"s" * 32, b"k" * 32
 def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> None:
     book = Book(1000)
     book.load([], {BY: "tester"})
-    book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10), 0)
+    book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10, trusted=True), 0)
     book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
     alone = book.neighbours({}, 0)[KEY]
     join, relay = frozenset(("join",)), frozenset(("relay",))

@@ -6,7 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
-from router.core.routing.advertisements import Advertised, Advertisements
+from router.core.routing.advertisements import Advertised, Advertisements, Entry
 from router.core.routing.directory import JOIN, STORE, Neighbour
 from router.core.routing.limits import Limits
 from router.core.wire.address import NamedAddress
@@ -125,7 +125,9 @@ def test_the_advertisement_heard_least_lately_gives_way() -> None:
     told = [advertisement(SigningKey(bytes((n,)) * 32)) for n in (1, 2, 3)]
     book = Advertisements(2)
     for said in (told[0], told[1], told[0], told[2]):
-        assert book.hear(Advertised(DISCOVERY.public, said.message)) is None
+        entry = book.read(Advertised(DISCOVERY.public, said.message), WALL_S)
+        assert isinstance(entry, Entry)
+        book.hear(entry, lambda key: False)
     assert [book.get(said.router) for said in told] == [told[0], None, told[2]]
     one = house(limits=Limits(learned_max=1))
     found = one.link(DISCOVERY.public)

@@ -1,0 +1,119 @@
+"""How often an address may be dialled that only an advertisement names: it may name a victim (R-D22).
+
+At most a few connections, and a few keys expected there, in ten minutes, over all keys together; a few more for each
+public network. After a failure, or if another key is found there, the address rests, each time for twice as long. Only
+a connection that found the expected key costs nothing: that address belongs to who named it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from router.core.wire.address import IpAddress, public_prefix
+from router.core.wire.lifetime import apart_words
+from router.core.wire.reasons import DIAL_BUDGET, Reason
+
+MINUTE_S = 60
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class DialLimits:
+    """The numbers of D22. `places_max`: addresses that are remembered; while all of them count, no other is dialled."""
+
+    keys: int = 3
+    connections: int = 3
+    of_prefix: int = 30
+    window_s: float = 10 * MINUTE_S
+    rest_s_min: float = 10 * MINUTE_S
+    rest_s_max: float = DAY_S
+    places_max: int = 10_000
+
+
+@dataclass(slots=True)
+class _Place:
+    """The dials of one address within the window, and until when it rests."""
+
+    dials: deque[tuple[float, bytes]] = field(default_factory=deque)
+    rests_until_s: float = 0.0
+    rest_s: float = 0.0
+
+
+class DialBudget:
+    """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling
+    was given up."""
+
+    def __init__(self, limits: DialLimits) -> None:
+        self._limits = limits
+        self._places: dict[IpAddress, _Place] = {}
+        self._prefixes: dict[bytes, deque[float]] = {}
+        self._swept_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<dial budget: {len(self._places)} addresses>"
+
+    def begin(self, key: bytes, at: IpAddress, now_s: float) -> tuple[Reason, str] | None:
+        """Count a connection to this address, where `key` is expected; return why it may not be dialled, or None."""
+        self._sweep(now_s)
+        place = self._places.get(at)
+        refused = self._refusal(place, key, at, now_s)
+        if refused:
+            return DIAL_BUDGET, f"{at} is named by an advertisement and not dialled now: {refused}"
+        self._places.setdefault(at, _Place()).dials.append((now_s, key))
+        if (prefix := public_prefix(at)) is not None:
+            self._prefixes.setdefault(prefix, deque()).append(now_s)
+        return None
+
+    def end(self, key: bytes, at: IpAddress, now_s: float, *, found: bool) -> None:
+        """Note how a connection began: `found`, the expected key is there. Else the address rests."""
+        place = self._places.get(at)
+        if place is None:
+            return
+        if not found:
+            place.rest_s = min(max(self._limits.rest_s_min, 2 * place.rest_s), self._limits.rest_s_max)
+            place.rests_until_s = now_s + place.rest_s
+            return
+        place.rest_s = 0.0
+        mine = next((one for one in place.dials if one[1] == key), None)
+        if mine is not None:
+            place.dials.remove(mine)
+            if (times := self._prefixes.get(public_prefix(at) or b"")) is not None and mine[0] in times:
+                times.remove(mine[0])
+
+    def _refusal(self, place: _Place | None, key: bytes, at: IpAddress, now_s: float) -> str:
+        limits, since_s = self._limits, now_s - self._limits.window_s
+        if place is None and len(self._places) >= limits.places_max:
+            return "too many other addresses were"
+        if place is not None:
+            _drop_before(place.dials, since_s)
+            if place.rests_until_s > now_s:
+                left = apart_words(int((place.rests_until_s - now_s) * 1e9)).removesuffix(" ahead of")
+                return f"it was last found without that key, and rests for {left}"
+            keys = {one for _, one in place.dials} | {key}
+            if len(place.dials) >= limits.connections or len(keys) > limits.keys:
+                return f"it was dialled {len(place.dials)} times lately, for {len(keys - {key})} other keys"
+        times = self._prefixes.get(public_prefix(at) or b"")
+        while times and times[0] <= since_s:
+            times.popleft()
+        if times and len(times) >= limits.of_prefix:
+            return f"addresses of its network were dialled {len(times)} times lately"
+        return ""
+
+    def _sweep(self, now_s: float) -> None:
+        """Forget now and then what no longer counts; how long an address rests is remembered for a day."""
+        if now_s - self._swept_s < MINUTE_S:
+            return
+        self._swept_s, since_s = now_s, now_s - self._limits.window_s
+        for at, one in list(self._places.items()):
+            _drop_before(one.dials, since_s)
+            if not one.dials and one.rests_until_s + (DAY_S if one.rest_s else 0) <= now_s:
+                del self._places[at]
+        for prefix, times in list(self._prefixes.items()):
+            if times and times[-1] <= since_s:
+                del self._prefixes[prefix]
+
+
+def _drop_before(dials: deque[tuple[float, bytes]], since_s: float) -> None:
+    while dials and dials[0][0] <= since_s:
+        dials.popleft()

@@ -1,0 +1,70 @@
+"""How often an address may be dialled that only advertisements name, on virtual time (R-D22)."""
+
+from __future__ import annotations
+
+from router.core.routing.dial_budget import DAY_S, DialBudget, DialLimits
+from router.core.wire.address import IpAddress, parse_address
+from router.core.wire.reasons import DIAL_BUDGET
+
+LIMITS = DialLimits()
+TEN_MINUTES_S = 600
+
+
+def place(number: int = 1, port: int = 4100) -> IpAddress:
+    found = parse_address(f"tls://45.0.0.{number}:{port}")
+    assert isinstance(found, IpAddress)
+    return found
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
+    """All of them at once, and each of them again every ten seconds."""
+    budget = DialBudget(LIMITS)
+    dialled = [
+        second
+        for second in range(0, TEN_MINUTES_S, 10)
+        for number in range(1000)
+        if budget.begin(key(number), place(), second) is None
+    ]
+    assert dialled == [0, 0, 0]
+
+
+def test_a_failure_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
+    budget, now_s, rests = DialBudget(LIMITS), 0.0, []
+    for _ in range(12):
+        began_s = now_s
+        while budget.begin(key(1), place(), now_s) is not None:
+            now_s += 60
+        rests.append(now_s - began_s)
+        budget.end(key(1), place(), now_s, found=False)
+    assert rests[:4] == [0, 600, 1200, 2400] and rests[-1] == DAY_S == max(rests)
+
+
+def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> None:
+    budget = DialBudget(LIMITS)
+    for second in range(100):
+        assert budget.begin(key(1), place(), second) is None
+        budget.end(key(1), place(), second, found=True)
+    assert budget.begin(key(2), place(), 100) is None
+    budget.end(key(2), place(), 100, found=False)
+    refused = budget.begin(key(1), place(), 101)
+    assert refused is not None and refused[0] is DIAL_BUDGET
+    said = "45.0.0.1:4100 is named by an advertisement and not dialled now"
+    assert refused[1] == f"{said}: it was last found without that key, and rests for 10.0 minutes"
+
+
+def test_the_ports_of_a_victim_and_the_addresses_of_its_network_count_together() -> None:
+    budget = DialBudget(LIMITS)
+    dialled = sum(budget.begin(key(n), place(n % 200, 4100 + n), 0) is None for n in range(1000))
+    assert dialled == LIMITS.of_prefix
+    assert budget.begin(key(1), place(1, 1), TEN_MINUTES_S) is None, "after the window others may be dialled"
+
+
+def test_what_is_remembered_is_bounded_and_forgotten() -> None:
+    budget = DialBudget(DialLimits(places_max=2, of_prefix=10))
+    assert [budget.begin(key(n), place(n), 0) is None for n in (1, 2, 3)] == [True, True, False]
+    assert budget.begin(key(3), place(3), TEN_MINUTES_S + 1) is None
+    assert repr(budget) == "<dial budget: 1 addresses>"
