@@ -185,23 +185,23 @@ def _waited(home: Home, kept: Received, timeout_s: float) -> tuple[Received, str
 
 
 async def _look(home: Home, id: str, timeout_s: float) -> str:
-    """Wait for the answer, and print each thing that stands in its way; return the last."""
-    cause = ""
+    """Wait for the answer, look at least once, and print each thing that stands in its way; return the last."""
+    cause, until_s = "", trio.current_time() + timeout_s
     try:
-        with trio.move_on_after(timeout_s):
-            async with connect(home=home) as node:
-                while True:
-                    rows = json.loads(await node.ask("invited"))
-                    row = next((one for one in rows if one["id"] == id), None)
-                    if row is None or row["outcome"] != "waiting":
-                        return ""
-                    if row["cause"] != cause:
-                        hint(f"not yet: {row['cause']}" if row["cause"] else "connected again")
-                    cause = row["cause"]
-                    await trio.sleep(LOOK_S)
+        async with connect(home=home) as node:
+            while True:
+                rows = json.loads(await node.ask("invited"))
+                row = next((one for one in rows if one["id"] == id), None)
+                if row is None or row["outcome"] != "waiting":
+                    return ""
+                if row["cause"] != cause:
+                    hint(f"not yet: {row['cause']}" if row["cause"] else "connected again")
+                cause = str(row["cause"])
+                if trio.current_time() >= until_s:
+                    return cause
+                await trio.sleep(LOOK_S)
     except ClientError as error:
         return f"the node has stopped: {error}"
-    return cause
 
 
 def _end(one: Received, peer: Peer, cause: str, as_json: bool) -> None:
@@ -217,7 +217,7 @@ def _end(one: Received, peer: Peer, cause: str, as_json: bool) -> None:
         raise Failure(Exit.REFUSED, f"{said} Ask for a new one, or remove its entry by `router peer remove {shown}`.")
     if one.outcome == "waiting":
         goes_on = f"the node goes on asking until {_utc(one.until_s)}; `router peer list` shows the answer"
-        raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}; {goes_on}")
+        raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}\n{goes_on}")
     if not as_json:
         until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""
         say(f"{shown} is a neighbour now and lets us {', '.join(one.rights)}{until}")

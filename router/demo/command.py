@@ -6,10 +6,11 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 import trio
@@ -18,10 +19,13 @@ from router.audit.terminal import latency_text, show
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
+from router.demo import meet as meeting
 from router.demo.counts import Counts
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
 from router.rig.process import RigFailed
+
+Played = TypeVar("Played")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -33,19 +37,23 @@ GONE = "The homes are removed now; `router demo --keep` keeps them, to look at l
     "--messages", default=1000, show_default=True, type=click.IntRange(10, 100_000), metavar="N",
     help="Messages to publish while edge B is away.",
 )  # fmt: skip
+@click.option("--meet", is_flag=True, help="Let nodes that know nothing of each other meet, instead.")
 @click.option(
     "--keep",
     is_flag=True,
     help="Keep the nodes' homes, the apps' records and the nodes' output, and print where they are.",
 )
 @json_option
-def demo(messages: int, keep: bool, as_json: bool) -> None:
+def demo(messages: int, meet: bool, keep: bool, as_json: bool) -> None:
     """Kill and restart a core and two edges on this machine while messages go through, and count what arrives.
 
     Your own node is not touched. Exit code 0: every acknowledged message arrived exactly once.
     """
     with _directory(keep) as base:
-        counts = _play(base, messages, Telling(for_json=as_json))
+        if meet:
+            _meet(base, Telling(for_json=as_json), as_json=as_json)
+            return
+        counts = _play(perform, base, messages, Telling(for_json=as_json))
         failures = counts.failures()
         if as_json:
             say_json(_json(counts, failures))
@@ -73,10 +81,25 @@ def _directory(keep: bool) -> Iterator[Path]:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def _play(base: Path, messages: int, telling: Telling) -> Counts:
+def _meet(base: Path, telling: Telling, *, as_json: bool) -> None:
+    """Play the scenes of meeting, and print their counts; raise `Failure` if one is wrong."""
+    met = _play(meeting.perform, base, telling)
+    found = meeting.as_json(met)
+    if as_json:
+        say_json(found | {"scenes": [asdict(one) for one in met]})
+    else:
+        meeting.show(met)
+    if failures := found["failures"]:
+        raise Failure(Exit.FAILED, f"the demo failed: {'; '.join(failures)}")
+    if not as_json:
+        say("\nWhoever was let in has heard everything since, once.")
+
+
+def _play(perform: Callable[..., Awaitable[Played]], *given: Any) -> Played:
+    """Play a story with what is given, the last of which is the telling."""
     try:
-        with telling.watching():
-            return trio.run(_perform, base, messages, telling)
+        with given[-1].watching():
+            return trio.run(_perform, perform, given)
     except Exception as error:
         found = innermost(error)
         if not isinstance(found, RigFailed):
@@ -84,13 +107,13 @@ def _play(base: Path, messages: int, telling: Telling) -> Counts:
         raise Failure(Exit.FAILED, f"the demo failed: {found}\n`router demo --keep` keeps homes and logs") from None
 
 
-async def _perform(base: Path, messages: int, telling: Telling) -> Counts:
+async def _perform(perform: Callable[..., Awaitable[Played]], given: tuple[Any, ...]) -> Played:
     """Play the story; Ctrl-C, SIGTERM and a closed terminal end it and all its processes."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch_signals, nursery.cancel_scope)
-        counts = await perform(base, messages, telling)
+        found = await perform(*given)
         nursery.cancel_scope.cancel()
-        return counts
+        return found
     raise click.Abort
 
 

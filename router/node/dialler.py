@@ -139,13 +139,15 @@ class Dialler:
         return longest * (0.5 + self._draw() / 2)
 
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
+        problems = []
         for url in neighbour.urls:
             try:
                 if neighbour.doubted:
                     return await self._dial_doubted(neighbour, url)
                 return await self._dial_at(url, neighbour)
             except ConnectFailed as error:
-                self._note(neighbour, error.text)
+                problems.append(error.text)
+        self._note(neighbour, "; ".join(problems))
         return None
 
     async def _dial_at(self, url: str, neighbour: Neighbour) -> Stream:

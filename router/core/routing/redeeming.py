@@ -149,7 +149,8 @@ class Redeeming:
         offer = one.offer
         del self._open[offer.id]
         said = ("because", reason.word) if reason is not None else ("rights", ",".join(rights))
-        fields = (("invitation", offer.id), ("inviter", offer.inviter), said)
+        change = "let-in" if reason is None else "turned-away"
+        fields = (("invitation", offer.id), ("change", change), ("peer", offer.inviter), said)
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "invite", fields))
         found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min)
         self._pending.effects.append(found)

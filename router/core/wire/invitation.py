@@ -23,7 +23,7 @@ from .link_text import ADVERTISEMENT, INVITATION, LINK_ITEMS_MAX, changed_link, 
 from .text import clean, key_text, short
 
 SECRET_BYTES = 16
-LIFE_S_MAX = 366 * 86_400
+LIFE_S_MAX = 3660 * 86_400
 """The longest time for which an invitation is made: one that seems to last longer shows a clock that is behind."""
 RIGHTS = {"join": 1, "store": 2, "relay": 4, "why": 8}
 """The rights that an invitation may grant, and their bits."""

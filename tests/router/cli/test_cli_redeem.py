@@ -61,9 +61,8 @@ def test_it_is_shown_and_kept_and_waits_for_the_node_to_run(router: Run, home: P
         "lets us     join, store, relay",
         "ends        2026-09-28 14:14 UTC, in 7 d 0 h",
         "group       friends, to read and write",
-        "the-core has not let us in yet: no node is running here; `router --home "
-        f"{home} serve` starts it; the node goes on asking until 2026-09-28 14:14 UTC; `router --home {home} peer "
-        "list` shows the answer",
+        f"the-core has not let us in yet: no node is running here; `router --home {home} serve` starts it",
+        f"the node goes on asking until 2026-09-28 14:14 UTC; `router --home {home} peer list` shows the answer",
     ]
     assert peers(home) == [("the-core", ("tls://core.example.org:4100",), True)]
     assert [one.invitation() for one in received.received(home)] == [GIVEN] and not keyring.groups(home)
@@ -172,8 +171,8 @@ def test_one_whose_time_is_over_is_told_with_the_clock(router: Run, monkeypatch:
 def test_one_that_is_not_yet_valid_shows_a_clock_that_is_behind(router: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, END_S - LIFE_S_MAX - 10 * 86_400)
     assert refused(router("peer", "add", TEXT, "--yes")) == (
-        "this invitation would end only in 376 d 0 h, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
-        "2025-09-17 14:14 UTC; none is made for more than 366 d 0 h, so the clock is behind: set it, then take the "
+        "this invitation would end only in 3670 d 0 h, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
+        "2016-09-10 14:14 UTC; none is made for more than 3660 d 0 h, so the clock is behind: set it, then take the "
         "invitation again\n"
     )
 

@@ -65,7 +65,8 @@ def test_a_yes_is_committed_as_an_event_and_ends_the_asking() -> None:
     assert [(said.secret, said.name) for said in asked(one, link)] == [(SECRET, "laptop")]
     answer(one, link, YES)
     assert answered(one) == [InvitationAnswered(OFFER.id, None, ("join", "store"), 0)]
-    assert invited(one) == [{"invitation": OFFER.id, "inviter": CORE.public, "rights": "join,store"}]
+    yes = {"invitation": OFFER.id, "change": "let-in", "peer": CORE.public, "rights": "join,store"}
+    assert invited(one) == [yes]
     one.pass_time(AGAIN_S + 1)
     assert not asked(one, link) and not one.router.redeeming.is_open(CORE.public)
 
@@ -93,7 +94,7 @@ def test_a_final_no_is_kept_with_its_reason_and_a_later_one_is_tried_again() -> 
     assert len(asked(one, link)) == 1
     answer(one, link, Redeemed(SECRET, int(INVITE_USED_UP)))
     assert answered(one) == [InvitationAnswered(OFFER.id, 194, (), 0)]
-    assert invited(one)[0]["because"] == "invite:used-up"
+    assert (invited(one)[0]["change"], invited(one)[0]["because"]) == ("turned-away", "invite:used-up")
 
 
 @pytest.mark.parametrize("of", ["another secret", "another router"])

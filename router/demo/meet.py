@@ -1,0 +1,65 @@
+"""`router demo --meet`: nodes that know nothing of each other meet, each way a scene of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import trio
+
+from router.cli.output import facts, say
+from router.demo import by_invitation
+from router.demo.counts import Heard
+from router.demo.meeting import Meeting, Scene
+from router.demo.narrator import Telling
+from router.demo.processes import Stage
+
+SCENES: dict[str, Scene] = {"by-invitation": cast(Scene, by_invitation)}
+"""The scenes in their order, by the name of the directory in which each is played."""
+
+
+async def perform(base: Path, telling: Telling) -> list[Meeting]:
+    """Play each scene in a directory of its own, and end its processes; one that cannot be played is left out."""
+    return [await _played(scene, base / name, telling) for name, scene in SCENES.items()]
+
+
+async def _played(scene: Scene, base: Path, telling: Telling) -> Meeting:
+    if why_not := scene.why_not():
+        telling.say(f"Meeting {scene.TITLE} is left out: {why_not}")
+        return Meeting(scene.TITLE, left_out=why_not)
+    base.mkdir()
+    telling.say(f"\nMeeting {scene.TITLE}\n")
+    async with trio.open_nursery() as nursery:
+        stage = Stage(base, nursery)
+        try:
+            found = await scene.play(stage, telling)
+            found.wrong += [f"{name} printed a traceback" for name in stage.tracebacks()]
+        finally:
+            await stage.clear()
+        nursery.cancel_scope.cancel()
+    return found
+
+
+def as_json(found: list[Meeting]) -> dict[str, Any]:
+    """Return all counts, and which of them are failures."""
+    failures = [said for one in found for said in one.failures()]
+    return {"ok": not failures, "failures": failures, "scenes": found}
+
+
+def show(found: list[Meeting]) -> None:
+    """Print the counts of each scene."""
+    for one in found:
+        say()
+        facts([
+            ("met", one.title + (f": left out, {one.left_out}" if one.left_out else "")),
+            *([] if one.left_out else [
+                ("published", one.published),
+                *((f"received on {heard.where}", _heard(heard)) for heard in one.heard),
+                ("first message heard after", f"{one.first_s} s"),
+                *one.facts.items(),
+            ]),
+        ])  # fmt: skip
+
+
+def _heard(one: Heard) -> str:
+    return f"{one.received}, lost {one.lost}, doubled {one.doubled}, out of order {one.out_of_order}"

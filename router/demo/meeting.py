@@ -1,0 +1,48 @@
+"""What a scene of `router demo --meet` is: a module with a title, a reason not to play, and a play that counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from router.demo.counts import Heard
+from router.demo.narrator import Telling
+from router.demo.processes import Stage
+
+
+@dataclass(slots=True)
+class Meeting:
+    """The counts of one scene. `first_s`: seconds from the first command of the meeting until the first message was
+    heard; `facts`: further counts by what they count; `wrong`: what should not have happened; `left_out`: why the scene
+    was not played, "" if it was."""
+
+    title: str
+    left_out: str = ""
+    published: int = 0
+    first_s: float = 0.0
+    heard: list[Heard] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def failures(self) -> list[str]:
+        """Return what should not have happened, as sentences."""
+        heard = (said for one in self.heard for said in one.failures())
+        return [f"{self.title}: {one}" for one in (*self.wrong, *heard)]
+
+    def check(self, what: str, found: object, wanted: object) -> None:
+        """Keep a count under its name; one that is not as wanted is a failure."""
+        self.facts[what] = found
+        if found != wanted:
+            self.wrong.append(f"{what}: {found} instead of {wanted}")
+
+
+class Scene(Protocol):
+    """A module that plays one way of meeting."""
+
+    TITLE: str
+
+    def why_not(self) -> str:
+        """Return why it cannot be played on this machine; "" if it can."""
+
+    async def play(self, stage: Stage, telling: Telling) -> Meeting:
+        """Play it, and return its counts."""

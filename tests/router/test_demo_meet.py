@@ -1,0 +1,62 @@
+"""`router demo --meet`: what it counts, and that a count that is wrong fails it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from rigs.patience import HANG_S
+
+from router.demo import meet
+from router.demo.counts import Heard
+from router.demo.meeting import Meeting, Scene
+from router.demo.narrator import Telling
+
+MEET = (sys.executable, "-m", "router", "demo", "--meet", "--json")
+MESSAGES = 50
+
+
+@pytest.mark.long
+def test_those_who_are_invited_hear_everything_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(MEET, capture_output=True, text=True, timeout=HANG_S, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["ok"] and not found["failures"]
+    scene = found["scenes"][0]
+    assert (scene["title"], scene["published"], scene["first_s"] > 0) == ("by invitation", MESSAGES, True)
+    assert [(one["where"], one["received"], one["lost"], one["doubled"]) for one in scene["heard"]] == [
+        ("laptop 2", MESSAGES, 0, 0), ("laptop 3", MESSAGES - 1, 0, 0),
+    ]  # fmt: skip
+    assert scene["facts"]["uses taken of those given"] == [[1, 1], [2, 2]]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_count_that_is_not_as_wanted_fails_the_demo() -> None:
+    well = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 3, 0, 0, 0, 0, 0)])
+    well.check("guests", 3, 3)
+    assert meet.as_json([well])["ok"]
+    wrong = Meeting("by invitation", published=3, heard=[Heard("laptop 2", 2, 1, 0, 0, 0, 0)])
+    wrong.check("guests", 4, 3)
+    assert meet.as_json([well, wrong])["failures"] == [
+        "by invitation: guests: 4 instead of 3", "by invitation: the app on laptop 2: 1 lost",
+    ]  # fmt: skip
+
+
+async def test_a_scene_that_cannot_be_played_is_left_out_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = cast(Scene, SimpleNamespace(TITLE="on a LAN", why_not=lambda: "namespaces are not permitted here"))
+    monkeypatch.setattr(meet, "SCENES", {"lan": scene})
+    found = await meet.perform(tmp_path, Telling(for_json=False))
+    meet.show(found)
+    said = capsys.readouterr().out
+    assert "Meeting on a LAN is left out: namespaces are not permitted here" in said
+    assert "met  on a LAN: left out, namespaces are not permitted here" in said
+    assert meet.as_json(found)["ok"] and not list(tmp_path.iterdir())
