@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,10 +16,10 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
 from router.cli.preflight import rules, unusable_keys
-from router.client.errors import ClientError
 from router.client.node import connect
 from router.core.wire.address import TransportAddress, addresses_of_node
 from router.core.wire.crypto import SigningKey
+from router.core.wire.errors import RouterError
 from router.core.wire.text import clean, short
 from router.doctor import home_checks, network_checks
 from router.doctor import network_probe as network
@@ -31,8 +32,8 @@ from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
 
-NODE_S = 5.0
-LAN_S = 5.0
+NODE_S = 10.0
+LAN_S = 10.0
 REACH_S = 20.0
 NEIGHBOURS_MAX = 20
 ASKED_MAX = 3
@@ -42,9 +43,10 @@ MARKS = {True: "ok", False: "BAD", None: "?"}
 
 @dataclass
 class Facts:
-    """What was gathered. `taken`: why nobody can listen at a URL; `dials`: who answered at one; `why_not_asked`: why
-    the discovery service was asked nothing."""
+    """What was gathered. `names_listen`: whether router.toml says where to listen; `taken`: why nobody can listen at a
+    URL; `dials`: who answered at one; `why_not_asked`: why the discovery service was asked nothing."""
 
+    names_listen: bool = False
     running: Running | None = None
     why_not_running: str = ""
     disk: Disk = field(default_factory=lambda: Disk(""))
@@ -87,21 +89,19 @@ async def examine(home: Home) -> tuple[list[Finding], bool]:
     """Return what each check of a home found, and whether its node runs. Each part is bounded in time."""
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
-    try:
-        config = configuration.load(path)[0]
-    except ConfigError:
-        config = configuration.by_role(Config())
+    config, origins = configuration.by_role(Config()), dict[str, str]()
+    with suppress(ConfigError):
+        config, origins = configuration.load(path)
     fault = keyring.fault(home, keyring.NODE)
     key = None if fault else keyring.load(home, keyring.NODE)
-    facts = await _gather(home, config, key)
+    facts = await _gather(Facts(names_listen=origins.get("node.listen", "default") != "default"), home, config, key)
     return list(_judged(home, config, problems, fault, key, facts)), facts.running is not None
 
 
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 
-async def _gather(home: Home, config: Config, key: SigningKey | None) -> Facts:
-    facts = Facts()
+async def _gather(facts: Facts, home: Home, config: Config, key: SigningKey | None) -> Facts:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_gather_machine, facts, home)
         await _ask_node(facts, home)
@@ -128,7 +128,7 @@ async def _ask_node(facts: Facts, home: Home) -> None:
                 peers = json.loads(await node.ask("peers", timeout_s=NODE_S))
             facts.running = Running(status, tuple(one for one in peers if one["standing"] != "local"))
             return
-    except* ClientError as group:
+    except* RouterError as group:
         why = str(innermost(group))
     facts.why_not_running = why
 
@@ -138,7 +138,8 @@ def listeners_of(facts: Facts, config: Config) -> tuple[str, ...]:
     running = tuple(facts.running.status["listeners"]) if facts.running is not None else ()
     known = [url.rpartition(":")[0] for url in running]
     configured = (one for one in config.node.listen if not (one.endswith(":0") and one.rpartition(":")[0] in known))
-    return tuple(dict.fromkeys(one for one in (*running, *configured) if not transport.is_local(one)))
+    found = (*running, *configured) if facts.names_listen or not running else running
+    return tuple(dict.fromkeys(one for one in found if not transport.is_local(one)))
 
 
 async def _gather_port(facts: Facts, url: str, key: SigningKey | None) -> None:
@@ -183,7 +184,7 @@ async def _ask_service(home: Home, question: str, timeout_s: float) -> Any:
         with trio.move_on_after(timeout_s):
             async with connect(home=home) as node:
                 answer = json.loads(await node.ask("service", f"{DISCOVERY} {question}", timeout_s=timeout_s))
-    except* ClientError as group:
+    except* RouterError as group:
         answer = {"error": str(innermost(group))}
     return answer.get("error", answer) if isinstance(answer, dict) else answer
 

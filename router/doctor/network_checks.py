@@ -41,7 +41,8 @@ def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: 
             return Finding("clock", False, said, "set it (`timedatectl` shows whether it is synchronised)")
         return Finding("clock", None, "compared with no other clock, as no node runs")
     if problem := running.status["clock"]["problem"]:
-        return Finding("clock", False, problem.partition(": set it")[0], "set it, or run `router clock confirm`")
+        said, remedy = split_remedy(problem)
+        return Finding("clock", False, said, remedy)
     offsets = {_called(one): one["offset_ms"] for one in running.peers if one["offset_ms"] is not None}
     if not offsets:
         return Finding("clock", None, "compared with no other clock, as no neighbour is connected")

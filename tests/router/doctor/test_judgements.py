@@ -1,0 +1,194 @@
+"""What `router doctor` makes of facts: each outcome of each check, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as with_settings
+
+from router.core.wire.address import parse_address
+from router.doctor import home_checks as of_home
+from router.doctor import network_checks as of_network
+from router.doctor.finding import Advertised, Descriptors, Dial, DialledBack, Disk, Finding, Interface, Lan, Running
+from router.settings.config import Config, by_role
+
+GIB = 1 << 30
+KEY, OTHER = bytes(32), b"\1" * 32
+CONFIG = by_role(Config())
+CORE = by_role(Config(node=with_settings(Config().node, role="core")))
+DISK = Disk("/home/ann/store", "ext4", 50 * GIB, syncs_s=(0.002, 0.004, 0.003))
+UNSYNCED = with_settings(CONFIG, store=with_settings(CONFIG.store, durability="unsynced"))
+URL = "tls://203.0.113.9:4100"
+
+
+def seen(found: Finding | None) -> tuple[bool | None, str]:
+    assert found is not None
+    return found.ok, f"{found.found}; {found.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("disk", "ok", "said"),
+    [
+        (DISK, True, "50.0 GiB free in /home/ann/store; "),
+        (replace(DISK, timed_out=True), False, "did not answer in time"),
+        (replace(DISK, filesystem="nfs4"), False, "lies on a network file system (nfs4)"),
+        (replace(DISK, fault="No such device", free_bytes=0), False, "cannot be written: No such device; free some"),
+        (replace(DISK, free_bytes=GIB // 8), False, "messages are refused with reason disk-full; free some space"),
+        (replace(DISK, free_bytes=GIB // 4 + (1 << 20)), True, "log and database may grow by 64.0 MiB, and 1.0 MiB"),
+    ],
+)
+def test_disk(disk: Disk, ok: bool, said: str) -> None:
+    found = seen(of_home.judge_disk(disk, CONFIG))
+    assert found[0] is ok and said in found[1]
+
+
+@pytest.mark.parametrize(
+    ("disk", "config", "ok", "said"),
+    [
+        (DISK, CONFIG, True, "after 3 ms (median of 3, slowest 4 ms)"),
+        (replace(DISK, syncs_s=(0.4, 0.3)), CONFIG, False, "each commit waits so long; move the home to a faster disk"),
+        (replace(DISK, syncs_s=(0.4, 0.3)), UNSYNCED, True, "store.durability is unsynced"),
+        (replace(DISK, syncs_s=()), CONFIG, None, "not measured"),
+    ],
+)
+def test_sync(disk: Disk, config: Config, ok: bool | None, said: str) -> None:
+    found = seen(of_home.judge_sync(disk, config))
+    assert found[0] is ok and said in found[1]
+
+
+def test_limits() -> None:
+    assert seen(of_home.judge_limits(Descriptors(1 << 20, 40), CONFIG, 2))[0] is True
+    assert "enough for 187 connections a listener" in seen(of_home.judge_limits(Descriptors(500), CONFIG, 2))[1]
+    assert "soon none is left" in seen(of_home.judge_limits(Descriptors(1000, 950), CONFIG, 1))[1]
+
+
+def running(**more: Any) -> Running:
+    status = {"address": KEY.hex(), "role": "core", "uptime_s": 70, "services": [], "clock": {"problem": ""}}
+    return Running(status | more)
+
+
+def with_peer(**more: Any) -> Running:
+    one = {
+        "address": OTHER.hex(), "name": "bob", "state": "connected", "learned": "config", "problem": None,
+        "rtt_ms": 3.0, "offset_ms": 2.0, "last_contact_s": 0.0, "uplink": False,
+    }  # fmt: skip
+    return replace(running(), peers=(one | more,))
+
+
+def test_key_and_node() -> None:
+    assert seen(of_home.judge_key(KEY, "k", "", running()))[0] is True
+    assert "not the key in k; stop the node" in seen(of_home.judge_key(OTHER, "k", "", running()))[1]
+    assert seen(of_network.judge_node(running(), "")) == (True, "runs as core since 1 min; ")
+    assert seen(of_network.judge_node(None, "no node; start one")) == (None, "no node; start one")
+    away = running(services=[{"name": "dmq", "state": "away", "problem": "it failed"}])
+    assert seen(of_network.judge_node(away, ""))[1].startswith("its services do not all run: dmq (it failed)")
+
+
+@pytest.mark.parametrize(
+    ("found", "ok", "said"),
+    [
+        (with_peer(), True, "within 2 ms of its neighbours' (1 compared)"),
+        (with_peer(offset_ms=None), None, "no neighbour is connected"),
+        (with_peer(offset_ms=-7_200_000.0), False, "the clock of bob is 2.0 hours behind this one; see which"),
+        (running(clock={"problem": "it jumped; set it"}), False, "it jumped; set it"),
+    ],
+)
+def test_clock(found: Running, ok: bool | None, said: str) -> None:
+    judged = seen(of_network.judge_clock(found, 60, 0, 0))
+    assert judged[0] is ok and said in judged[1]
+
+
+@pytest.mark.parametrize(
+    ("peer", "ok", "said"),
+    [
+        ({}, True, "bob is connected, round trip 3 ms"),
+        ({"problem": "its disk is full; wait"}, False, "bob is connected, and its disk is full; wait"),
+        ({"state": "away", "last_contact_s": 7200.0}, None, "bob is away, heard 2 h 0 min ago"),
+        ({"state": "away", "last_contact_s": None, "uplink": True, "problem": "refused; is it up?"}, False,
+         "the uplink bob is away, not heard since this node started: refused; is it up?"),
+        ({"state": "blocked"}, True, "bob is blocked"),
+    ],
+)  # fmt: skip
+def test_neighbours(peer: dict[str, Any], ok: bool | None, said: str) -> None:
+    [found] = of_network.judge_neighbours(with_peer(**peer), 20)
+    assert found.ok is ok and said in f"{found.found}; {found.remedy}"
+
+
+def test_many_neighbours_are_counted_and_only_the_bad_ones_named() -> None:
+    row = with_peer().peers[0]
+    many = replace(running(), peers=(*[row] * 5, {**row, "state": "away", "uplink": True}))
+    found = list(of_network.judge_neighbours(many, 2))
+    assert [one.ok for one in found] == [True, True, False, None] and "6 are known" in found[-1].found
+
+
+def advertised(text: str = URL, ip: str = "203.0.113.9", **more: Any) -> Advertised:
+    return Advertised(parse_address(text), (ip_address(ip),), **more)
+
+
+@pytest.mark.parametrize(
+    ("one", "ok", "said"),
+    [
+        (advertised(dial=Dial(URL, KEY.hex())), True, f"{URL} leads to this node"),
+        (advertised(dial=Dial(URL, OTHER.hex())), False, "not this node; name this node's own address"),
+        (advertised(dial=Dial(URL, why="refused; is it up?")), None, "(refused); the node itself listens on 4101"),
+        (advertised(), None, "was not dialled, as no node runs"),
+        (advertised("tls://ann.org:4100", "10.0.0.3"), None, "(10.0.0.3), which only its own network reaches,"),
+        (advertised("tls://ann.org:4100", "127.0.1.1"), False, "leads to 127.0.1.1, which leads back to the machine"),
+        (advertised("tls://0.0.0.0:4100"), False, "names no host"),
+    ],
+)
+def test_addresses(one: Advertised, ok: bool | None, said: str) -> None:
+    found = seen(of_network.judge_address(one, KEY, frozenset((4101,))))
+    assert found[0] is ok and said in found[1], found
+
+
+def test_a_node_that_names_no_address() -> None:
+    ports = frozenset((4100,))
+    [core] = of_network.judge_addresses((), CORE, KEY, ports)
+    assert core.ok is False and core.found.startswith("it names no address to others, so it has no link")
+    local = (advertised("tls://127.0.0.1:4100", "127.0.0.1"),)
+    [edge] = of_network.judge_addresses(local, CONFIG, KEY, ports)
+    assert edge.ok is None and "only this machine reaches it" in edge.found
+    assert list(of_network.judge_addresses((), CONFIG, KEY, frozenset())) == []
+
+
+def test_port_and_tls() -> None:
+    assert seen(of_network.judge_port(URL, "in use; stop it", None, False)) == (False, "in use; stop it")
+    assert seen(of_network.judge_port(URL, "", Dial(URL, why="refused; is it up?"), True))[0] is False
+    assert seen(of_network.judge_port(URL, "", Dial(URL, KEY.hex()), True))[0] is True
+    assert of_network.judge_tls(URL, Dial(URL, why="refused"), KEY) is None
+    assert seen(of_network.judge_tls(URL, Dial(URL, OTHER.hex()), KEY))[0] is False
+    assert seen(of_network.judge_nothing_listens(CORE))[0] is False
+    assert seen(of_network.judge_nothing_listens(CONFIG))[0] is True
+
+
+def test_reachability() -> None:
+    failed, reached = DialledBack("bob", URL, "no answer; is there a firewall?"), DialledBack("ann", URL)
+    assert seen(of_network.judge_reachability((), "no node runs")) == (None, "not checked: no node runs; ")
+    assert seen(of_network.judge_reachability((failed, reached), ""))[0] is True
+    ok, said = seen(of_network.judge_reachability((failed,), ""))
+    assert ok is False and f"bob did not reach this node at {URL}: no answer; let that TCP port in" in said
+
+
+NETWORK = {"interface": "eth0", "network": "home", "allowed": True, "heard": 0}
+BACK, LOST = Interface("eth0", True), Interface("eth1", False, "a firewall may drop them")
+
+
+@pytest.mark.parametrize(
+    ("lan", "ok", "said"),
+    [
+        (Lan((BACK,), why="no node runs; start one"), None, "was not checked: no node runs; start one"),
+        (Lan((BACK, LOST), why="x"), None, "does not come back on eth1 (a firewall may drop them), it does on eth0"),
+        (Lan((), "wg0", (), ""), None, "all other traffic goes through wg0, perhaps a VPN"),
+        (Lan((BACK,), "", ({**NETWORK, "allowed": False},)), None, "off: no network is allowed (home); allow this one"),
+        (Lan((BACK,), "", (NETWORK,)), None, "nobody was heard; multicast works within this machine on eth0; if"),
+        (Lan((LOST,), "", (NETWORK,)), False, "nobody was heard; multicast does not come back on eth1"),
+        (Lan((BACK,), "", ({**NETWORK, "heard": 3},)), True, "3 nodes heard on eth0"),
+    ],
+)
+def test_lan(lan: Lan, ok: bool | None, said: str) -> None:
+    found = seen(of_network.judge_lan(lan))
+    assert found[0] is ok and said in found[1]
