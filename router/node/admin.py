@@ -183,7 +183,7 @@ class Inquiries:
     def _shared(self, asked: Asked, key: bytes, is_uplink: bool) -> int:
         """Return how many groups a neighbour has in common with this node: those joined here or there, or agreed on."""
         router = asked.router
-        here = router.groups.joined_by(key) | router.directory.agreements.groups_of(key)
+        here = router.groups.joined_by(key) | router.directory.agreements.shared(key).groups
         return max(len(here), router.joined_at(key)[0] if is_uplink else 0)
 
     def _unjoined(self, asked: Asked, key: bytes, is_uplink: bool) -> str | None:

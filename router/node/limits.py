@@ -110,7 +110,7 @@ def core_limits(config: Config) -> CoreLimits:
             routes_max=limits.routes_max, per_neighbour_max=limits.routes_per_neighbour_max,
             neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
         ),
-        seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max,
+        seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max, lan_keep_s=queues.lan_keep_s,
         learned_max=limits.learned_max, guests_max=limits.guests_max, pulls_asked_per_s=limits.pulls_asked_per_s,
     )  # fmt: skip
 

@@ -310,11 +310,13 @@ class Agree:
     """Let a router bring messages of these groups and ask for them, until that Unix second or for two hours.
 
     It takes the place of what this service agreed on with that router before; no groups end it. It is forgotten when
-    the node starts again."""
+    the node starts again. `lan`: the router is a neighbour on a LAN: both join the groups at each other, and what is
+    agreed holds also while it is away (`queues.lan_keep_s`) and after a new start."""
 
     key: PublicKey
     groups: tuple[PublicKey, ...] = ()
     until_s: int = 0
+    lan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

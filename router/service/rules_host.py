@@ -300,8 +300,8 @@ class RulesHost(Service):
                     await self.say("pull", {name: value.hex() for name, value in named.items()})
                 case c.Advertise():
                     self.hear(await self._signed(deed))
-                case c.Agree(key, groups, until_s):
-                    agreed = {"groups": [one.hex() for one in groups], "until_s": until_s}
+                case c.Agree(key, groups, until_s, lan):
+                    agreed = {"groups": [one.hex() for one in groups], "until_s": until_s, "lan": lan}
                     await self.say("agree", {"key": key.hex(), **agreed})
         except (ClientError, SaidError) as error:
             log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)

@@ -112,6 +112,9 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     away_s_max: Annotated[int, span(60, 3660 * DAY_S,
         "How long a subscriber may be away. After that it loses its subscriptions, and what waits for it is dropped "
         "with reason left.")] = CORE.away_s_max
+    lan_keep_s: Annotated[int, span(60, 3660 * DAY_S,
+        "How long a LAN neighbour may be away. After that what was agreed with it ends, and what waits for it is "
+        "dropped with reason left.")] = CORE.lan_keep_s
 
 
 class Store(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

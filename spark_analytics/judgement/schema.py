@@ -31,7 +31,7 @@ OUTWARD_EVENTS = ("forwarded", "delivered", "acked", "deferred", "expired", "ref
                   "unconfirmed", "pulled", "recovered")  # fmt: skip
 TURNED_EVENTS = ("refused", "duplicate")
 ROUTE_EVENTS = ("route_add", "route_del", "join", "leave", "link_up", "link_down", "advert")
-STATE_EVENTS = ("start", "stop", "config", "link", "invite", "clock_step", "log_gap", *ROUTE_EVENTS)
+STATE_EVENTS = ("start", "stop", "config", "link", "invite", "met", "clock_step", "log_gap", *ROUTE_EVENTS)
 FRAME_EVENTS = ("segment", "seal")
 """Header and footer of a file, which are no events."""
 

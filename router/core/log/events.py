@@ -46,7 +46,8 @@ OUTWARD_EVENTS = frozenset((
 TURNED_EVENTS = frozenset(("refused", "duplicate"))
 EVENT_FORM = "[a-z][a-z0-9_]{0,63}"
 STATE_EVENTS = frozenset((
-    "start", "stop", "config", "link_up", "link_down", "link", "join", "leave", "advert", "invite", "route_add",
+    "start", "stop", "config", "link_up", "link_down", "link", "join", "leave", "advert", "invite", "met",
+    "route_add",
     "route_del", "clock_step", "log_gap",
 ))  # fmt: skip
 

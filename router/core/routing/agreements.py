@@ -1,29 +1,54 @@
-"""Groups that services of this node have agreed on with other routers, for two hours at most (R-C24)."""
+"""Groups that services of this node have agreed on with other routers (R-C24), and LAN neighbours among these (R-C25).
+
+An agreement holds for two hours at most. What was agreed with a LAN neighbour also holds while it is away, and outlives
+a restart: it is kept as rows of the store, and ends when the neighbour has been away for too long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
+
+import cbor2
 
 MET_MAX = 256
 AGREED_S_MAX = 2 * 3600
+AGREED = b"m"
+KEY_BYTES = 32
+
+Row = tuple[bytes, bytes | None]
+"""Key and value of a row in the store; value None: the row is deleted."""
 
 
 class Agreed(NamedTuple):
-    """What one service has agreed on with one router, and the Unix second at which it lapses."""
+    """What one service has agreed on with one router, and the Unix second at which it lapses.
+
+    `lan`: the router is a neighbour on a LAN."""
 
     groups: frozenset[bytes]
     until_s: int
+    lan: bool = False
+
+
+class Shared(NamedTuple):
+    """The groups agreed on with a router by all services, and those of them that it shares as a LAN neighbour."""
+
+    groups: frozenset[bytes] = frozenset()
+    lan: frozenset[bytes] = frozenset()
 
 
 class Agreements:
     """The groups that each router may bring and be answered for, by the service that agreed on them.
 
-    Of more than `most` routers the one that lapses first is forgotten. `revision` changes with what may be brought."""
+    Of more than `most` routers the one that lapses first is forgotten. `revision` changes with what may be brought.
+    `lan`: the groups agreed on with each LAN neighbour."""
 
     def __init__(self, most: int = MET_MAX) -> None:
         self._most = most
         self._by_router: dict[bytes, dict[bytes, Agreed]] = {}
+        self._changed: dict[tuple[bytes, bytes], None] = {}  # (service, router) whose row is to be written
+        self._before: dict[bytes, Shared] = {}  # by router, what was shared when `news` was last asked
+        self.lan: dict[bytes, frozenset[bytes]] = {}
         self.revision = 0
 
     def __repr__(self) -> str:
@@ -35,39 +60,88 @@ class Agreements:
     def has(self, router: bytes, group: bytes) -> bool:
         return any(group in one.groups for one in self._by_router.get(router, {}).values())
 
-    def groups_of(self, router: bytes) -> frozenset[bytes]:
-        """Return the groups that any service has agreed on with a router."""
-        return frozenset().union(*(one.groups for one in self._by_router.get(router, {}).values()))
+    def shared(self, router: bytes) -> Shared:
+        """Return all that is agreed on with a router."""
+        theirs = self._by_router.get(router, {}).values()
+        return Shared(
+            frozenset(group for one in theirs for group in one.groups), self.lan.get(router, frozenset())
+        )  # fmt: skip
 
-    def agree(self, by: bytes, router: bytes, groups: Iterable[bytes], until_s: int, now_s: int) -> list[bytes]:
+    def news(self) -> list[tuple[bytes, Shared]]:
+        """Return the routers with which something else is shared than when this was last asked, and what."""
+        before, self._before = self._before, {}
+        return [(router, now) for router, was in before.items() if (now := self.shared(router)) != was]
+
+    def agree(
+        self, by: bytes, router: bytes, groups: Iterable[bytes], until_s: int, now_s: int, *, lan: bool = False
+    ) -> list[bytes]:
         """Note what a service has agreed on with a router, in place of what it had before.
 
         No groups, or a time that has passed, end the agreement. Return the routers that are forgotten for lack of
         room."""
-        theirs = self._by_router.setdefault(router, {})
-        theirs.pop(by, None)
-        if until_s > now_s and (found := frozenset(groups)):
-            theirs[by] = Agreed(found, min(until_s, now_s + AGREED_S_MAX))
-        if not theirs:
-            del self._by_router[router]
+        found = frozenset(groups) if until_s > now_s else frozenset()
+        self._set(by, router, Agreed(found, min(until_s, now_s + AGREED_S_MAX), lan) if found else None)
         forgotten = sorted(self._by_router, key=self._lapses_s)[: max(0, len(self._by_router) - self._most)]
         for one in forgotten:
-            del self._by_router[one]
-        self.revision += 1
+            self.end(one)
         return forgotten
 
-    def lapse(self, now_s: int) -> list[bytes]:
-        """End what has lapsed; return the routers that it was agreed on with."""
+    def lapse(self, now_s: int, is_away: Callable[[bytes], bool]) -> list[bytes]:
+        """End what has lapsed, except with LAN neighbours that are away; return the routers it was agreed on with."""
         lapsed = [
             (router, by) for router, theirs in self._by_router.items()
-            for by, one in theirs.items() if one.until_s <= now_s
+            for by, one in theirs.items() if one.until_s <= now_s and not (one.lan and is_away(router))
         ]  # fmt: skip
         for router, by in lapsed:
-            del self._by_router[router][by]
-            if not self._by_router[router]:
-                del self._by_router[router]
-        self.revision += bool(lapsed)
+            self._set(by, router, None)
         return [router for router, _ in lapsed]
+
+    def renew(self, router: bytes, now_s: int) -> None:
+        """Let what was agreed with a LAN neighbour that is back count for two hours from now."""
+        for by, one in list(self._by_router[router].items()):
+            if one.lan:
+                self._set(by, router, one._replace(until_s=now_s + AGREED_S_MAX))
+
+    def end(self, router: bytes) -> None:
+        """End all that was agreed on with a router."""
+        for by in list(self._by_router.get(router, ())):
+            self._set(by, router, None)
+
+    def load(self, rows: Iterable[tuple[bytes, bytes]], services: Iterable[bytes]) -> None:
+        """Take in the rows of the store whose services are still configured."""
+        for key, value in rows:
+            by, router = key[1 : 1 + KEY_BYTES], key[1 + KEY_BYTES :]
+            if key[:1] == AGREED and by in services:
+                joined, until_s = cbor2.loads(value)
+                groups = frozenset(joined[at : at + KEY_BYTES] for at in range(0, len(joined), KEY_BYTES))
+                self._set(by, router, Agreed(groups, until_s, lan=True))
+        self._changed.clear()
+        self._before.clear()
+
+    def rows(self) -> Mapping[bytes, bytes | None]:
+        """Return the rows to be written since this was last asked."""
+        changed, self._changed = self._changed, {}
+        return {AGREED + by + router: self._row(by, router) for by, router in changed}
+
+    def _row(self, by: bytes, router: bytes) -> bytes | None:
+        one = self._by_router.get(router, {}).get(by)
+        return cbor2.dumps([b"".join(sorted(one.groups)), one.until_s]) if one is not None and one.lan else None
+
+    def _set(self, by: bytes, router: bytes, agreed: Agreed | None) -> None:
+        self._before.setdefault(router, self.shared(router))
+        theirs = self._by_router.setdefault(router, {})
+        before = theirs.pop(by, None)
+        if agreed is not None:
+            theirs[by] = agreed
+        if not theirs:
+            del self._by_router[router]
+        if any(one is not None and one.lan for one in (before, agreed)):
+            self._changed[by, router] = None
+            shared = frozenset(group for one in theirs.values() if one.lan for group in one.groups)
+            self.lan.pop(router, None)
+            if shared:
+                self.lan[router] = shared
+        self.revision += 1
 
     def _lapses_s(self, router: bytes) -> int:
         return max(one.until_s for one in self._by_router[router].values())

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .directory import Directory
 from .effects import Now, Pending
 
 
 class Away:
     """The keys that are away, with the Unix second since which; changes commit with the transaction.
 
-    `since`: what an earlier run left, by key."""
+    `since`: what an earlier run left, by key; a LAN neighbour may be away for `lan_keep_s`, others for `s_max`."""
 
-    def __init__(self, pending: Pending, since: Mapping[bytes, int], away_s_max: int) -> None:
+    def __init__(
+        self, pending: Pending, since: Mapping[bytes, int], directory: Directory, s_max: int, lan_keep_s: int
+    ) -> None:
         self._pending = pending
         self._since = dict(since)
-        self._s_max = away_s_max
+        self._directory = directory
+        self._s_max = s_max
+        self._lan_keep_s = lan_keep_s
 
     def __repr__(self) -> str:
         return f"<{len(self._since)} are away>"
@@ -39,7 +44,11 @@ class Away:
 
     def too_long(self, now: Now) -> list[bytes]:
         """Remove and return the keys that have been away for longer than the limit."""
-        lapsed = [key for key, since_s in self._since.items() if now.judged_s - since_s > self._s_max]
+        most, of_lan, lan_groups = self._s_max, self._lan_keep_s, self._directory.lan_groups
+        lapsed = [
+            key for key, since_s in self._since.items()
+            if now.judged_s - since_s > (of_lan if lan_groups(key) else most)
+        ]  # fmt: skip
         for key in lapsed:
             self.came(key)
         return lapsed

@@ -152,7 +152,8 @@ class Directory:
 
     def is_known(self, key: bytes) -> bool:
         """Whether this node keeps anything for a key beyond its link: it is configured or recorded, and not blocked."""
-        return (key in self.locals or key in self.neighbours) and not self.is_blocked(key)
+        known = key in self.locals or key in self.neighbours or key in self.agreements.lan
+        return known and not self.is_blocked(key)
 
     def is_shut_out(self, key: bytes, standing: Standing) -> bool:
         """Whether a key's messages are refused: it was blocked or removed after its link took this `standing`."""
@@ -171,6 +172,27 @@ class Directory:
         """Whether a neighbour may send to this local key."""
         is_open = standing is Standing.MET or self.accept_strangers
         return standing not in UNKNOWN or (is_open and key in self.public)
+
+    def is_lan(self, key: bytes, group: bytes) -> bool:
+        """Whether a group is shared with a router as a LAN neighbour, by agreement (R-C25)."""
+        return group in self.agreements.lan.get(key, ()) and not self._has_more(key)
+
+    def lan_groups(self, key: bytes) -> frozenset[bytes]:
+        """Return the groups that are shared with a router as a LAN neighbour."""
+        return frozenset() if self._has_more(key) else self.agreements.lan.get(key, frozenset())
+
+    def lan_sharing(self, group: bytes) -> list[bytes]:
+        """Return the LAN neighbours with which a group is shared."""
+        return [key for key in self.agreements.lan if self.is_lan(key, group)]
+
+    def _has_more(self, key: bytes) -> bool:
+        """Whether the configuration or a grant says of a key what beats an agreement: uplink, client, or blocked."""
+        known = self.neighbours.get(key)
+        return known is not None and (known.blocked or known.uplink or JOIN in known.grants)
+
+    def may_subscribe(self, key: bytes, standing: Standing | None, group: bytes) -> bool:
+        """Whether a key may join a group here: any, or as a LAN neighbour one that was agreed on."""
+        return self.may_join(key, standing) or self.is_lan(key, group)
 
     def may_bring(self, key: bytes, standing: Standing, group: bytes) -> bool:
         """Whether a key may bring multicasts of a group: a router that was met only those of groups agreed on."""
@@ -191,9 +213,11 @@ class Directory:
     def keeps_queue(self, key: bytes) -> bool:
         """Whether a key has a queue while it is away.
 
-        It has by the right `store`, or as a router that we send to: an uplink, or a neighbour without a client's
-        rights."""
+        It has by the right `store`, or as a router that we send to: an uplink, a LAN neighbour, or a neighbour without
+        a client's rights."""
         known = self.neighbours.get(key)
+        if key in self.agreements.lan and not self.is_blocked(key):
+            return True
         if self.may_store(key) or known is None or known.blocked:
             return self.may_store(key)
         return known.uplink or not known.grants & OF_CLIENTS

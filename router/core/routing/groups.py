@@ -42,6 +42,10 @@ class Groups:
     def get(self, group: bytes, subscriber: bytes) -> Subscription | None:
         return self._members.get(group, {}).get(subscriber)
 
+    @property
+    def subscribers(self) -> tuple[bytes, ...]:
+        return tuple(self._joined)
+
     def joined_by(self, subscriber: bytes) -> frozenset[bytes]:
         return frozenset(self._joined.get(subscriber, ()))
 

@@ -171,6 +171,7 @@ class Limits:
     routes: RouteLimits = field(default_factory=RouteLimits)
     seen_recent_max: int = 200_000
     away_s_max: int = 30 * DAY_S
+    lan_keep_s: int = DAY_S
     learned_max: int = 1000
     guests_max: int = 1000
     pulls_asked_per_s: float = 1000.0

@@ -48,14 +48,14 @@ from .intake import Row
 from .limits import MembershipLimits
 from .links import Flight, Link, Links
 from .service_words import WORDS
+from .upstream import Upstream
 from .wanted import WantedGroups
 
 CONTROL_LIFE_S = 3600
-JOIN_AGAIN_S = 5
 
 
 class Membership:
-    """Owns the subscriptions, and the JOINs sent to each uplink.
+    """Owns the subscriptions; `upstream`: the JOINs sent to neighbours.
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
     `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `orders` the
@@ -82,8 +82,7 @@ class Membership:
         self._advertised = advertised
         self._orders = orders
         self._redeems = redeems
-        self._asked: dict[tuple[bytes, bytes], float] = {}  # (uplink, group) of an open JOIN: when sent, 0: not yet
-        self._member: set[tuple[bytes, bytes]] = set()  # (uplink, group): acknowledged on the present link
+        self.upstream = Upstream(directory, groups, links, pending, self.say)
         self._wanted = WantedGroups(directory, groups, links, self.say)
         self._awaited: dict[bytes, int] = {}  # by neighbour's router: number of answers due on the present link
 
@@ -135,16 +134,18 @@ class Membership:
             case Join(group, local):
                 success = self._join(link, group, local, now)
                 self._answer(link, JoinAck(group, success), success, now)
+                if success:
+                    self.upstream.joined(link, group, now)
             case Leave(group):
                 was_in = self._groups.get(group, link.key) is not None
                 self._leave(link.key, group, now)
                 self._answer(link, LeaveAck(group, True), was_in, now)
             case JoinAck(group, success) | LeaveAck(group, success) if self._wanted.is_service(link.key):
-                awaited = self._wanted.acknowledged(group, isinstance(control, JoinAck))
+                awaited = self._wanted.acknowledged(link.key, group, isinstance(control, JoinAck))
                 if awaited and not success:
                     self._log("join", self._directory.me, group, now, refused_by=link.key)
             case JoinAck(group, success):
-                self._heard_join_ack(link, group, success, now)
+                self.upstream.heard_ack(link, group, success, now)
             case Pull(group, message):
                 agreed = link.up and self._directory.agreements.has(link.key, group)
                 if (agreed or self._may_join(link, group)) and link.pulls.take(1, now.mono_s):
@@ -221,7 +222,7 @@ class Membership:
         self._pending.effects.append(SendOwn(link.id, wire))
 
     def _may_join(self, link: Link, group: bytes) -> bool:
-        allowed = link.up and self._directory.may_join(link.key, link.standing)
+        allowed = link.up and self._directory.may_subscribe(link.key, link.standing, group)
         joined = self._groups.joined_by(link.key)
         room = len(joined) < self._limits.groups_per_client_max
         known = bool(self._groups.members(group)) or len(self._groups) < self._limits.groups_max
@@ -233,8 +234,9 @@ class Membership:
             return False
         wanted = self._groups.is_wanted(group)
         subscription = Subscription(
-            group, link.key, local or node_local, link.durable or link.standing is not Standing.LOCAL
-        )
+            group, link.key, local or node_local or self._directory.is_lan(link.key, group),
+            link.durable or link.standing is not Standing.LOCAL,
+        )  # fmt: skip
         if self._groups.add(subscription):
             self._pending.changes.members[group, link.key] = subscription
             self._log("join", link.key, group, now, subscription)
@@ -265,14 +267,15 @@ class Membership:
             self._leave(subscriber, group, now, cause, of_all=True)
         self._left(subscriber, None)
 
-    def revoke(self, subscriber: bytes, now: Now) -> bool:
-        """Remove a subscriber without the right to join from all groups; return whether it was in any.
+    def revoke(self, subscriber: bytes, now: Now, *, drains: bool = False) -> bool:
+        """Remove a subscriber from all groups that it has no right to join any more; return whether it was in any.
 
-        If it is connected, it is sent a JOIN_ACK with failure for each."""
-        groups = sorted(self._groups.joined_by(subscriber))
+        If it is connected, it is sent a JOIN_ACK with failure for each. `drains`: what waits for it stays."""
         link = self._links.to(subscriber)
+        standing, may = None if link is None else link.standing, self._directory.may_subscribe
+        groups = sorted(one for one in self._groups.joined_by(subscriber) if not may(subscriber, standing, one))
         for group in groups:
-            self._leave(subscriber, group, now, Reason.NOT_AUTHORISED)
+            self._leave(subscriber, group, now, Reason.NOT_AUTHORISED, of_all=drains)
             if link is not None:
                 self.say(link, JoinAck(PublicKey(group), False), now)
         return bool(groups)
@@ -299,86 +302,25 @@ class Membership:
             return Standing.CLIENT
         return Standing.STRANGER if one.durable and one.subscriber not in self._directory.locals else Standing.LOCAL
 
-    # -- requests to uplinks ---------------------------------------------------------------------------------
+    # -- this node's own JOINs -------------------------------------------------------------------------------
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Ask an uplink that came up, or the pub/sub service, for every wanted group, each until acknowledged."""
+        """Tell a service that came up what is wanted, and join at a neighbour what is to be joined there."""
         self._wanted.link_up(link, now)
-        if link.uplink:
-            self._forget(link.key)
-            self.admitted(link, now)
-
-    def admitted(self, link: Link, now: Now) -> None:
-        """Ask an uplink, which may let us in only now, for every wanted group that it has not let us join."""
-        for group in self._groups.wanted() if link.uplink else ():
-            if (link.key, group) not in self._member:
-                self._asked[link.key, group] = 0
-        self.ask_again(now)
-
-    def uplink_ends(self, link: Link, now: Now) -> None:
-        """Leave all groups at a neighbour that is no longer our uplink."""
-        asked = dict.fromkeys(group for uplink, group in (*self._asked, *self._member) if uplink == link.key)
-        self._forget(link.key)
-        for group in asked:
-            self.say(link, Leave(PublicKey(group)), now)
-
-    def joined_at(self, uplink: bytes) -> tuple[int, int]:
-        """Return how many groups an uplink has let us join, and how many we want."""
-        wanted = self._groups.wanted()
-        return sum((uplink, group) in self._member for group in wanted), len(wanted)
+        self.upstream.link_up(link, now)
 
     def link_down(self, link: Link) -> None:
         self._awaited.pop(link.key, None)
         self._wanted.link_down(link)
-        if link.uplink:
-            self._forget(link.key)
-
-    def _forget(self, uplink: bytes) -> None:
-        self._asked = {key: at for key, at in self._asked.items() if key[0] != uplink}
-        self._member = {key for key in self._member if key[0] != uplink}
+        self.upstream.link_down(link)
 
     def ask_again(self, now: Now) -> None:
         """Repeat each request that was not acknowledged, as far as the link's window allows; the rest next time."""
         self._wanted.ask_again(now)
-        for (uplink, group), asked_s in list(self._asked.items()):
-            link = self._links.to(uplink)
-            if link is not None and (not asked_s or now.mono_s - asked_s >= JOIN_AGAIN_S):
-                self._ask(link, group, now)
-
-    def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
-        """Send a LEAVE to an uplink that sent a message of a group nobody here has joined."""
-        if link.uplink and not self._groups.is_wanted(group):
-            self.say(link, Leave(PublicKey(group)), now)
-
-    def _ask(self, link: Link, group: bytes, now: Now) -> None:
-        if link.outgoing.room()[0] > 0 and not link.shut:
-            self._asked[link.key, group] = now.mono_s
-            self.say(link, Join(PublicKey(group), False), now)
-        else:
-            self._asked[link.key, group] = 0
-
-    def _heard_join_ack(self, link: Link, group: bytes, success: bool, now: Now) -> None:
-        place = link.key, group
-        if self._asked.pop(place, None) is None and (success or place not in self._member):
-            return  # never asked, or no longer wanted
-        if success:
-            self._member.add(place)
-        else:  # the uplink may also revoke the right later
-            self._member.discard(place)
-            self._log("join", self._directory.me, group, now, refused_by=link.key)
+        self.upstream.ask_again(now)
 
     def _tell_of(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)
-        if wanted == was_wanted:
-            return
-        self._wanted.changed(group, now)
-        for uplink in self._directory.uplinks:
-            link = self._links.to(uplink)
-            if link is None:
-                continue
-            if wanted:
-                self._ask(link, group, now)
-            else:
-                self._asked.pop((uplink, group), None)
-                self._member.discard((uplink, group))
-                self.say(link, Leave(PublicKey(group)), now)
+        if wanted != was_wanted:
+            self._wanted.changed(group, now)
+            self.upstream.changed(group, wanted, now)

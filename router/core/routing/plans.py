@@ -134,12 +134,13 @@ class Routing:
         if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)
             return self._through(via)
         uplinks = directory.uplinks
+        published_here = directory.may_publish(neighbour, standing) and neighbour not in uplinks
         recipients = [
             one for one in self._groups.members(group)                 # 3, 8
-            if one != neighbour and one not in uplinks and self._waits_for(one)
+            if one != neighbour and one not in uplinks and self._waits_for(one, group)
+            and (published_here or not directory.is_lan(one, group))   # R-C25
         ]  # fmt: skip
-        published_here = directory.may_publish(neighbour, standing)
-        if published_here and neighbour not in uplinks and not self._is_kept_here(group, neighbour):
+        if published_here and not self._is_kept_here(group, neighbour):
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         if not recipients and group == neighbour and group in directory.services:
             return FOR_US  # this router is in the group of each of its services, and hears it there
@@ -151,7 +152,7 @@ class Routing:
         return tuple(
             one for one in self._groups.members(group)
             if one != neighbour and one not in directory.uplinks
-            and directory.may_join(one, None) and not self._waits_for(one)
+            and directory.may_join(one, None) and not self._waits_for(one, group)
         )  # fmt: skip
 
     def _is_kept_here(self, group: bytes, publisher: bytes) -> bool:
@@ -163,8 +164,12 @@ class Routing:
             return self._directory.is_node_local(group) or not self._groups.is_wanted(group)
         return self._groups.is_local_only(group, lambda one: one == publisher or self.is_local(one))
 
-    def _waits_for(self, subscriber: bytes) -> bool:
-        """Whether a message is owed to a subscriber: it may join groups, and is connected or has the right `store`."""
+    def _waits_for(self, subscriber: bytes, group: bytes) -> bool:
+        """Whether a message is owed to a subscriber: it may join groups, and is connected or has the right `store`.
+
+        A LAN neighbour's messages are kept while it is away (R-C25)."""
+        if self._directory.is_lan(subscriber, group):
+            return True
         standing = self._connected(subscriber)
         may_wait = standing is not None or self._directory.may_store(subscriber)
         return may_wait and self._directory.may_join(subscriber, standing)

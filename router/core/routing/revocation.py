@@ -90,9 +90,15 @@ class Revocation:
         self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "config", fields))
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:
-        """Apply what has changed in the agreements with these routers."""
+        """Apply what has changed in the agreements with these routers.
+
+        What waits for one that is connected still goes to it."""
         for key in keys:
             self._look_at_link(key, False, now)
+            self._membership.revoke(key, now, drains=True)
+            self._membership.upstream.agreed(key, now)
+            if not self._directory.is_known(key) and self._links.to(key) is None:
+                self._gone(key, now)
 
     def _look_at_link(self, key: bytes, may_join_now: bool, now: Now) -> None:
         """Give an open link its new standing, or close it if it must sign on again.
@@ -116,7 +122,7 @@ class Revocation:
             if link.uplink and not was_uplink:
                 self._membership.link_up(link, now)
             elif was_uplink and not link.uplink:
-                self._membership.uplink_ends(link, now)
+                self._membership.upstream.uplink_ends(link, now)
 
     def _end(self, key: bytes, lost: frozenset[str], now: Now) -> None:
         """End everything that the key has here without the right to it. `lost`: the rights it had until now."""
@@ -127,7 +133,8 @@ class Revocation:
             return
         queue_ends = STORE in lost or not directory.keeps_queue(key)
         if not directory.may_join(key, link.standing if link is not None else None):
-            queue_ends |= self._membership.revoke(key, now) and not directory.may_store(key)
+            kept = directory.may_store(key) or key in directory.agreements.lan
+            queue_ends |= self._membership.revoke(key, now) and not kept
         if queue_ends and link is None:
             self._queue_ends(key, None)
         if RELAY in lost:

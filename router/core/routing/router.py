@@ -67,7 +67,7 @@ class Router:
         self.door = DoorLog(self._pending, limits.door)
         self.purges = Purges(self._pending, recovered.purges)
         self.admission = Admission(directory, self.links, self.groups, self._pending, limits.admission, self.link_down)
-        self._away = Away(self._pending, recovered.away, limits.away_s_max)
+        self._away = Away(self._pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self._membership = Membership(
             key, directory, self.groups, self.links, self._pending, self.door, limits.membership, self._queue_ends,
             lambda link, inquiry, now: self._services.hear(link, inquiry, now),
@@ -129,7 +129,7 @@ class Router:
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
         self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)
-        for key in dict.fromkeys([*(one.subscriber for one in self.groups), *recovered.locals]):
+        for key in dict.fromkeys([*self.groups.subscribers, *recovered.locals, *self.directory.agreements.lan]):
             if key not in self._away:
                 self._away.went(key, now)
         self._delivery.recovered()
@@ -174,6 +174,7 @@ class Router:
         if link is None:
             return None
         self._away.came(key)
+        self._services.lan_is_back(key, now)
         self.door.link_up(link, now)
         self.routes.neighbour_up(key)
         self.redeeming.link_up(link, now)
@@ -188,7 +189,7 @@ class Router:
 
     def _admitted(self, link: Link, now: Now) -> None:
         """Ask for groups and hand over messages at a neighbour that has answered our invitations."""
-        self._membership.admitted(link, now)
+        self._membership.upstream.admitted(link, now)
         self._delivery.want(link.key)
 
     def tell_service(self, key: bytes, inquiry: Inquiry, now: Now) -> bool:
@@ -215,7 +216,8 @@ class Router:
         else:
             if not self.directory.keeps_queue(link.key):
                 self._queue_ends(link.key, None)
-            if self.groups.joined_by(link.key) or link.key in self.directory.locals:
+            kept = link.key in self.directory.locals or link.key in self.directory.agreements.lan
+            if kept or self.groups.joined_by(link.key):
                 self._away.went(link.key, now)
         self._delivery.dial_if_owed(link.key)
 
@@ -230,11 +232,11 @@ class Router:
         """Decide verified reads, given in the order in which they arrived; `on_disk`: the ids known to the index."""
         self.admission.end(self._acceptance.decide(jobs, on_disk, now), now)
         for job in jobs:
-            if job.link.uplink and job.refusals:
+            if job.refusals and (job.link.uplink or job.link.key in self.directory.agreements.lan):
                 by_k = {row.k: row.signer for row in job.arrived.rows}
                 unwanted = [by_k[k] for k, reason, _ in job.refusals if reason is Reason.NO_SUBSCRIBERS and k in by_k]
                 for group in dict.fromkeys(unwanted):
-                    self._membership.not_wanted(job.link, group, now)
+                    self._membership.upstream.not_wanted(job.link, group, now)
 
     def set_disk_full(self, full: bool) -> None:
         self._acceptance.disk_full = full
@@ -303,7 +305,7 @@ class Router:
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
         """Return how many groups an uplink has let us join, and how many we want."""
-        return self._membership.joined_at(uplink)
+        return self._membership.upstream.joined_at(uplink)
 
     def missed_by(self, key: bytes, reason: Reason) -> int:
         """Return how many messages the recipient has missed for that reason since it was here last."""
@@ -381,6 +383,7 @@ class Router:
     def lapse(self, now: Now) -> None:
         """End, about once a minute, the subscriptions, queues and records of keys that were away for too long."""
         for key in self._away.too_long(now):
+            self._services.lan_ends(key, now)
             self._gone(key, now)
             if self.directory.forget_local(key):
                 self._pending.changes.locals_gone.append(key)

@@ -34,6 +34,7 @@ NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
 FIELDS_MAX = 16
+OWN_KEY = "that is a key of this node itself"
 AGREED_GROUPS_MAX = 512
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -60,6 +61,7 @@ class _Agree(Struct, forbid_unknown_fields=True):
     key: Hex
     groups: Annotated[tuple[Hex, ...], Meta(max_length=AGREED_GROUPS_MAX)] = ()
     until_s: Seconds = 0
+    lan: bool = False
 
 
 class _Pull(Struct, forbid_unknown_fields=True):
@@ -155,7 +157,7 @@ class ServiceWords:
             most = f"services have made {self._book.learned_max} neighbours known, and that is the most"
             return {"error": f"{most}; let go of some, or raise limits.learned_max"}
         if key == self._directory.me or key in self._directory.locals:
-            return {"error": "that is a key of this node itself"}
+            return {"error": OWN_KEY}
         self.rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
         return {"learned": (by, key) in self._book.learned}
 
@@ -175,9 +177,20 @@ class ServiceWords:
         said = msgspec.json.decode(argument, type=_Agree)
         key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
         groups = [bytes(PublicKey.checked(bytes.fromhex(one))) for one in said.groups]
-        forgotten = self._directory.agreements.agree(by, key, groups, said.until_s, now.wall_s)
-        self._met((key, *forgotten), now)
+        if key == self._directory.me or key in self._directory.locals:
+            return {"error": OWN_KEY}
+        forgotten = self._directory.agreements.agree(by, key, groups, said.until_s, now.wall_s, lan=said.lan)
+        self._agreed((key, *forgotten), now)
         return {"agreed": self._directory.agreements.is_met(key)}
+
+    def _agreed(self, routers: Iterable[bytes], now: Now) -> None:
+        """Keep and log what has changed in the agreements with these routers, and apply it."""
+        agreements = self._directory.agreements
+        self._pending.changes.book.update(agreements.rows())
+        for router, shared in agreements.news():
+            fields = (("peer", router), ("groups", len(shared.groups)), ("lan", len(shared.lan)))
+            self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "met", fields))
+        self._met(routers, now)
 
     def _pull(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         """Ask a neighbour's router for a message in our own name, unless this router knows it (R-C30)."""
@@ -280,6 +293,7 @@ class ServiceWords:
         over, deleted = self._book.adverts_over(now.judged_s)
         self._write([*gone, *deleted])
         self._log_gone(over, Reason.EXPIRY_PASSED.word, now)
+        self._directory.agreements.load(rows, names)
         self._merge(now)
 
     def signed_on(self, key: bytes, now: Now) -> None:
@@ -295,9 +309,23 @@ class ServiceWords:
         if any(one.left == 0 and one.key == key for one in self._book.granted.values()):
             self.rewrite(lambda: self._book.signed_off(key, now.judged_s), now)
 
+    def lan_is_back(self, key: bytes, now: Now) -> None:
+        """Let what was agreed with a LAN neighbour count anew from its return."""
+        if key in self._directory.agreements.lan:
+            self._directory.agreements.renew(key, now.judged_s)
+            self._pending.changes.book.update(self._directory.agreements.rows())
+
+    def lan_ends(self, key: bytes, now: Now) -> None:
+        """End what was agreed with a LAN neighbour that has been away for too long."""
+        if key in self._directory.agreements.lan:
+            self._directory.agreements.end(key)
+            self._agreed((key,), now)
+
     def tick(self, now: Now) -> None:
         """Delete the entries whose time is over."""
-        self._met(self._directory.agreements.lapse(now.judged_s), now)
+        lapsed = self._directory.agreements.lapse(now.judged_s, lambda key: self._links.to(key) is None)
+        if lapsed:
+            self._agreed(lapsed, now)
         book, now_s = self._book, now.judged_s
         over, deleted = book.adverts_over(now_s)
         if over:

@@ -1,4 +1,6 @@
-"""Which groups the pub/sub service of this node is told are wanted: SUB and UNSUB (R-C12, R-C13, R-C14, R-C27)."""
+"""Which groups are wanted, as the pub/sub and the discovery service of this node are told: SUB and UNSUB.
+
+R-C12, R-C13, R-C14, R-C27; the discovery service compares them with those of LAN neighbours (R-D20)."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable
 from router.core.wire.crypto import PublicKey
 from router.core.wire.pubsub import Wanted
 
-from .directory import PUBSUB, Directory
+from .directory import DISCOVERY, PUBSUB, Directory
 from .effects import Now
 from .groups import Groups
 from .links import Link, Links
@@ -15,11 +17,14 @@ from .links import Link, Links
 AGAIN_S = 5
 
 
-class WantedGroups:
-    """Tells the local service called `pubsub` when a group becomes wanted, or is not any more, until it acknowledges.
+ROLES = (PUBSUB, DISCOVERY)
 
-    Each time it connects it is told of all wanted groups, and of those it has joined or not yet let go of that are not.
-    `say(link, wanted, now)` sends."""
+
+class WantedGroups:
+    """Tells these services when a group becomes wanted, or is not any more, each until it acknowledges.
+
+    Each time one connects it is told of all wanted groups, and of those it has joined or not yet let go of that are
+    not. `say(link, wanted, now)` sends."""
 
     def __init__(
         self, directory: Directory, groups: Groups, links: Links, say: Callable[[Link, Wanted, Now], None]
@@ -28,58 +33,57 @@ class WantedGroups:
         self._groups = groups
         self._links = links
         self._say = say
-        self._open: dict[bytes, tuple[bool, float]] = {}  # by group: SUB or UNSUB, when it was sent, 0: not yet
+        self._open: dict[tuple[bytes, bytes], tuple[bool, float]] = {}
+        """By service and group: SUB or UNSUB, when it was sent, 0: not yet."""
 
     def __repr__(self) -> str:
-        return f"<{len(self._open)} groups that the pub/sub service has not acknowledged>"
+        return f"<{len(self._open)} groups that services have not acknowledged>"
 
     def is_service(self, key: bytes) -> bool:
-        return self._directory.has_role(key, PUBSUB)
+        return any(self._directory.has_role(key, role) for role in ROLES)
 
     def changed(self, group: bytes, now: Now) -> None:
-        """Tell the service, if it is connected, that a group has become wanted or is not wanted any more."""
-        link = self._link()
-        if link is not None:
-            self._ask(link, group, now)
-        elif self._groups.is_wanted(group):
-            self._open.pop(group, None)  # an UNSUB that is overtaken
+        """Tell the services that are connected that a group has become wanted or is not wanted any more."""
+        for key in map(self._directory.service_called, ROLES):
+            link = None if key is None else self._links.to(key)
+            if link is not None:
+                self._ask(link, group, now)
+            elif key is not None and self._groups.is_wanted(group):
+                self._open.pop((key, group), None)  # an UNSUB that is overtaken
 
     def link_up(self, link: Link, now: Now) -> None:
         if not self.is_service(link.key):
             return
         joined = self._groups.joined_by(link.key) - {link.key}
         for group in (*self._groups.wanted(), *sorted(joined)):
-            self._open[group] = self._groups.is_wanted(group), 0
+            self._open[link.key, group] = self._groups.is_wanted(group), 0
         self.ask_again(now)
 
     def link_down(self, link: Link) -> None:
         """Keep what the service is still to let go of; all that is wanted is told again."""
         if self.is_service(link.key):
-            self._open = {group: (False, 0) for group, (wanted, _) in self._open.items() if not wanted}
+            self._open = {
+                place: (False, 0) if place[0] == link.key else one for place, one in self._open.items()
+                if place[0] != link.key or not one[0]
+            }  # fmt: skip
 
-    def acknowledged(self, group: bytes, wanted: bool) -> bool:
-        """Take in SUB_ACK (`wanted`) or UNSUB_ACK; return whether it was awaited."""
-        awaited = self._open.get(group)
+    def acknowledged(self, service: bytes, group: bytes, wanted: bool) -> bool:
+        """Take in SUB_ACK (`wanted`) or UNSUB_ACK of a service; return whether it was awaited."""
+        awaited = self._open.get((service, group))
         if awaited is None or awaited[0] is not wanted or not awaited[1]:
             return False
-        del self._open[group]
+        del self._open[service, group]
         return True
 
     def ask_again(self, now: Now) -> None:
-        """Repeat what was not acknowledged, as far as the window allows; the rest next time."""
-        link = self._link()
-        if link is None:
-            return
-        for group, (_, asked_s) in list(self._open.items()):
-            if not asked_s or now.mono_s - asked_s >= AGAIN_S:
+        """Repeat what was not acknowledged, as far as the windows allow; the rest next time."""
+        for (service, group), (_, asked_s) in list(self._open.items()):
+            link = self._links.to(service)
+            if link is not None and (not asked_s or now.mono_s - asked_s >= AGAIN_S):
                 self._ask(link, group, now)
-
-    def _link(self) -> Link | None:
-        key = self._directory.service_called(PUBSUB)
-        return None if key is None else self._links.to(key)
 
     def _ask(self, link: Link, group: bytes, now: Now) -> None:
         wanted, has_room = self._groups.is_wanted(group), link.outgoing.room()[0] > 0
-        self._open[group] = wanted, now.mono_s if has_room else 0
+        self._open[link.key, group] = wanted, now.mono_s if has_room else 0
         if has_room:
             self._say(link, Wanted(PublicKey(group), wanted), now)

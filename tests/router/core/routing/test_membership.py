@@ -11,8 +11,8 @@ from router.core.routing.directory import JOIN, Neighbour
 from router.core.routing.effects import Inquire, NeighbourAnswered, Pulled
 from router.core.routing.groups import Subscription
 from router.core.routing.limits import AdmissionLimits, Limits, MembershipLimits
-from router.core.routing.membership import JOIN_AGAIN_S
 from router.core.routing.purges import Purge
+from router.core.routing.upstream import JOIN_AGAIN_S
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.control import (
     Carried,
@@ -227,7 +227,11 @@ def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
     for success in (True, False):
         say(one, up, UP, JoinAck(GROUP.public, success))
         say(one, stranger, STRANGER, JoinAck(GROUP.public, success))
-    assert one.states() == before and not one.router._membership._member and not one.router._membership._asked
+    assert (
+        one.states() == before
+        and not one.router._membership.upstream._member
+        and not one.router._membership.upstream._asked
+    )
 
 
 def test_a_refused_join_is_noted() -> None:

@@ -140,6 +140,7 @@ def test_the_configuration_beats_what_was_met_and_blocked_beats_all(
 
 
 def test_each_service_agrees_for_itself_and_who_lapses_first_is_forgotten() -> None:
+    never = frozenset[bytes]().__contains__
     agreements, one, two = Agreements(2), b"1" * 32, b"2" * 32
     for by, group in ((one, GROUP), (two, CATS)):
         assert agreements.agree(by, MET.public, [group.public], 100, 0) == []
@@ -148,5 +149,5 @@ def test_each_service_agrees_for_itself_and_who_lapses_first_is_forgotten() -> N
     assert not agreements.has(MET.public, GROUP.public) and agreements.has(MET.public, CATS.public)
     agreements.agree(one, FAR.public, [GROUP.public], 50, 0)
     assert agreements.agree(one, BOB.public, [GROUP.public], 70, 0) == [FAR.public]
-    assert agreements.lapse(69) == [] and agreements.lapse(100) == [MET.public, BOB.public]
+    assert agreements.lapse(69, never) == [] and agreements.lapse(100, never) == [MET.public, BOB.public]
     assert not agreements.is_met(MET.public) and repr(agreements) == "<agreements with 0 routers>"
