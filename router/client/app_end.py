@@ -18,18 +18,19 @@ from router.core.link.session import Ended, Event, Heard, Messages, RefusedAt, S
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
-from router.core.wire.control import Carried, JoinAck, LeaveAck, Report, decode_control
+from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
 from router.core.wire.message import open_message
 from router.core.wire.pubsub import Wanted, decode_wanted, is_wanted
 from router.core.wire.reasons import Reason
+from router.core.wire.redemption import Redeemed, Redemption, decode_redemption, is_redemption
 
 log = logging.getLogger(__name__)
 
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
 FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
-News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted
+News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted | Redeemed
 
 
 class End(NamedTuple):
@@ -137,15 +138,14 @@ class AppEnd:
         """Act on a unicast of the router itself; ignore one that this version does not understand."""
         body = open_message(wire).body
         try:
-            decode = decode_inquiry if is_inquiry(body) else decode_wanted if is_wanted(body) else decode_control
-            said = decode(body)
+            said = _decoded(body)
         except Malformed as error:
             log.debug("the node sent something that this app does not understand: %s", error)
             return
         match said:
             case JoinAck() | LeaveAck():
                 self.joins.hear(said)
-            case Report() | Answer() | Inquiry() | Carried() | Wanted():
+            case Report() | Answer() | Inquiry() | Carried() | Wanted() | Redeemed():
                 self._hear(said)
 
     # -- out -----------------------------------------------------------------------------------------------
@@ -171,6 +171,14 @@ class AppEnd:
         if up and goodbye is None and outgoing is not None:
             parts += self.outbox.take(outgoing)
         return parts
+
+
+def _decoded(body: bytes) -> Control | Inquiry | Answer | Wanted | Redemption:
+    if is_inquiry(body):
+        return decode_inquiry(body)
+    if is_redemption(body):
+        return decode_redemption(body)
+    return decode_wanted(body) if is_wanted(body) else decode_control(body)
 
 
 _ADVICE = {

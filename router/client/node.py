@@ -59,6 +59,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
+from router.core.wire.redemption import Redeemed
 from router.core.wire.text import BadText, parse_key
 from router.settings.names import Names
 
@@ -361,6 +362,8 @@ class Node:
                 self.wires.hear(news)
             case Inquiry() | Wanted():
                 self.words.tell(news)
+            case Redeemed():
+                pass  # an app of the owner redeems nothing
 
     def _problem(self, text: str) -> None:
         self.problems.tell(text)

@@ -124,6 +124,7 @@ class Inquiries:
             "counters": {name: counts.get(name, 0) for name in names} | {"commits": asked.commits},
             "reasons": counted.reasons(),
             "log_seq": asked.store.next_seq - 1,
+            "guests": asked.router.guests.facts(),
             "clock": self._clock(asked, ""),
         }
 

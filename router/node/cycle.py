@@ -28,6 +28,7 @@ from router.core.routing.effects import (
     Fetch,
     Inquire,
     InvitationAnswered,
+    LookAtFile,
     NeighbourAnswered,
     Now,
     Pulled,
@@ -38,7 +39,9 @@ from router.core.routing.effects import (
     SendParcel,
     ServiceAnswered,
     Settle,
+    WriteGuests,
 )
+from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.routing.router import Router
@@ -85,8 +88,8 @@ class Verify:
     job: Job
 
 
-Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | News
-Deed = Verify | Dial | Reconcile | InvitationAnswered | Tidy | Find | Remind
+Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | FileLooked | FileWritten | News
+Deed = Verify | Dial | Reconcile | InvitationAnswered | LookAtFile | WriteGuests | Tidy | Find | Remind
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +290,12 @@ class Cycle:
                 self.router.clear_queue(recipient)
             case Reconfigured(neighbours, offers):
                 self.router.neighbours_changed(neighbours, now)
+                self.router.guests.try_again()
                 self.router.redeeming.given(offers, now)
+            case FileLooked():
+                self.router.guests.looked(heard, now)
+            case FileWritten():
+                self.router.guests.file_written(heard, now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:
@@ -338,7 +346,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
                 self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Dial | Reconcile | InvitationAnswered):
+            elif isinstance(effect, Dial | Reconcile | InvitationAnswered | LookAtFile | WriteGuests):
                 self._deeds.append(effect)
             elif isinstance(effect, ServiceAnswered):
                 self._inquiries.services.answered(self.router, effect, now)

@@ -14,7 +14,8 @@ import trio
 
 from router.actors.actor import TrioActor
 from router.core.routing.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered, Reconcile
+from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Reconcile, WriteGuests
+from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
@@ -42,6 +43,13 @@ class Guests(Protocol):
     async def answered(self, answer: InvitationAnswered) -> None: ...
 
 
+class File(Protocol):
+    """The part of the configuration file that deeds use (`router.node.peers_file.PeersFile`)."""
+
+    def look(self) -> FileLooked: ...
+    async def write(self, deed: WriteGuests) -> FileWritten: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Drain:
     """Say goodbye on all links, take further settlings and commit everything; `done` is set then."""
@@ -56,7 +64,7 @@ class MessageRouter(TrioActor):
 
     def __init__(
         self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, guest: Guests,
-        drain_s: float,
+        file: File, drain_s: float,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(cycle.router.directory.me)
@@ -65,6 +73,7 @@ class MessageRouter(TrioActor):
         self._logbook = logbook
         self._dialler = dialler
         self._guest = guest
+        self._file = file
         self._drain_s = drain_s
         self._verifiers = Verifiers(verifiers, self._verified)
         self._searching = trio.CapacityLimiter(1)
@@ -167,6 +176,10 @@ class MessageRouter(TrioActor):
                     self._dialler.reconcile(neighbours)
                 case InvitationAnswered():
                     self.nursery.start_soon(self._guest.answered, deed)
+                case LookAtFile():
+                    self.hear(self._file.look())
+                case WriteGuests():
+                    self.nursery.start_soon(self._write_guests, deed)
                 case Tidy(now):
                     self.nursery.start_soon(self._logbook.tidy, now)
                 case Find():
@@ -176,6 +189,9 @@ class MessageRouter(TrioActor):
 
     async def _find(self, deed: Find) -> None:
         self.hear(await trio.to_thread.run_sync(deed.find, limiter=self._searching, abandon_on_cancel=True))
+
+    async def _write_guests(self, deed: WriteGuests) -> None:
+        self.hear(await self._file.write(deed))
 
     async def _remind(self, deed: Remind) -> None:
         await trio.sleep(deed.seconds)

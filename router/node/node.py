@@ -57,10 +57,11 @@ from router.node.limits import (
 )
 from router.node.message_router import Drain, MessageRouter
 from router.node.orders import Reconfigured
+from router.node.peers_file import PeersFile
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
-from router.settings import keyring
+from router.settings import config_guests, keyring
 from router.settings.config import Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -111,7 +112,9 @@ class Ready:
 
 def neighbours(config: Config) -> list[Neighbour]:
     return [
-        Neighbour(bytes(one.address), one.name, frozenset(one.grant), one.uplink, one.blocked, one.urls)
+        Neighbour(
+            bytes(one.address), one.name, frozenset(one.grant), one.uplink, one.blocked, one.urls, until_s=one.until_s
+        )
         for one in config.peers
     ]
 
@@ -175,6 +178,7 @@ class Node:
             router = Router(self._key, self._directory, core_limits(config), recovered, now)
             self._guest = Guest(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now)
+            router.guests.started(config_guests.digest_of(self._home.config_path), now)
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
@@ -211,8 +215,9 @@ class Node:
                 Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
                 lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
+            file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
             self._message_router = MessageRouter.launch(
-                cycle, store, self._logbook, verifiers(config), dialler, self._guest, cycle_limits(config).drain_s
+                cycle, store, self._logbook, verifiers(config), dialler, self._guest, file, cycle_limits(config).drain_s
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)

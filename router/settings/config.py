@@ -291,17 +291,22 @@ def sample(role: Role = "edge", listen: tuple[str, ...] = (), residents: Residen
 
 
 def edit_peers(path: Path, change: PeerChange) -> None:
-    """Change the `[[peers]]` blocks in the file and nothing else in it.
+    """Change the `[[peers]]` blocks in the file and nothing else in it; see `rewrite`."""
+    rewrite(path, lambda text, _: changed(text, change))
+
+
+def rewrite(path: Path, write: Callable[[str, Config], str]) -> None:
+    """Replace the file's text by what `write` makes of it and of its value, while nobody else changes it.
 
     The file is replaced whole, and only if it was and stays valid; otherwise raise `ConfigError` and change nothing.
     """
     try:
         with private_file.alone(path.parent):
             text = text_of(path)
-            _judged(text, path.name, {})
-            new = changed(text, change)
-            _judged(new, path.name, {})
-            private_file.replace(path, new.encode())
+            new = write(text, _judged(text, path.name, {})[0])
+            if new != text:
+                _judged(new, path.name, {})
+                private_file.replace(path, new.encode())
     except OSError as error:
         said = f"{path} cannot be changed: {error.strerror}; see that it and its directory may be written"
         raise ConfigError((said,)) from None

@@ -5,10 +5,13 @@ A change touches only the lines it must: comments, order and everything else in 
 
 from __future__ import annotations
 
+import calendar
 import re
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -26,6 +29,9 @@ Grant = Literal["join", "store", "relay", "why"]
 URL_FORM = "tls://HOST:PORT or unix:PATH"
 Url = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*:[^\s\x00-\x1f\x7f]+$", extra={"form": URL_FORM})]
 Name = Annotated[str, Meta(pattern=rf"^(?:{NAME_PATTERN})?\Z", extra={"form": NAME_FORM})]
+Until = Annotated[str, Meta(
+    pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z)?\Z", extra={"form": "a time like 2026-12-31T18:00Z"}
+)]  # fmt: skip
 Address = Annotated[PublicKey, Meta(description="The public key, as hex or as addr1… text.")]
 
 
@@ -54,6 +60,13 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "node; ask why, that is what became of the messages it handed over.")] = ()
     uplink: Annotated[bool, about("Whether this node joins its groups there and publishes through it.")] = False
     blocked: Annotated[bool, about("Whether it is shut out; while it is, its other settings have no effect.")] = False
+    until: Annotated[Until, about(
+        "When it stops being a neighbour, in UTC: 2026-12-31T18:00Z. Then it is a stranger. Empty: never.")] = ""
+
+    @property
+    def until_s(self) -> int:
+        """The Unix second of `until`; 0: none."""
+        return time_of(self.until)
 
     @property
     def is_router(self) -> bool:
@@ -105,6 +118,16 @@ def write_address(address: PublicKey) -> str:
     return key_text("addr", address)
 
 
+def time_of(text: str) -> int:
+    """Return the Unix second of a time like 2026-12-31T18:00Z, 0 of an empty text; raise `ValueError` otherwise."""
+    return calendar.timegm(datetime.fromisoformat(text).utctimetuple()) if text else 0
+
+
+def time_text(at_s: int) -> str:
+    """Return the text of a Unix second, of 0 an empty one."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s)) if at_s else ""
+
+
 def changed(text: str, change: PeerChange) -> str:
     """Return the text of a valid configuration after the change; raise `ConfigError` if the change does not fit it."""
     if "\r\n" in text:
@@ -141,6 +164,10 @@ def broken_rules(local: tuple[Local, ...], peers: tuple[Peer, ...]) -> Iterator[
             text = f'{here}.name "{name}" is the name of {names[name]} already; choose another'
             yield Problem((section, at, "name"), text)
     for at, one in enumerate(peers):
+        try:
+            time_of(one.until)
+        except ValueError as error:
+            yield Problem(("peers", at, "until"), f'peers[{at}].until is "{one.until}", which is no time: {error}')
         if one.uplink and not one.urls and not one.blocked:
             text = f"peers[{at}] is an uplink but has no urls; add where to dial it"
             yield Problem(("peers", at, "uplink"), text)

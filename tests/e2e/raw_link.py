@@ -23,6 +23,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import message_id, seal_multicast
 from router.core.wire.reasons import Reason
+from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
 from router.rig.app_link import LIFE_S, READ_BYTES, AppLink, LinkOver
 from router.rig.process import RigFailed
 from router.transport import contract as transport
@@ -85,6 +86,13 @@ class RawLink(AppLink):
         await self.until("an inquiry is answered", lambda: len(self.answers) > before or number in self.refused)
         return self.answers[-1] if len(self.answers) > before else None
 
+    async def redeem(self, secret: bytes, name: str = "") -> Redeemed:
+        """Return the router's answer to the secret of an invitation."""
+        before = len(self.redeemed)
+        await self.send(self.unicast(self.router, encode_redemption(Redeem(secret, name)), ttl_s=0))
+        await self.until("the invitation is answered", lambda: len(self.redeemed) > before)
+        return self.redeemed[-1]
+
     def says(self, control: Control, expiry_s: float = LIFE_S) -> bytes:
         """Return a control message of this key to the router."""
         return self.unicast(self.router, encode_control(control), ttl_s=0, expiry_s=expiry_s)
@@ -120,6 +128,10 @@ class RawLink(AppLink):
     @property
     def answers(self) -> list[bytes]:
         return [said.text for said in self.heard if isinstance(said, Answer)]
+
+    @property
+    def redeemed(self) -> list[Redeemed]:
+        return [said for said in self.heard if isinstance(said, Redeemed)]
 
     @property
     def heard_nothing(self) -> bool:
@@ -172,8 +184,8 @@ async def linked(
     """Open a link to that node, over its owner's socket or over TLS."""
     found = RawLink(key, role=role, durable=durable, window=window)
     url = node.url if tls else f"unix://{node.home.socket_path}"
-    await found.connect(url, node.address)
     try:
+        await found.connect(url, node.address)
         yield found
     finally:
         with trio.CancelScope(shield=True):

@@ -195,6 +195,27 @@ class InvitationAnswered(NamedTuple):
     expiry_min: int
 
 
+class LookAtFile(NamedTuple):
+    """Look at the configuration file, and pass what was found to `Guests.looked`."""
+
+
+class GrantToWrite(NamedTuple):
+    """A grant for the configuration file: the key's rights, its wished name, and its end (Unix seconds; 0: none)."""
+
+    key: bytes
+    name: str
+    rights: frozenset[str]
+    until_s: int
+
+
+class WriteGuests(NamedTuple):
+    """Write these grants into the configuration file if it is the one with this digest, and pass what became of that
+    to `Guests.file_written`."""
+
+    file: bytes
+    grants: tuple[GrantToWrite, ...]
+
+
 class Close(NamedTuple):
     """Send a goodbye and close the link."""
 
@@ -205,7 +226,8 @@ class Close(NamedTuple):
 
 Effect = (
     Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | PullFrom | Inquire
-    | NeighbourAnswered | ServiceAnswered | InvitationAnswered | Close
+    | NeighbourAnswered | ServiceAnswered | InvitationAnswered | LookAtFile | WriteGuests
+    | Close
 )  # fmt: skip
 
 

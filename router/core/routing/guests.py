@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,14 +23,15 @@ from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, INVITE_REMO
 from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
 
 from .book import Book
-from .directory import Directory, Standing
+from .directory import Directory, Neighbour, Standing
 from .door_log import DoorLog
-from .effects import Now, Pending
-from .invitations import WRITTEN, Invitation, Row
+from .effects import GrantToWrite, LookAtFile, Now, Pending, WriteGuests
+from .invitations import LEFT, WRITTEN, Invitation, Row
 from .links import Link, Links
 
 INVITE, INVITES, UNINVITE = "invite", "invites", "uninvite"
 ORDERS = frozenset((INVITE, INVITES, UNINVITE))
+WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
 """How many secrets that this router does not know end a link."""
 GUESSED = "three secrets of invitations that this router has not made; ask its operator for another link"
@@ -48,17 +49,38 @@ class _Invite(Struct, forbid_unknown_fields=True):
     grant_until_s: Seconds = 0
 
 
+class FileLooked(NamedTuple):
+    """What was found: the digest of the configuration file, or why it cannot be changed."""
+
+    digest: bytes
+    problem: str = ""
+
+
+class FileWritten(NamedTuple):
+    """What became of `WriteGuests`: the keys whose grants the file holds, those whose grants do not fit their blocks,
+    and the neighbours that it now names; or why nothing was written. `is_other`: it was another file by then."""
+
+    keys: tuple[PublicKey, ...] = ()
+    left: tuple[PublicKey, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    problem: str = ""
+    is_other: bool = False
+
+
 class Guests:
     """Carries out the operator's orders about invitations, and hears the secrets of guests.
 
     At most `most` neighbours are known here before nobody new is let in. `rewrite(rows, now)` changes the book and
-    applies the consequences, `met(keys, now)` looks at the links of these keys, `say(link, words, now)` sends, and
-    `close(link, reason, text, because, now)` ends a link."""
+    applies the consequences, `configured(neighbours, now, written)` takes in a configuration that holds the grants of
+    the keys `written`, `met(keys, now)` looks at the links of these keys, `say(link, words, now)` sends, and
+    `close(link, reason, text, because, now)` ends a link. `problem`: why the file cannot be written."""
 
     def __init__(
         self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
-        rewrite: Callable[[Callable[[], Sequence[Row]], Now], None], met: Callable[[Iterable[bytes], Now], None],
-        say: Callable[[Link, Answer | Redeemed, Now], None], close: Callable[[Link, Reason, str, str, Now], None],
+        rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
+        configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed, Now], None],
+        close: Callable[[Link, Reason, str, str, Now], None],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._invitations = book.invitations
@@ -67,9 +89,13 @@ class Guests:
         self._door = door
         self._most = most
         self._rewrite = rewrite
+        self._configured = configured
         self._met = met
         self._say = say
         self._close = close
+        self._is_writing = False
+        self._again_s = 0.0
+        self.problem = ""
 
     def __repr__(self) -> str:
         return repr(self._invitations)
@@ -166,6 +192,57 @@ class Guests:
             self._close(link, Reason.NOT_AUTHORISED, GUESSED, INVITE_UNKNOWN.word, now)
         return INVITE_UNKNOWN, ""
 
+    # -- the configuration file ----------------------------------------------------------------------------------
+
+    def started(self, file: bytes, now: Now) -> None:
+        """Note at a start which grants are in the file with this digest, or were removed from it."""
+        self._rewrite(lambda: self._invitations.started(file, self._directory.configured), now)
+
+    def _write_file(self, now: Now) -> None:
+        """Begin to write owed grants, all at once, if none are being written."""
+        if not self._is_writing and now.mono_s >= self._again_s and any(self._invitations.to_write()):
+            self._is_writing = True
+            self._pending.effects.append(LookAtFile())
+
+    def try_again(self) -> None:
+        """Try to write at the next tick, as the operator has just changed the file."""
+        self._again_s = 0.0
+
+    def looked(self, found: FileLooked, now: Now) -> None:
+        """Note on which file the writing begins; the file changes once that is committed."""
+        grants = tuple(
+            GrantToWrite(key, guest.name, one.rights, one.grant_until_s)
+            for key, guest, one in self._invitations.to_write()
+        )
+        if found.problem or not grants:
+            self._not_written(found.problem, now)
+            return
+        for key in dict.fromkeys(PublicKey(one.key) for one in grants):
+            self._write(self._invitations.begin(key, found.digest))
+        self._pending.effects.append(WriteGuests(found.digest, grants))
+
+    def file_written(self, found: FileWritten, now: Now) -> None:
+        """Let the file decide about the grants that it holds now."""
+        if found.problem or found.is_other:
+            self._not_written(found.problem, now)
+            return
+        self._is_writing, self.problem = False, ""
+        for key, _, one in self._invitations.owed():
+            if key in found.keys:
+                self._log(one, "written", now, peer=bytes(key))
+        for key in found.left:
+            self._write(self._invitations.left(key))
+        self._configured(found.neighbours, now, found.keys)
+
+    def _not_written(self, problem: str, now: Now) -> None:
+        self._is_writing, self.problem = False, problem
+        self._again_s = now.mono_s + (WRITE_AGAIN_S if problem else 0)
+        self._write(self._invitations.not_written())
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many grants are not in the file yet, and why, for `router status`."""
+        return {"unwritten": sum(1 for _ in self._invitations.to_write()), "problem": self.problem}
+
     # -- what happens by itself --------------------------------------------------------------------------------
 
     def began(self, now: Now) -> None:
@@ -175,6 +252,7 @@ class Guests:
     def tick(self, now: Now) -> None:
         """Forget invitations that were over long ago, and close to strangers when none admits them any more."""
         self._write(self._invitations.forget(now.judged_s))
+        self._write_file(now)
         self._look_at_door(now)
 
     def _look_at_door(self, now: Now) -> None:
@@ -198,7 +276,7 @@ def _row(one: Invitation, now_s: int) -> dict[str, Any]:
     return {
         "id": one.id.hex(), "name": one.name, "grants": sorted(one.rights), "uses": one.uses, "used": len(one.guests),
         "guests": [
-            {"address": key.hex(), "name": guest.name, "written": guest.state == WRITTEN}
+            {"address": key.hex(), "name": guest.name, "written": guest.state in (WRITTEN, LEFT)}
             for key, guest in one.guests.items()
         ],
         "expires_s": one.until_s, "until_s": one.grant_until_s,

@@ -7,12 +7,13 @@ and a block that the operator removes stays removed.
 
 A block is written in two steps, so that a crash between them is told apart from a removal: the row first names the
 digest of the file as it was (`begun`), then the file changes. At the next start a file with that digest lacks the
-block, and it is written; any other file has had it.
+block, and it is written; any other file has had it. A grant that does not fit its key's block, because the two end at
+different times, counts from here until its end (`LEFT`), or until that block is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import cbor2
@@ -28,7 +29,7 @@ KEEP_S = 30 * 86_400
 """How long an invitation that is over is still known, to say precisely why it no longer holds."""
 HEARD_S = 86_400
 """How long after the end of an invitation strangers are still let in to hear that."""
-OWED, BEGUN, WRITTEN = range(3)
+OWED, BEGUN, WRITTEN, LEFT = range(4)
 
 Row = tuple[bytes, bytes | None]
 
@@ -143,19 +144,28 @@ class Invitations:
         """Note that the file has the key's block, or that it was removed: from now on the file alone decides."""
         return [self._mark(one, key, WRITTEN) for one in [*self] if key in one.guests and not self._is_in(one, key)]
 
-    def started(self, file: bytes) -> list[Row]:
-        """Note at a start which begun blocks were written: those begun on another file than the present one."""
+    def left(self, key: PublicKey) -> list[Row]:
+        """Note that the key's grants do not fit its block: they count from here to their end."""
+        return [self._mark(one, key, LEFT) for one in [*self] if key in one.guests and not self._is_in(one, key)]
+
+    def not_written(self) -> list[Row]:
+        """Note that the file did not change: what was begun is owed again."""
+        return [self._mark(self._all[one.id], key, OWED) for key, guest, one in [*self.owed()] if guest.state == BEGUN]
+
+    def started(self, file: bytes, configured: Container[bytes] = ()) -> list[Row]:
+        """Note at a start which begun blocks were written, those begun on another file than the present one, and which
+        keys whose grants did not fit their blocks have none any more."""
         found = []
-        for one in [*self]:
-            for key, guest in one.guests.items():
-                if guest.state == BEGUN:
-                    one_now = self._all[one.id]
-                    found.append(self._mark(one_now, key, OWED if guest.begun == file else WRITTEN))
+        for key, guest, one in [*self.owed()]:
+            if guest.state == BEGUN:
+                found.append(self._mark(self._all[one.id], key, OWED if guest.begun == file else WRITTEN))
+            elif guest.state == LEFT and key not in configured:
+                found.append(self._mark(self._all[one.id], key, WRITTEN))
         return found
 
     def ended(self, now_s: int) -> list[Row]:
         """End the grants whose time is over before the file has them."""
-        over = [(key, one) for key, _, one in self.owed() if 0 < one.grant_until_s <= now_s]
+        over = [(key, one) for key, _, one in [*self.owed()] if 0 < one.grant_until_s <= now_s]
         return [self._mark(self._all[one.id], key, WRITTEN) for key, one in over]
 
     def forget(self, now_s: int) -> list[Row]:
@@ -187,6 +197,10 @@ class Invitations:
             for key, guest in one.guests.items():
                 if guest.state != WRITTEN:
                     yield key, guest, one
+
+    def to_write(self) -> Iterator[tuple[PublicKey, Guest, Invitation]]:
+        """Yield each grant that is to be written into the file."""
+        return (each for each in self.owed() if each[1].state != LEFT)
 
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Load the rows of the store."""

@@ -93,8 +93,8 @@ class Router:
             limits.pulls_asked_per_s, OwnAdvertisement(key, directory, book),
         )  # fmt: skip
         self.guests = Guests(
-            directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite, met, say,
-            self.admission.close,
+            directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite,
+            self._services.configured, met, say, self.admission.close,
         )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of, book.advertisements.router_of)
         plans = Plans(routing, lambda: self.revision)

@@ -275,11 +275,19 @@ class ServiceWords:
             fields = (("router", one.router), ("removed", True), ("because", because))
             self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
 
-    def configured(self, neighbours: Iterable[Neighbour], now: Now) -> None:
-        """Apply a new configuration of neighbours; the entries of services stay in addition."""
+    def configured(self, neighbours: Iterable[Neighbour], now: Now, written: Iterable[PublicKey] = ()) -> None:
+        """Apply a new configuration of neighbours; the entries of services stay in addition, and the grants of guests
+        that it does not hold yet.
+
+        It holds those of the keys in `written`; a key that it held and holds no more, or blocks, has none any more."""
 
         def act() -> None:
+            before, invitations = self._directory.configured, self._book.invitations
             self._directory.replace_neighbours(neighbours)
+            after = self._directory.configured
+            gone = [key for key, _, _ in invitations.owed() if key in before and key not in after]
+            gone += [key for key, _, _ in invitations.owed() if key in after and after[key].blocked]
+            self._write([row for key in (*gone, *written) for row in invitations.written(key)])
             self._merge(now)
 
         self._change(act, now)
