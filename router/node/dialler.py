@@ -11,7 +11,6 @@ from ipaddress import ip_address
 
 import trio
 
-from router.core.routing.advertisements import SAMPLED
 from router.core.routing.dial_budget import DialBudget
 from router.core.routing.directory import Neighbour
 from router.core.wire.address import (
@@ -24,7 +23,7 @@ from router.core.wire.address import (
 )
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
-from router.core.wire.text import BadText, key_text, short
+from router.core.wire.text import key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -158,15 +157,9 @@ class Dialler:
 
     async def _dial_doubted(self, neighbour: Neighbour, url: str) -> Stream:
         """Dial what an advertisement names: each address it resolves to, if it counts and the budget allows."""
-        try:
-            named = parse_address(url)
-        except BadText:
-            return await self._dial_at(url, neighbour)  # no address that others could name, as a Unix socket
         problem = Reason.CONNECT_FAILED, f"{url} resolves to no address"
-        for at in await self._resolved(named):
-            refused = None  # what a service made known it has judged itself
-            if neighbour.learned == SAMPLED:
-                refused = refusal_of(at, AddressSource.ANYBODY, on_loopback=self._on_loopback())
+        for at in await self._resolved(parse_address(url)):
+            refused = refusal_of(at, AddressSource.ANYBODY, on_loopback=self._on_loopback())
             refused = refused or self._budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 problem = refused
@@ -201,7 +194,7 @@ class Dialler:
         """Keep why the last attempt failed, "" if it did not; log each new reason once."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
-        if problem and self.problems.get(neighbour.key) != problem:
-            level = logging.INFO if neighbour.doubted else logging.WARNING
+        level = logging.INFO if neighbour.doubted else logging.WARNING
+        if problem and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem

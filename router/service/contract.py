@@ -281,15 +281,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
-
-    `trusted`: these URLs are the operator's, from the settings; others may name a victim, and are dialled seldom."""
+    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again."""
 
     key: PublicKey
     urls: tuple[str, ...] = ()
     until_s: int = 0
     name: str = ""
-    trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

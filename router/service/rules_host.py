@@ -289,12 +289,11 @@ class RulesHost(Service):
                     self.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
                 case c.Answer(number, value):
                     await self.say("answer", {"number": number, "value": value})
-                case c.Learn(key, urls, until_s, name, trusted):
-                    more = {"urls": urls, "until_s": until_s, "name": name, "trusted": trusted}
-                    await self.say("learn", {"key": key.hex(), **more})
+                case c.Learn(key, urls, until_s, name):
+                    await self.say("learn", {"key": key.hex(), "urls": urls, "until_s": until_s, "name": name})
                 case c.Grant(key, rights, until_s, uses):
-                    given = {"rights": rights, "until_s": until_s, "uses": uses}
-                    await self.say("grant", {"key": key.hex(), **given})
+                    more = {"rights": rights, "until_s": until_s, "uses": uses}
+                    await self.say("grant", {"key": key.hex(), **more})
                 case c.PullFrom(router, group, id):
                     named = {"router": router, "group": group, "id": id}
                     await self.say("pull", {name: value.hex() for name, value in named.items()})

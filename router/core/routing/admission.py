@@ -14,7 +14,7 @@ from router.core.link.session import Allowance
 from router.core.wire.link_items import Hello
 from router.core.wire.reasons import Reason
 
-from .directory import Directory, Standing
+from .directory import UNKNOWN, Directory, Standing
 from .effects import Close, Now, Pending
 from .groups import Groups
 from .limits import AdmissionLimits
@@ -76,7 +76,7 @@ class Admission:
         if standing is None or key == self._directory.me:
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
             return None
-        if not self._lets_in(number, key, place, standing, now):
+        if not self._lets_in(number, key, place, standing, now, dialled=dialled):
             return None
         earlier = self._links.to(key)
         app = hello.role == "app"
@@ -129,12 +129,16 @@ class Admission:
             forgeries = limits.bad_signatures_max
         link.forgeries = Allowance(max(forgeries, 1) / MINUTE_S, forgeries)
 
-    def _lets_in(self, number: int, key: bytes, place: str, standing: Standing, now: Now) -> bool:
-        """Whether a key may connect now; if all places of strangers are taken, the one longest silent gives way."""
+    def _lets_in(
+        self, number: int, key: bytes, place: str, standing: Standing, now: Now, *, dialled: bool
+    ) -> bool:  # fmt: skip
+        """Whether a key may connect now; if all places of strangers are taken, the one longest silent gives way.
+
+        Whom we dialled needs none of them."""
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
             return False
-        if standing is not Standing.STRANGER:
+        if dialled or not self._is_nobodys(key, standing):
             return True
         strangers = self._strangers()
         if len(strangers) < self._limits.strangers_connections_max or self._links.to(key) in strangers:
@@ -157,14 +161,20 @@ class Admission:
             self.close(link, Reason.BAD_SIGNATURE, FORGED, Reason.BAD_SIGNATURE.word, now)
 
     def end_silent(self, now: Now) -> None:
-        """Close strangers' links without a message accepted or taken for too long, except those of group members."""
-        since_s = now.mono_s - self._limits.strangers_idle_s
+        """Close links of strangers, and of routers that were met and share no group, without a message accepted or
+        taken for too long, except those of group members (R-C24)."""
         for link in self._strangers():
-            if link.active_s < since_s and not self._groups.joined_by(link.key):
+            idle_s = self._limits.strangers_idle_s if link.standing is Standing.STRANGER else self._limits.met_idle_s
+            if link.active_s < now.mono_s - idle_s and not self._groups.joined_by(link.key):
                 self.close(link, Reason.SHUTDOWN, IDLE, "idle", now)
 
     def _strangers(self) -> list[Link]:
-        return [link for link in self._links if link.standing is Standing.STRANGER]
+        """Return the links that take places of strangers."""
+        return [link for link in self._links if self._is_nobodys(link.key, link.standing)]
+
+    def _is_nobodys(self, key: bytes, standing: Standing) -> bool:
+        """Whether a key is a stranger's, or a router's that shares no group with us: anybody can be advertised."""
+        return standing in UNKNOWN and not self._directory.agreements.is_met(key)
 
     def close(self, link: Link, reason: Reason, text: str, because: str, now: Now) -> None:
         """Close a link from this side; everything that still arrives over it is ignored."""

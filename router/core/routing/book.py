@@ -24,16 +24,13 @@ ENTRIES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`.
-
-    `trusted`: the operator names its addresses, in the settings of that service."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`."""
 
     by: bytes
     key: bytes
     name: str
     urls: tuple[str, ...]
     until_s: int
-    trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,8 @@ class Book:
             elif by not in services:
                 gone.append((key, None))
             elif kind == LEARNED:
-                name, urls, until_s, *trusted = cbor2.loads(value)
-                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s, *trusted)
+                name, urls, until_s = cbor2.loads(value)
+                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s)
             elif kind == ADVERTISED:
                 self.advertisements.load(by, value)
             elif kind == GRANTED:
@@ -103,7 +100,7 @@ class Book:
             self.learned.pop(place, None)
             return LEARNED + one.by + one.key, None
         self.learned[place] = one
-        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s, one.trusted])
+        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s])
 
     def hear(self, one: Entry, is_connected: Callable[[bytes], bool]) -> tuple[list[Entry], list[Row]]:
         """Enter an advertisement; return those that give way, and the rows."""
@@ -214,8 +211,7 @@ class Book:
             yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
             yield one.key, Neighbour(
-                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s,
-                doubted=not one.trusted,
+                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s
             )  # fmt: skip
         for said in self.advertisements:
             urls = said.urls(on_loopback=on_loopback)

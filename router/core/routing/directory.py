@@ -48,7 +48,7 @@ class Neighbour:
     until_s: int = 0
     """The Unix second at which the entry ends; 0: it has no end."""
     doubted: bool = False
-    """Whether its addresses are what others say, and so may name a victim: dialling them has a budget (R-D22)."""
+    """Whether only an advertisement names its addresses, which may be a victim's: dialling has a budget (R-D22)."""
 
 
 @dataclass(frozen=True, slots=True)

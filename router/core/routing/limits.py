@@ -27,8 +27,9 @@ class AdmissionLimits:
     """Limits of links: messages a second of a neighbour, a stranger, all strangers (0: no limit), false signatures.
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
-    link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`. `locals_max`:
-    keys recorded as local; `pulls_per_s`: PULLs answered for one neighbour."""
+    link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
+    router that was met and shares no group is closed after `met_idle_s`. `locals_max`: keys recorded as local;
+    `pulls_per_s`: PULLs answered for one neighbour."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -40,6 +41,7 @@ class AdmissionLimits:
     strangers_connections_max: int = 64
     strangers_idle_s: float = 60.0
     strangers_spared_s: float = 10.0
+    met_idle_s: float = 30.0
     locals_max: int = 1000
     pulls_per_s: float = 10.0
 

@@ -113,7 +113,7 @@ class Exchanges:
                 yield c.Keep(SEED + key, None)
         for key, one in self._seeds.items():
             urls = [a.url for a in one.addresses if refusal_of(a, AddressSource.OPERATOR, on_loopback=True) is None]
-            yield c.Learn(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed", trusted=True)
+            yield c.Learn(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
             yield c.Keep(SEED + key, b"")
 
     # -- what follows ------------------------------------------------------------------------------------------------

@@ -110,8 +110,9 @@ async def test_the_address_book_is_bounded_and_says_who_learned_whom_until_when(
             rows = {one["name"]: one for one in json.loads(await node.ask("peers"))}
             assert (rows["met"]["learned"], rows["met"]["until_s"]) == ("tester", until_s + 9)
             assert rows["met"]["urls"] == guest["urls"]
-            [row] = [line.split() for line in (await trio.to_thread.run_sync(listed)).splitlines() if "met" in line]
-            assert "tester" in row and "tls://127.0.0.1:9" in row
+            lines = (await trio.to_thread.run_sync(listed)).splitlines()
+            [row] = [line.split() for line in lines if line.startswith("met ")]
+            assert "tester" in row and "  tls://127.0.0.1:9" in lines
             assert await said(node, "learn", key=guest["key"]) == {"learned": False}
             assert await said(node, "learn", **other) == {"learned": True}
 
@@ -201,7 +202,7 @@ BY, KEY = b"s" * 32, b"k" * 32
 def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> None:
     book = Book(1000)
     book.load([], {BY: "tester"})
-    book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10, trusted=True), 0)
+    book.learn(Learned(BY, KEY, "met", ("tls://there:1",), 10), 0)
     book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
     alone = book.neighbours({}, 0)[KEY]
     join, relay = frozenset(("join",)), frozenset(("relay",))

@@ -11,7 +11,7 @@ from samples.core import ALICE
 from router.core.log.events import State
 from router.core.routing.advertisements import SAMPLED
 from router.core.routing.directory import Neighbour, Standing
-from router.core.routing.limits import Limits
+from router.core.routing.limits import AdmissionLimits, Limits
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -166,3 +166,26 @@ def test_of_too_many_the_one_that_is_not_connected_and_was_heard_least_lately_gi
 def test_keys_of_this_node_are_no_neighbours() -> None:
     one = house()
     assert announce(one, advert(ME), advert(DISCOVERY)) == [] and len(one.router.advertisements) == 0
+
+
+def test_advertised_routers_take_the_places_of_strangers_unless_we_dialled_them() -> None:
+    """Anybody can make a thousand keys and advertise each of them."""
+    one = house(limits=Limits(admission=AdmissionLimits(strangers_connections_max=1)))
+    announce(one, advert(FAR), advert(OTHER), advert(UP))
+    one.link(FAR.public, role="router", owner=False)
+    turned_away = one.link(OTHER.public, role="router", owner=False)
+    assert one.closed() == [(turned_away, "rate-limited")]
+    one.link(UP.public, role="router", owner=False, dialled=True)
+    assert one.closed() == []
+
+
+def test_a_link_to_a_router_that_shares_nothing_closes_after_half_a_minute_of_silence() -> None:
+    one = house()
+    announce(one, advert(FAR), advert(OTHER))
+    link = one.link(FAR.public, role="router", owner=False)
+    one.link(OTHER.public, role="router", owner=False, dialled=True)
+    one.router.directory.agreements.agree(DISCOVERY.public, OTHER.public, [SERVICE.public], WALL_S + 60, WALL_S)
+    one.pass_time(29)
+    assert one.closed() == []
+    one.pass_time(2)
+    assert one.closed() == [(link, "shutdown")]

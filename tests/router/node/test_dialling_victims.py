@@ -1,0 +1,75 @@
+"""Advertisements that name somebody else's address: it is hardly dialled, and none by a name for it (R-D12, R-D22)."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from router.core.routing.dial_budget import DialBudget, DialLimits
+from router.core.routing.directory import Neighbour
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.node.dialler import Dialler
+from router.settings.config import Link
+from router.transport.contract import Stream
+
+TEN_MINUTES_S = 600
+PATIENT = Link(dial_backoff_s_min=200, dial_backoff_s_max=200)
+
+
+async def never(stream: Stream, expect: PublicKey) -> str:
+    raise AssertionError("nobody with that key is there")
+
+
+async def always(key: bytes) -> bool:
+    return True
+
+
+def dialler(nursery: trio.Nursery, url: str, advertisements: int, *, on_loopback: bool) -> Dialler:
+    keys = [number.to_bytes(32, "big") for number in range(advertisements)]
+    named = [Neighbour(key, urls=(url,), learned="sampled", doubted=True) for key in keys]
+    budget = DialBudget(DialLimits())
+    found = Dialler(
+        SigningKey(b"m" * 32), named, PATIENT, nursery, never, always, lambda: 0.5, lambda: on_loopback, budget
+    )
+    for key in keys:
+        found.want(key)
+    return found
+
+
+async def connections(url_of: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
+    """Return how often a victim was connected to in ten minutes, and what the dialler says."""
+    count = 0
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    async with trio.open_nursery() as nursery:
+
+        async def hang_up(stream: trio.SocketStream) -> None:
+            nonlocal count
+            count += 1
+
+        nursery.start_soon(trio.serve_listeners, hang_up, [listener])
+        one = dialler(nursery, url_of.format(port=port), advertisements, on_loopback=on_loopback)
+        await trio.sleep(TEN_MINUTES_S - 1)
+        nursery.cancel_scope.cancel()
+    return count, {text.partition(" not dialled now")[0] for text in one.problems.values()}
+
+
+def run(url: str, advertisements: int, *, on_loopback: bool) -> tuple[int, set[str]]:
+    """The time is virtual and jumps when nothing has happened for a moment; the victim and its port are real."""
+
+    async def main() -> tuple[int, set[str]]:
+        return await connections(url, advertisements, on_loopback=on_loopback)
+
+    return trio.run(main, clock=MockClock(autojump_threshold=0.02))
+
+
+def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in_ten_minutes() -> None:
+    count, said = run("tls://127.0.0.1:{port}", 1000, on_loopback=True)
+    assert 1 <= count <= 3
+    assert any("is named by an advertisement and" in text for text in said)
+
+
+def test_a_name_that_leads_to_an_address_which_they_may_not_name_is_not_dialled() -> None:
+    count, said = run("tls://localhost:{port}", 10, on_loopback=False)
+    assert count == 0
+    assert all("leads back to the machine that dials it" in text for text in said) and said
