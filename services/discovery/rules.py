@@ -4,6 +4,7 @@ The service is made of parts, each with a duty of its own; all of them share `Kn
 answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when that time has come.
 
     Own            the advertisement of this node's router
+    InCommon       MEET and MET: which groups are in common with the routers nearby
     Exchanges      SAMPLE and SAMPLED: which routers there are
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed
 from router.core.wire.invitation import parse_peer_link
+from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText
 from router.service import contract as c
@@ -23,6 +25,7 @@ from services.discovery.core.messages import Message, Sample, Sampled, UnknownMe
 from services.discovery.core.own import Own
 from services.discovery.core.parts import Part, Reader
 from services.discovery.core.sampling import SamplingLimits
+from services.discovery.core.shared_groups import InCommon
 from services.discovery.settings import Settings
 
 
@@ -42,12 +45,14 @@ class Discovery:
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
         self.known = Known()
-        self.parts: tuple[Part, ...] = (Own(self.known),)
-        self.readers: Mapping[type[Message], Reader] = {}
+        common = InCommon(setup, self.known)
+        self.parts: tuple[Part, ...] = (Own(self.known), common)
+        self.readers: Mapping[type[Message], Reader] = {Meet: common, Met: common}
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
             exchanges = Exchanges(setup, self.known, map(seed, settings.seeds), limits)
-            self.parts, self.readers = (*self.parts, exchanges), {Sample: exchanges, Sampled: exchanges}
+            self.parts = (*self.parts, exchanges)
+            self.readers = {**self.readers, Sample: exchanges, Sampled: exchanges}
         self._wakes: dict[int, float] = {}
 
     def doors(self) -> dict[str, str]:

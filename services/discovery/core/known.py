@@ -34,12 +34,15 @@ class Verified:
 
 
 class Known:
-    """The router of this node (`router`, once the service has started), its advertisement (`own`), and the newest one
-    of each other router, of at most `most`: the one that was used least lately is forgotten."""
+    """The router of this node (`router`, once the service has started), its advertisement (`own`), what routers on
+    allowed local networks say (`nearby`), and the newest one of each other router.
+
+    Of these at most `most`: the one that was used least lately is forgotten."""
 
     def __init__(self, most: int = KNOWN_MAX) -> None:
         self.router: PublicKey | None = None
         self.own: Advertisement | None = None
+        self.nearby: dict[PublicKey, Advertisement] = {}
         self._most = most
         self._newest: dict[PublicKey, Advertisement] = {}
 

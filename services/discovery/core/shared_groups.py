@@ -1,0 +1,98 @@
+"""Which groups this node has in common with routers on local networks, as MEET and MET tell (D20, C25).
+
+`Meetings` decides; here its words become messages, and what is in common an `Agree`. Nobody is met who is not near, and
+no group is named: who does not know it learns nothing of it. What was agreed stays when a router is no longer near; the
+node's router keeps it for a while, and takes it back at the next meeting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from router.core.service.meetings import Cause, Common, Drop, Meetings, Say
+from router.core.service.meetings import Deed as Decided
+from router.core.wire.crypto import PublicKey
+from router.core.wire.meeting import Meet, Met
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.discovery.core.known import SERVICE, Known
+from services.discovery.core.messages import Message, encode_message
+from services.discovery.core.refusals import Refusals
+
+TTL_S = 30
+AGREED_S = 7200
+NOTED_S = 60.0
+WAKE_MIN_S = 0.01
+"""The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
+_RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
+
+
+class InCommon:
+    """Hears which groups are wanted here, and meets each router nearby; stands behind the part that says who is."""
+
+    def __init__(self, setup: c.Setup, known: Known) -> None:
+        self._known = known
+        self._chance = setup.chance
+        self._meetings: Meetings | None = None
+        self._near: frozenset[PublicKey] = frozenset()
+        self._refusals = Refusals()
+        self._note_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<in common: {self._meetings!r}>"
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        if isinstance(heard, c.Started):
+            self._meetings = Meetings(heard.router, self._chance.randbytes, now.mono_s)
+        if self._meetings is None:
+            return []
+        deeds: list[c.Deed] = []
+        if isinstance(heard, c.Wanted):
+            self._meetings.want(heard.group, heard.wanted, now.mono_s)
+            deeds.append(c.Confirm(heard.group, heard.wanted))
+        self._look_around(self._meetings, now)
+        return [*deeds, *self._carry_out(self._meetings.tick(now.mono_s), now), *self._later(self._meetings, now)]
+
+    def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
+        assert isinstance(said, Meet | Met) and message.source is not None
+        router = message.via
+        if self._meetings is None or router is None or self._service_of(router) != message.source:
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery services of routers nearby are met")]
+        hear = self._meetings.hear_meet if isinstance(said, Meet) else self._meetings.hear_met
+        decided = hear(router, message.source, said, now.mono_s)  # type: ignore[arg-type]
+        return [*self._carry_out(decided, now), *self._later(self._meetings, now)]
+
+    def _service_of(self, router: PublicKey) -> PublicKey | None:
+        near = self._known.nearby.get(router)
+        return None if near is None else near.services.get(SERVICE)
+
+    def _look_around(self, meetings: Meetings, now: c.Now) -> None:
+        near = frozenset(self._known.nearby)
+        for router in self._near - near:
+            meetings.forget(router)
+        for router in near - self._near:
+            service = self._service_of(router)
+            if service is not None:
+                meetings.meet(router, service, now.mono_s)
+        self._near = near
+
+    def _carry_out(self, decided: Iterable[Decided], now: c.Now) -> Iterator[c.Deed]:
+        for one in decided:
+            match one:
+                case Say(to, via, word):
+                    yield c.Send(to, encode_message(word), TTL_S, via=via)
+                case Common(router, topics, left_out):
+                    groups = tuple(PublicKey(group) for group in sorted(topics))
+                    yield c.Agree(router, groups, int(now.wall_s) + AGREED_S, lan=True)
+                    if left_out:
+                        yield c.Note("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
+                case Drop(by, cause):
+                    self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
+
+    def _later(self, meetings: Meetings, now: c.Now) -> Iterator[c.Deed]:
+        """Yield what did not count, once a minute, and when to go on."""
+        if now.mono_s >= self._note_s:
+            self._note_s = now.mono_s + NOTED_S
+            yield from self._refusals.take()
+        if len(meetings):
+            yield c.Wake(now.wall_s + max(WAKE_MIN_S, meetings.due_s - now.mono_s))

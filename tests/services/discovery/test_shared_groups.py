@@ -1,0 +1,116 @@
+"""What two discovery services find in common, as values: the rules of both, their messages carried by hand."""
+
+from __future__ import annotations
+
+from random import Random
+
+from router.core.service.meetings import MeetingLimits
+from router.core.wire.address import parse_address
+from router.core.wire.advert import make_advertisement
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.discovery.rules import Discovery
+from services.discovery.settings import Settings
+
+NOW = c.Now(1_800_000_000, 1_000)
+GROUPS = [SigningKey(bytes((3, number)) * 16).public for number in range(3)]
+
+
+class Side:
+    """The discovery service of one node, and what it lets its router do."""
+
+    def __init__(self, number: int, wanted: list[PublicKey]) -> None:
+        self.router = SigningKey(bytes((1, number)) * 16)
+        self.service = SigningKey(bytes((2, number)) * 16)
+        self.rules = Discovery(c.Setup("discovery", self.service.public, Settings(), {}, Random(number)))
+        self.done: list[c.Deed] = []
+        self.wake_s = 0.0
+        self.hear(c.Started(self.router.public))
+        for group in wanted:
+            self.hear(c.Wanted(group, True))
+
+    def hear(self, heard: c.Heard, seconds: float = 0.0) -> None:
+        for deed in self.rules.hear(heard, c.Now(NOW.wall_s + seconds, NOW.mono_s + seconds)):
+            if isinstance(deed, c.Wake):
+                self.wake_s = deed.at_s - NOW.wall_s
+            else:
+                self.done.append(deed)
+
+    def sees(self, other: Side) -> None:
+        """Let the other's datagram be heard."""
+        address, expiry = parse_address("tls://192.168.0.2:4100"), expiry_min(NOW.wall_s + 600)
+        advert = make_advertisement(
+            other.router, [address], services={"discovery": other.service.public}, rev=1, expiry_min=expiry
+        )
+        self.rules.known.nearby[other.router.public] = advert
+        self.hear(c.Sent("", MessageId(bytes(32))))
+
+    def take(self, kind: type[c.Deed]) -> list[c.Deed]:
+        found = [one for one in self.done if isinstance(one, kind)]
+        self.done = [one for one in self.done if not isinstance(one, kind)]
+        return found
+
+
+def carry(sides: list[Side], seconds: float) -> None:
+    """Let time pass to there, and carry what the services send each other."""
+    for side in sides:
+        side.hear(c.Tick(), seconds)
+    while sent := [(side, one) for side in sides for one in side.take(c.Send)]:
+        for sender, one in sent:
+            assert isinstance(one, c.Send)
+            to = next(side for side in sides if side.router.public == one.via)
+            assert (one.to, one.ttl_s) == (to.service.public, 30)
+            source, via = sender.service.public, sender.router.public
+            to.hear(c.Message(MessageId(bytes(32)), one.body, source=source, via=via), seconds)
+
+
+def test_both_let_their_routers_agree_on_what_both_want() -> None:
+    one, two = Side(1, GROUPS[:2]), Side(2, GROUPS[1:])
+    assert one.take(c.Confirm) == [c.Confirm(group, True) for group in GROUPS[:2]]
+    one.sees(two)
+    two.sees(one)
+    carry([one, two], 0.0)
+    assert not one.take(c.Agree) and one.wake_s == MeetingLimits().start_s
+    carry([one, two], 1.0)
+    until_s = int(NOW.wall_s) + 1 + 7200
+    assert one.take(c.Agree)[-1] == c.Agree(two.router.public, (GROUPS[1],), until_s, lan=True)
+    assert two.take(c.Agree)[-1] == c.Agree(one.router.public, (GROUPS[1],), until_s, lan=True)
+    one.hear(c.Wanted(GROUPS[1], False), 20.0)
+    assert one.wake_s < 22
+    carry([one, two], 21.0)
+    for side, other in ((one, two), (two, one)):
+        assert side.take(c.Agree)[-1] == c.Agree(other.router.public, (), int(NOW.wall_s) + 21 + 7200, lan=True)
+
+
+def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:
+    one, two = Side(1, GROUPS), Side(2, GROUPS)
+    two.sees(one)
+    carry([one, two], 1.0)
+    assert one.take(c.Refuse) == [
+        c.Refuse(Reason.NOT_AUTHORISED, "only the discovery services of routers nearby are met")
+    ]
+    assert not one.take(c.Agree)
+    one.sees(two)
+    carry([one, two], 7.0)
+    assert one.take(c.Agree) and two.take(c.Agree)
+    for side in (one, two):
+        side.rules.known.nearby.clear()
+    carry([one, two], 4000.0)
+    assert not one.take(c.Agree) and not two.take(c.Agree), "nobody is met, and nothing taken back"
+
+
+def test_who_speaks_for_another_is_refused() -> None:
+    one, two, three = Side(1, GROUPS), Side(2, GROUPS), Side(3, GROUPS)
+    one.sees(two)
+    one.sees(three)
+    two.sees(one)
+    two.hear(c.Tick(), 1.0)
+    [sent] = two.take(c.Send)
+    assert isinstance(sent, c.Send)
+    for source, via in ((two.service, three.router), (three.service, two.router)):
+        one.hear(c.Message(MessageId(bytes(32)), sent.body, source=source.public, via=via.public), 1.0)
+        assert len(one.take(c.Refuse)) == 1
+    one.hear(c.Message(MessageId(bytes(32)), sent.body, source=two.service.public), 1.0)
+    assert len(one.take(c.Refuse)) == 1, "an app of this node meets nobody"
