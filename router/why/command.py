@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import groupby
 from typing import Any
 
@@ -24,20 +25,22 @@ from router.why.offline import why as why_stopped
 TIMEOUT_S = 30.0
 RECIPIENTS_SHOWN = 50
 SHORT = 16
+INVITE = "invite"
 NOT_KEPT = Reason.NOT_KEPT.word
 
 
 @click.command(cls=Command)
-@click.argument("message", metavar="MESSAGE-ID")
+@click.argument("message", metavar="ID")
 @click.option(
     "--follow", is_flag=True, help="Ask the routers that took custody as well, if they grant this node `why`."
 )
 @json_option
 def why(message: str, follow: bool, as_json: bool) -> None:
-    """Explain what became of a message.
+    """Explain what became of a message, or of an invitation.
 
-    Shows for each recipient where the message is, each attempt, why it ended, and what happens next. MESSAGE-ID is hex
-    or msg1… text; its first 4 digits or more are enough. The node need not run.
+    Shows for each recipient where the message is, each attempt, why it ended, and what happens next; of an invitation,
+    whom it let in and whom it refused. ID is hex or msg1… text; its first 4 digits or more are enough. The node need
+    not run.
     """
     home = invocation().home
     parse_prefix(message)
@@ -66,6 +69,9 @@ def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
 
 
 def _tell(answer: dict[str, Any], names: Names) -> None:
+    if any(one["event"] == INVITE for one in answer.get("noted", ())):
+        _tell_invitation(answer, names)
+        return
     rows: list[tuple[str, object]] = [("message", answer["text"]), ("", answer["message"])]
     if answer["accepted_at"]:
         rows += _accepted(answer, names)
@@ -84,6 +90,23 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
     if left:
         said = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
         say(f"\nand {left} recipients more; in all {said}")
+
+
+def _tell_invitation(answer: dict[str, Any], names: Names) -> None:
+    rows: list[tuple[str, object]] = [("invitation", answer["message"])]
+    for one in answer["noted"]:
+        fields = dict(one["fields"])
+        peer, change = fields.pop("peer", None) or fields.pop("inviter", None), fields.pop("change", "answered")
+        fields.pop("invitation", None)
+        if until_s := fields.pop("until_s", None):
+            fields["until"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until_s))
+        if because := fields.pop("because", None):
+            fields["because"] = sentence(because)
+        said = "; ".join([change, *(f"{name} {value}" for name, value in fields.items())])
+        rows.append((one["time"], clean(f"{said}, {_who(peer, names)}" if peer else said, 400)))
+    if answer.get("incomplete"):
+        rows.append(("incomplete", answer["incomplete"]))
+    facts(rows)
 
 
 def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:

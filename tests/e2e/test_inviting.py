@@ -21,6 +21,7 @@ from router.core.routing.directory import Standing
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.reasons import INVITE_USED_UP
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
+from router.core.wire.text import key_text
 from router.rig.app_link import LinkOver
 from router.rig.process import POLL_S, RigFailed
 from router.settings.config import load
@@ -99,6 +100,10 @@ async def test_a_guest_that_is_killed_redeems_again_same_answer_one_use(tmp_path
             assert await link.join(new_key().public), "it may do what it was granted"
         async with guest(core, other) as link:
             assert await link.redeem(secret) == Redeemed(secret, int(INVITE_USED_UP))
+        told = (await core.run("why", digest(secret).hex()[:12])).stdout
+        for change, whom in (("redeemed; rights join,relay,store; left 0", key), ("refused; because", other)):
+            address = key_text("addr", whom.public)[:16]
+            assert any(change in line and address in line for line in told.splitlines()), told
         assert await until_written(core, secret) == {key.public} == set(in_file(core))
         peers = await core.ask("peers")
         assert [one["standing"] for one in peers if one["address"] == key.public.hex()] == [Standing.CLIENT.value]

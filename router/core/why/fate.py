@@ -33,7 +33,7 @@ Spoilt = tuple[int, str]
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The log lines about one id, in the log's order: acceptances, copies turned away, its parcels' outward events, and
-    events noted by services.
+    events noted by services; or all about an invitation.
 
 
     `holes`: missing sequence numbers. `is_cut`: there were more lines than were read. `spoilt`: files that are not

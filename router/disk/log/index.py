@@ -1,7 +1,8 @@
 """An index beside each segment of the event log, which finds one message's lines without reading the log.
 
 Its columns are in the order of the log, made by joining bytes, and never sorted: a search scans them like text. Ids
-are uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel. Lines are found by *place*, the
+are uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel, one about an invitation by the
+invitation's id. Lines are found by *place*, the
 lines of one value of the store: their offset in the file and in both columns.
 
     .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
@@ -12,6 +13,7 @@ It is derived data: never synced, made again where it is missing or does not fit
 from __future__ import annotations
 
 import os
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,11 +31,12 @@ from spark_analytics.judgement.schema import FRAME_EVENTS
 
 INDEX = ".index-"
 TAG_BYTES = 8
+INVITE, INVITATION = "invite", "invitation"
 U64 = "Q"
 PLACE_BYTES = 64 * 1024
 _PLACE_WORDS_BYTES = 3 * TAG_BYTES
 _HEAD = Struct("=8sQ32s5Q5I")  # native: an index from another kind of machine does not fit
-_MAGIC = b"logidx 3"
+_MAGIC = b"logidx 4"
 _TAG_WORDS = ID_BYTES // TAG_BYTES
 
 
@@ -106,7 +109,9 @@ class Growing:
         for one in events:
             if isinstance(one, Outward):
                 parcels.add(one.parcel)
-            elif not isinstance(one, State):
+            elif isinstance(one, State):
+                named += _invitation_of(one)
+            else:
                 named.append(one.ids)
                 if isinstance(one, Turned) and (unnamed := one.count - len(one.ids) // ID_BYTES) > 0:
                     self._unnamed.extend((one.at_ns, unnamed))
@@ -125,8 +130,8 @@ class Growing:
             if row.event in TURNED_EVENTS and row.recipient is None:
                 unnamed = (row.count or 0) - len(row.ids or "") // (2 * ID_BYTES)
                 self._unnamed.extend((row.t, unnamed) if unnamed > 0 else ())
-            if row.ids and row.ranges is None:
-                raw = bytes.fromhex(row.ids)
+            if row.ranges is None and (ids := ids_in(row)):
+                raw = bytes.fromhex(ids)
                 self._ids += b"".join(raw[at : at + TAG_BYTES] for at in range(0, len(raw), ID_BYTES))
             elif row.event == "log_gap" and row.fields and "missing" in row.fields:
                 self.note_gap(row.seq, row.n)
@@ -140,6 +145,17 @@ class Growing:
         unnamed = array(U64, self._unnamed)
         places, ids, parcels = array(U64, self._places), bytes(self._ids), self._parcels.tobytes()
         return Columns(places, ids, parcels, gaps, unnamed)
+
+
+def ids_in(row: Line) -> str:
+    """Return the ids, in hex, by which a line is found: those of messages, or of an invitation."""
+    found = (row.fields or {}).get(INVITATION, "") if row.event == INVITE else ""
+    return row.ids or (found if re.fullmatch("[0-9a-f]{64}", str(found)) else "")
+
+
+def _invitation_of(event: State) -> list[bytes]:
+    of_it = [value for name, value in event.fields if event.event == INVITE and name == INVITATION]
+    return [value for value in of_it if isinstance(value, bytes) and len(value) == ID_BYTES]
 
 
 def path_of(segment: Path) -> Path:

@@ -21,7 +21,7 @@ from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
 from router.disk.log.eventlog import Sealed
 from router.disk.log.file import EndlessLine, lines_of
-from router.disk.log.index import TAG_BYTES, Columns, Span, is_of
+from router.disk.log.index import INVITE, TAG_BYTES, Columns, Span, ids_in, is_of
 from router.disk.log.line_form import read_line
 from router.disk.store.records import Record
 
@@ -190,7 +190,7 @@ class Search:
 
     def _naming(self, span: Span, start: int, stop: int | None, tag: str, prefix: IdPrefix) -> Iterator[_Hit]:
         for line in self._lines(span, start, stop, (tag.encode(),)):
-            ids = line.ids or ""
+            ids = ids_in(line)
             at = ids.find(tag)
             while at >= 0:
                 if not at % DIGITS:
@@ -204,7 +204,7 @@ class Search:
     def _trace(self, identity: bytes, hits: Sequence[_Hit]) -> Trace:
         accepted = [hit.line for hit in hits if hit.line.event == "accepted"]
         turned = tuple(hit.line for hit in hits if hit.line.event in TURNED_EVENTS)
-        noted = tuple(hit.line for hit in hits if hit.line.event not in KNOWN_EVENTS)
+        noted = tuple(hit.line for hit in hits if hit.line.event not in KNOWN_EVENTS or hit.line.event == INVITE)
         if not accepted:
             return Trace(identity, (), turned, (), self._holes(), self._is_cut, noted=noted)
         outward: dict[int, Line] = {}

@@ -11,8 +11,9 @@ import pytest
 from samples.logs import KEY, Store, open_log
 
 from router.core.log.events import Accepted, Outward, State, Turned
+from router.core.log.line import event_rows
 from router.disk.log import index as log_index
-from router.disk.log.index import Columns, Growing
+from router.disk.log.index import Columns, Growing, ids_in
 
 PEER = b"p" * 32
 IDS = [bytes([number]) * 32 for number in range(5)]
@@ -52,6 +53,21 @@ def test_where_ids_and_parcels_stand() -> None:
         (100, 900), (900, 950), (950, None),
     ]  # fmt: skip
     assert list(columns.gaps) == [40, 6] and list(columns.unnamed) == [1, 2]
+
+
+def test_what_is_said_of_an_invitation_is_found_by_its_id_in_what_is_noted_and_what_is_read_back() -> None:
+    events = [
+        State(1, 2, "invite", (("invitation", IDS[1]), ("change", "made"))),
+        State(1, 2, "invite", (("times", 3),)),
+    ]
+    events.append(State(1, 2, "join", (("invitation", IDS[2]),)))
+    noted, made = Growing(), Growing()
+    noted.note(7, events)
+    rows = event_rows(1, bytes(16), events, bytes(32))
+    made.note_lines(7, rows)
+    assert noted.columns() == made.columns() and spans(noted.columns(), IDS[1]) == [(7, None)]
+    assert len(noted.columns().ids) == 8
+    assert [ids_in(row) for row in rows] == [IDS[1].hex(), "", ""]
 
 
 def test_bytes_that_look_like_an_id_across_two_are_none() -> None:
