@@ -71,18 +71,21 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
             _ask()
     home = invocation().home_to_write
     kept = received.keep(home, invitation)
+    cause = "no node is running here; `router serve` starts it"
     try:
         runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
+        if kept.outcome == "waiting" and runs:
+            hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
+            cause = trio.run(_look, home, kept.id, wishes.timeout_s)
+            kept = received.find(home, invitation.id) or kept
+    except KeyboardInterrupt:
+        note("the node goes on asking; `router peer list` shows the answer")
+        raise
     except (ConfigError, OSError):  # the file is as it was
         if before is None:
             received.drop(home, invitation.id)
         raise
-    if kept.outcome == "waiting" and runs:
-        hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
-        kept, cause = _waited(home, kept, wishes.timeout_s)
-        _end(kept, peer, cause, wishes.as_json)
-    else:
-        _end(kept, peer, "no node is running here; `router serve` starts it", wishes.as_json)
+    _end(kept, peer, cause, wishes.as_json)
 
 
 # -- what is wrong with it ---------------------------------------------------------------------------------
@@ -172,16 +175,6 @@ def _shown(peer: Peer) -> str:
 
 
 # -- waiting and the end -----------------------------------------------------------------------------------
-
-
-def _waited(home: Home, kept: Received, timeout_s: float) -> tuple[Received, str]:
-    """Return what has become of the invitation when it is answered or the time is over, and why it is not answered."""
-    try:
-        cause = trio.run(_look, home, kept.id, timeout_s)
-    except KeyboardInterrupt:
-        note("the node goes on asking; `router peer list` shows the answer")
-        raise
-    return received.find(home, bytes.fromhex(kept.id)) or kept, cause
 
 
 async def _look(home: Home, id: str, timeout_s: float) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
+import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from click.testing import CliRunner, Result
 from rig import NodeProcess, Rig, rig
@@ -16,6 +19,7 @@ from router.core.wire.text import key_text
 from router.settings import keyring, received
 
 GROUP = "friends"
+STARTED_S = 1.5  # about the time in which a node starts and is let in
 
 
 async def typed(node: NodeProcess, *words: str) -> Result:
@@ -63,6 +67,12 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
         link = await invite(core, "--group", GROUP, "--uses", "2")
         await core.kill()
 
+        adding = found.process("add", *one.served_by, "--home", str(one.home.path), "peer", "add", link, "--yes")
+        await adding.launch()
+        await one.until_answer("the taking of the link", "invited", bool)
+        adding.signal(signal.SIGINT)
+        assert await adding.wait() == Exit.INTERRUPTED
+        assert "the node goes on asking; `router --home" in adding.said()
         waiting = await typed(one, "peer", "add", link, "--yes", "--timeout", "0", "--json")
         assert (waiting.exit_code, json.loads(waiting.stdout)["outcome"], json.loads(waiting.stdout)["reason"]) == (
             Exit.TIMED_OUT,
@@ -111,6 +121,33 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
         assert json.loads(await listener.line())["body"] == "hello"
         assert await listener.wait() == 0
         assert len(json.loads((await typed(core, "peer", "list", "--json")).stdout)) == 2
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.long)])
+async def test_a_guest_that_is_killed_while_it_is_let_in_loses_neither_the_answer_nor_the_group(
+    tmp_path: Path, rounds: int
+) -> None:
+    """It is killed at any moment from its start to the answer; each invitation has one use and brings a group."""
+    chance = random.Random(14)
+    async with rig(tmp_path) as found:
+        core, laptop = found.node("core", "core"), found.node("laptop")
+        await core.start()
+        for number in range(rounds):
+            link = await invite(core, "--group", f"{chance.getrandbits(64):016x}")
+            assert (await typed(laptop, "peer", "add", link, "--yes")).exit_code == Exit.TIMED_OUT
+            for _ in range(2):
+                await laptop.launch()
+                await trio.sleep(chance.random() * STARTED_S)
+                await laptop.kill()
+            await laptop.start()
+            await laptop.until_answer(
+                "the core's yes", "invited", lambda rows: all(one["outcome"] == "joined" for one in rows)
+            )
+            await laptop.kill()
+            kept = received.received(laptop.home)
+            assert len(keyring.groups(laptop.home)) == len(kept) == number + 1
+            assert {(one.outcome, one.link) for one in kept} == {("joined", "")}
+            assert await used(core) == [(1, 1)] * (number + 1)
 
 
 async def test_who_is_not_let_in_is_told_precisely_why(tmp_path: Path) -> None:

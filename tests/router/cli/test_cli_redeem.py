@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -9,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import segno
 from click.testing import Result
 from conftest import Run
+from PIL import Image
 from samples.invitations import CORE, FRIENDS, invitation
 
 from router.cli import redeem
@@ -30,7 +33,14 @@ GIVEN = invitation(until_s=END_S)
 TEXT = GIVEN.text()
 SHOWN = key_text("addr", CORE.public)
 AGAIN = "Copy the whole link again, from upsycle: to its last letter.\n"
+CLOSER = "take the picture closer and sharper, or copy the link"
 NEITHER = "This is not an invitation or the link of a node"
+
+
+def drawn(text: str) -> Image.Image:
+    out = io.BytesIO()
+    segno.make(text, error="l", micro=False).save(out, kind="png", scale=4, border=4)
+    return Image.open(out).convert("L")
 
 
 @pytest.fixture(autouse=True)
@@ -278,6 +288,34 @@ def test_a_link_of_another_kind_says_what_it_is(
 ) -> None:
     router("init")
     assert refused(router(*command, text)) == said.replace("{home}", f"--home {home} ")
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (Image.new("L", (300, 200), 255), f"shows no QR code to be read: {CLOSER}"),
+        (drawn("https://example.org/menu"), f"shows no link of ours in 1 QR code: {CLOSER}"),
+        (
+            Image.new("1", (10_000, 10_000)),
+            "has 10000 x 10000 pixels, more than 40 million: cut out the code, or make it smaller",
+        ),
+        (None, "is neither a link nor a PNG or JPEG picture"),
+    ],
+)  # fmt: skip
+def test_a_picture_that_gives_none_says_why(router: Run, tmp_path: Path, image: Image.Image | None, said: str) -> None:
+    path = tmp_path / "given.png"
+    if image is None:
+        path.write_bytes(b"\x00\x00\x00\x18ftypmp42" + bytes(9_000))
+    else:
+        image.save(path)
+    assert refused(router("peer", "add", str(path), "--yes")) == f"{path} {said}\n"
+
+
+def test_it_is_taken_from_a_picture(router: Run, home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "code.png"
+    drawn(TEXT).save(path)
+    assert router("peer", "add", str(path), "--yes").exit_code == 5
+    assert [one.invitation() for one in received.received(home)] == [GIVEN]
 
 
 def test_with_rights_to_revoke_it_makes_no_sense(router: Run) -> None:

@@ -13,6 +13,14 @@ from router.core.routing.effects import InvitationAnswered, Pending
 from router.core.routing.links import Links
 from router.core.routing.redeeming import Redeeming
 from router.core.wire.lifetime import expiry_min
+from router.core.wire.reasons import (
+    INVITE_EXPIRED,
+    INVITE_REMOVED,
+    INVITE_REVOKED,
+    INVITE_UNKNOWN,
+    INVITE_USED_UP,
+    Reason,
+)
 from router.node.guest import Guest
 from router.settings import keyring, received
 from router.settings.home import Home
@@ -55,6 +63,24 @@ async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog
         await guest.answered(InvitationAnswered(GIVEN.id, 194, (), 0))
     assert "refused the invitation" in caplog.text and not guest.offers() and not keyring.groups(home)
     assert problems(guest, {}) == ["it refused our invitation: all uses of the invitation are taken by other guests"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (INVITE_UNKNOWN, "this router has made no such invitation"),
+        (INVITE_EXPIRED, "the invitation's time has passed"),
+        (INVITE_USED_UP, "all uses of the invitation are taken by other guests"),
+        (INVITE_REVOKED, "the operator has revoked the invitation"),
+        (INVITE_REMOVED, "the operator has removed this guest since it was let in"),
+        (Reason(999), "a service ended it for a reason of its own, which this node has no words for"),
+    ],
+)
+async def test_each_refusal_has_its_sentence(home: Home, reason: Reason, said: str) -> None:
+    guest = Guest(home)
+    guest.offers()
+    await guest.answered(InvitationAnswered(GIVEN.id, int(reason), (), 0))
+    assert problems(guest, {}) == [f"it refused our invitation: {said}"]
 
 
 async def test_a_disk_that_refuses_is_tried_again_and_said_once(
