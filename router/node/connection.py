@@ -54,33 +54,40 @@ class StreamWriter(LinkWriter):
 
     def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
         super().__init__(number, session, where, place)
-        self.scope = trio.CancelScope()  # of the writer's task
+        self._scope = trio.CancelScope()
         self._goodbye_s = session.machine.table[St.CLOSING].timeout_s
         self._is_writing = False
         self._work = trio.Event()
         self._work.set()
-        self._written = trio.Event()
+        self._written: trio.Event | None = None
 
     def _wake(self) -> None:
         self._work.set()
 
     def _cut(self) -> None:
-        self.scope.cancel()
+        self._scope.cancel()
 
     def _end_soon(self) -> None:
-        self.scope.deadline = trio.current_time() + self._goodbye_s
+        self._scope.deadline = trio.current_time() + self._goodbye_s
+
+    def use(self, scope: trio.CancelScope) -> None:
+        """Cut the link by this scope from now on, and at once if it was cut before."""
+        scope.deadline = self._scope.deadline
+        if self._scope.cancel_called:
+            scope.cancel()
+        self._scope = scope
 
     async def write_to(self, stream: Stream) -> None:
         """Write until the link is closed and everything has been sent."""
-        with self.scope:
-            while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
-                await self._work.wait()
-                self._work = trio.Event()
-                parts, self._parts = self._parts, []
-                if parts:
-                    self._is_writing = True
-                    await stream.send_parts(parts)
-                    self._is_writing = False
+        while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
+            await self._work.wait()
+            self._work = trio.Event()
+            parts, self._parts = self._parts, []
+            if parts:
+                self._is_writing = True
+                await stream.send_parts(parts)
+                self._is_writing = False
+            if self._written is not None:
                 self._written.set()
 
     async def all_settled(self) -> None:
@@ -125,6 +132,7 @@ class Connection:
         text = "the other end closed"
         try:
             async with trio.open_nursery() as nursery:
+                self.link_writer.use(nursery.cancel_scope)
                 nursery.start_soon(self._write, nursery.cancel_scope)
                 text = await self._read()
                 nursery.cancel_scope.cancel()
@@ -165,13 +173,16 @@ class Connection:
         one.
         """
         unfinished = self._session.unfinished
+        most = READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX
+        if not unfinished and not (self._trickles and self._session.is_stranger):
+            return await self._stream.receive_some(most)
         data: bytes | None = None
-        pause_s = TRICKLE_S if self._trickles and (unfinished or self._session.is_stranger) else 0.0
+        pause_s = TRICKLE_S if self._trickles else 0.0
         began_s = trio.current_time()
         with trio.move_on_after(unfinished.patience_s):
             if pause_s:
                 await trio.sleep(pause_s)
-            data = await self._stream.receive_some(READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX)
+            data = await self._stream.receive_some(most)
         unfinished.waited(trio.current_time() - began_s)
         if data is None:
             raise unfinished.too_slow()

@@ -47,7 +47,7 @@ class Records:
         self.plaintext_bytes = self.records = 0  # read from it
         self.waiting = True  # there may be more to read without new ciphertext
         self.ended = False  # the peer has said goodbye
-        self.grown = False  # the buffers may have grown beyond what a silent connection needs
+        self.grown = True  # the buffers may have grown beyond what a silent connection needs, as by the handshake
 
     def feed(self, ciphertext: bytes) -> None:
         """Take bytes from the socket; only when `read` has nothing more to give."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from router.core.wire.reasons import Reason
 
@@ -31,7 +31,7 @@ class Outgoing:
     sent: int = 0
     settled: int = 0
     bytes_in_flight: int = 0
-    _writes: deque[tuple[int, int]] = field(default_factory=deque)  # (n of its last message, bytes)
+    _writes: deque[tuple[int, int]] | tuple[()] = ()  # (n of its last message, bytes); an empty deque takes 600 bytes
 
     @property
     def in_flight(self) -> int:
@@ -68,6 +68,8 @@ class Outgoing:
         """Count `count` messages with a total of `size` bytes as sent; return the number of the last."""
         self.sent += count
         self.bytes_in_flight += size
+        if not self._writes:
+            self._writes = deque()
         self._writes.append((self.sent, size))
         return self.sent
 
@@ -79,6 +81,7 @@ class Outgoing:
         more, self.settled = n - self.settled, n
         while self._writes and self._writes[0][0] <= n:
             self.bytes_in_flight -= self._writes.popleft()[1]
+        self._writes = self._writes or ()
         return more
 
     def check_refusal(self, k: int) -> None:
@@ -96,7 +99,7 @@ class Incoming:
     received: int = 0
     settled: int = 0
     bytes_in_flight: int = 0
-    _reads: deque[tuple[int, int]] = field(default_factory=deque)  # (k of its last message, bytes)
+    _reads: deque[tuple[int, int]] | tuple[()] = ()  # (k of its last message, bytes)
     _freed: int = 0  # k of the last message of the last freed read
 
     def receive(self, count: int, size: int) -> int:
@@ -113,6 +116,8 @@ class Incoming:
             raise RemoteProtocolError(Reason.WINDOW_EXCEEDED, text)
         self.received += count
         self.bytes_in_flight += size
+        if not self._reads:
+            self._reads = deque()
         self._reads.append((self.received, size))
         return first
 
@@ -122,6 +127,7 @@ class Incoming:
         while self._reads and self._reads[0][0] <= n:
             self._freed, size = self._reads.popleft()
             freed += size
+        self._reads = self._reads or ()
         self.bytes_in_flight -= freed
         self.settled = max(self.settled, n)
         return freed

@@ -17,7 +17,7 @@ from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import clean
 
 from .custody import ADDED_BYTES_MAX, Incoming
-from .machine import Agency, Machine, RemoteProtocolError, with_limits
+from .machine import Agency, Machine, RemoteProtocolError
 from .table import LinkLimits, Message, St, in_force
 from .unfinished import Unfinished
 
@@ -128,7 +128,8 @@ class Session:
         self.hello: link_items.Hello | None = None
         # A router adds itself as VIA to messages for an app, even to those that already had the greatest length.
         frame_bytes_max = offer.frame_bytes_max + (0 if self._is_router else ADDED_BYTES_MAX)
-        self.machine = Machine(in_force(peer is not None, limits, frame_bytes_max))
+        self._terms = peer is not None, limits
+        self.machine = Machine(in_force(*self._terms, frame_bytes_max))
         self.incoming = Incoming(offer.window_messages, offer.window_bytes)
         self._allowance = Allowance(limits.link_items_per_s, limits.link_items_per_s * 5)
         self._metered = _METERED
@@ -358,7 +359,7 @@ class Session:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
         if found.frame_bytes_max is not None:
             bytes_max = min(self.machine.table[St.OPEN].bytes_max, found.frame_bytes_max)
-            self.machine.table = with_limits(self.machine.table, {St.OPEN: {"bytes_max": bytes_max}})
+            self.machine.table = in_force(*self._terms, bytes_max)
         self.is_stranger = found.is_stranger
         if found.is_stranger:
             self._metered = _METERED_OF_STRANGERS

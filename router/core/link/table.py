@@ -68,7 +68,7 @@ class LinkLimits:
 
 
 @cache
-def in_force(is_proven: bool, limits: LinkLimits, frame_bytes_max: int) -> Table:
+def in_force(is_proven: bool, limits: LinkLimits, frame_bytes_max: float) -> Table:
     """Return the table of a link for the frame length this end announced, with the limits of its configuration."""
     return with_limits(PROVEN if is_proven else PROVING, {
         St.HELLO: {"timeout_s": limits.hello_s}, St.PROOF: {"timeout_s": limits.hello_s},

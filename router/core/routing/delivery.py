@@ -94,7 +94,7 @@ class Delivery:
         if not link.is_named:
             self._door.name(link, now)
         n = link.outgoing.send(stop - start, parcel.size(start, stop))
-        link.flights.append(Flight(n, parcel, start, stop, now.mono_ns))
+        link.fly(Flight(n, parcel, start, stop, now.mono_ns))
         self._pending.effects.append(SendParcel(link.id, parcel, start, stop, link.standing is Standing.LOCAL))
         self._outward("forwarded", link.key, link.id, parcel.first, ((parcel.first + start, stop - start),), None, now)
 
@@ -225,6 +225,7 @@ class Delivery:
                 flights.popleft()
             else:
                 flight.start = stop
+        link.flights = flights or ()
         self.want(link.key)
 
     def _settle_run(

@@ -218,7 +218,7 @@ class Membership:
         if not link.outgoing.takes_control(len(wire)):
             return
         n = link.outgoing.send(1, len(wire))
-        link.flights.append(Flight(n, None, 0, 1))
+        link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))
 
     def _may_join(self, link: Link, group: bytes) -> bool:

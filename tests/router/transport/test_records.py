@@ -162,6 +162,9 @@ def test_a_replayed_or_missing_record_is_noticed() -> None:
 
 def test_the_buffers_of_a_quiet_connection_are_replaced() -> None:
     client, server = shake()
+    assert server.grown and client.grown, "by the handshake"
+    client.shrink()
+    server.shrink()
     server.feed(carried(client, b"small"))
     assert server.read(100) == b"small"
     assert not server.grown and not client.grown
