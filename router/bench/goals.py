@@ -140,7 +140,7 @@ GOALS: tuple[tuple[Callable[[Bench], Row], tuple[Goal, ...]], ...] = (
         Goal("Median latency at 200/s, as a multiple of (a commit + the same unsynced)", "p50_share", 2.0, False),
     )),
     (lambda bench: scenarios.idle(bench, "tls", 300), (
-        Goal("KiB of memory for an idle TLS link", "kib_per_link", 60.0, False),
+        Goal("KiB of memory for an idle TLS link", "kib_per_link", 48.0, False),
     )),
 )  # fmt: skip
 
