@@ -25,7 +25,6 @@ VERSION = 1
 FRAMES_AT_ONCE = 1024
 BEGINNING_BYTES = 10  # enough to know an item's form
 
-
 _FOR_APPS = frozenset((link_items.Outcome, link_items.Redelivered))
 _METERED = frozenset((link_items.Ping, link_items.Pong))
 _METERED_OF_STRANGERS = frozenset((*_METERED, link_items.Missed))  # known neighbours send `missed` only for a reason
@@ -358,8 +357,8 @@ class Session:
         if found is None:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, "")
         if found.frame_bytes_max is not None:
-            bytes_max = min(self.machine.table[St.OPEN].bytes_max, found.frame_bytes_max)
-            self.machine.table = in_force(*self._terms, bytes_max)
+            bytes_max = self.machine.table[St.OPEN].bytes_max
+            self.machine.table = in_force(*self._terms, min(bytes_max, found.frame_bytes_max))
         self.is_stranger = found.is_stranger
         if found.is_stranger:
             self._metered = _METERED_OF_STRANGERS
