@@ -17,7 +17,7 @@ from router.settings.config_text import toml_value
 from router.transport import contract as transport
 
 RESIDENTS: Mapping[config.Role, config.Residents] = {
-    "edge": {},
+    "edge": {"discovery": {}},
     "core": {"discovery": {"sampling": True}},
 }
 """The services of a new node, with the settings of each."""

@@ -23,6 +23,9 @@ from router.transport import contract as transport
 
 log = logging.getLogger(__name__)
 
+LAN = "services.discovery", "lan", "here"
+"""The service that finds other nodes on local networks, and the setting that allows those that the node is in."""
+
 
 @click.command(cls=Command)
 @click.option(
@@ -44,8 +47,9 @@ log = logging.getLogger(__name__)
     metavar="NAME=VALUE",
     help="Override a setting, for example store.durability=unsynced. Repeatable.",
 )
+@click.option("--lan", is_flag=True, help="Allow the local networks that this machine is in: as `router lan on`.")
 @json_option
-def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], as_json: bool) -> None:
+def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, ...], lan: bool, as_json: bool) -> None:
     """Run the node in the foreground.
 
     Prints address, listeners, durability and queue when it is ready. SIGTERM or Ctrl-C drains and stops it; messages in
@@ -62,7 +66,8 @@ def serve(listen: tuple[str, ...], verifiers: int | None, settings: tuple[str, .
     home = invocation().chosen_home
 
     def load() -> Config:
-        return configuration.load(home.config_path, flags, rules(home))[0]
+        config = configuration.load(home.config_path, flags, rules(home))[0]
+        return configuration.with_service(config, *LAN) if lan else config
 
     config = load()
     try:

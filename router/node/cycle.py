@@ -28,6 +28,7 @@ from router.core.routing.effects import (
     Fetch,
     Inquire,
     InvitationAnswered,
+    ListenFor,
     LookAtFile,
     NeighbourAnswered,
     Now,
@@ -45,6 +46,7 @@ from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.routing.router import Router
+from router.core.wire.admin import Inquiry
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import Applied, MapFull
@@ -53,7 +55,7 @@ from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStor
 from router.node.in_flight import InFlight
 from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
-from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
+from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.service_questions import SERVICE
 from router.node.wall_clock import WallClock
 from router.settings.config import Config
@@ -88,8 +90,8 @@ class Verify:
     job: Job
 
 
-Heard = LinkEvent | ClearQueue | Reconfigured | ClockConfirmed | FileLooked | FileWritten | News
-Deed = Verify | Dial | Reconcile | InvitationAnswered | LookAtFile | WriteGuests | Tidy | Find | Remind
+Heard = LinkEvent | ClearQueue | Reconfigured | ServiceNews | ClockConfirmed | FileLooked | FileWritten | News
+Deed = Verify | Dial | ListenFor | Reconcile | InvitationAnswered | LookAtFile | WriteGuests | Tidy | Find | Remind
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,8 @@ class Cycle:
                 self.router.guests.looked(heard, now)
             case FileWritten():
                 self.router.guests.file_written(heard, now)
+            case ServiceNews(service, word, argument):
+                self.router.tell_service(service, Inquiry(word, argument), now)
             case ClockConfirmed():
                 self._housekeeping.confirm_clock(now)
             case _:
@@ -346,7 +350,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
                 self._carry_out(self.router.take_effects(), now)
-            elif isinstance(effect, Dial | Reconcile | InvitationAnswered | LookAtFile | WriteGuests):
+            elif isinstance(effect, Dial | ListenFor | Reconcile | InvitationAnswered | LookAtFile | WriteGuests):
                 self._deeds.append(effect)
             elif isinstance(effect, ServiceAnswered):
                 self._inquiries.services.answered(self.router, effect, now)

@@ -30,6 +30,9 @@ from router.transport.contract import ConnectFailed, Stream
 
 log = logging.getLogger(__name__)
 
+OnFailed = Callable[[Neighbour, str, bool], None]
+"""Hears why a neighbour was not connected to, and whether it was something else than that it does not let us in."""
+
 
 class Dialler:
     """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends, and returns a sentence
@@ -43,6 +46,7 @@ class Dialler:
         self, key: SigningKey, neighbours: Iterable[Neighbour], link: Link, nursery: trio.Nursery,
         run: Callable[[Stream, PublicKey], Awaitable[str]], waiting: Callable[[bytes], Awaitable[bool]],
         draw: Callable[[], float], on_loopback: Callable[[], bool], budget: DialBudget,
+        on_failed: OnFailed = lambda neighbour, text, let_in: None,
     ) -> None:  # fmt: skip
         self._key = key
         self._link = link
@@ -52,6 +56,7 @@ class Dialler:
         self._draw = draw
         self._on_loopback = on_loopback
         self._budget = budget
+        self._on_failed = on_failed
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
@@ -95,8 +100,10 @@ class Dialler:
         failures, asked = 0, True
         try:
             while (asked or await self._is_wanted(key)) and (neighbour := self._to_dial(key)) is not None:
-                asked = False
                 failures = await self._connect(neighbour, failures)
+                asked = self._attempts[key].cancelled_caught  # it has changed, so where it is now is dialled at once
+                if asked:
+                    continue
                 if not await self._is_wanted(key):
                     return
                 if self._neighbours.get(key) == neighbour:
@@ -124,9 +131,14 @@ class Dialler:
         stream = None
         with self._attempt(neighbour.key):
             stream = await self._dial(neighbour)
+            if stream is None:
+                self._on_failed(neighbour, self.problems.get(neighbour.key, ""), True)
         if stream is not None:
             began = trio.current_time()
-            self._note(neighbour, await self._run(stream, PublicKey(neighbour.key)))
+            problem = await self._run(stream, PublicKey(neighbour.key))
+            if problem:
+                self._on_failed(neighbour, problem, False)
+            self._note(neighbour, problem)
             if trio.current_time() - began > self._link.dial_backoff_s_max:
                 failures = 0
         return min(failures + 1, 32)

@@ -14,7 +14,7 @@ import trio
 
 from router.actors.actor import TrioActor
 from router.core.routing.directory import Neighbour
-from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Reconcile, WriteGuests
+from router.core.routing.effects import Dial, InvitationAnswered, ListenFor, LookAtFile, Reconcile, WriteGuests
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.wire.crypto import PublicKey
@@ -35,6 +35,12 @@ class Dials(Protocol):
 
     def want(self, key: bytes) -> None: ...
     def reconcile(self, neighbours: Iterable[Neighbour]) -> None: ...
+
+
+class Listeners(Protocol):
+    """The part of the listeners of services that deeds use (`router.node.asked_listeners.AskedListeners`)."""
+
+    def want(self, service: bytes, url: str) -> None: ...
 
 
 class Guests(Protocol):
@@ -64,7 +70,7 @@ class MessageRouter(TrioActor):
 
     def __init__(
         self, cycle: Cycle, store: Store, logbook: Logbook, verifiers: int, dialler: Dials, guest: Guests,
-        file: File, drain_s: float,
+        file: File, listeners: Listeners, drain_s: float,
     ) -> None:  # fmt: skip
         super().__init__()
         self.address = PublicKey(cycle.router.directory.me)
@@ -74,6 +80,7 @@ class MessageRouter(TrioActor):
         self._dialler = dialler
         self._guest = guest
         self._file = file
+        self._listeners = listeners
         self._drain_s = drain_s
         self._verifiers = Verifiers(verifiers, self._verified)
         self._searching = trio.CapacityLimiter(1)
@@ -172,6 +179,8 @@ class MessageRouter(TrioActor):
                     self._verifiers.submit(job)
                 case Dial(key):
                     self._dialler.want(key)
+                case ListenFor(service, url):
+                    self._listeners.want(service, url)
                 case Reconcile(neighbours):
                     self._dialler.reconcile(neighbours)
                 case InvitationAnswered():

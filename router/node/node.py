@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import random
@@ -27,6 +28,7 @@ from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
 from router.core.wire.address import addresses_of_node
+from router.core.wire.admin import LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.disk.log.eventlog import Segments
@@ -35,6 +37,7 @@ from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
+from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler
@@ -56,7 +59,7 @@ from router.node.limits import (
     verifiers,
 )
 from router.node.message_router import Drain, MessageRouter
-from router.node.orders import Reconfigured
+from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
 from router.node.residents import Residents
 from router.node.welcome import offer_to, welcome
@@ -203,7 +206,7 @@ class Node:
             dialler = Dialler(
                 self._key, neighbours(config), config.link, connections,
                 self._serve_dialled, self._waiting, random.random, lambda: self._directory.is_on_loopback,
-                DialBudget(DialLimits()),
+                DialBudget(DialLimits()), self._not_connected,
             )  # fmt: skip
             self._dialler = dialler
             inquiries = Inquiries(self._facts, self.reload, lambda: dialler.problems, self._logbook.sealed_seq)
@@ -216,9 +219,11 @@ class Node:
                 lambda: shutil.disk_usage(store.path).free,
             )  # fmt: skip
             file = PeersFile(self._home.config_path, lambda: tuple(neighbours(self._load_config())))
+            self._asked = AskedListeners(connections, self._listen, self._listens_for)
             self._message_router = MessageRouter.launch(
-                cycle, store, self._logbook, verifiers(config), dialler, self._guest, file, cycle_limits(config).drain_s
-            )
+                cycle, store, self._logbook, verifiers(config), dialler, self._guest, file, self._asked,
+                cycle_limits(config).drain_s,
+            )  # fmt: skip
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await self._start_services(connections)
@@ -245,10 +250,23 @@ class Node:
         guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no")
         self._residents.start(nursery, url, guests.partition("?")[0])
 
+    def _listens_for(self, service: bytes, url: str, problem: str) -> None:
+        """Tell a service where this node listens for it, or why it does not."""
+        said = json.dumps({"url": url, "problem": problem})
+        self._message_router.hear(ServiceNews(service, LISTENING, said))
+
+    def _not_connected(self, neighbour: Neighbour, text: str, let_in: bool) -> None:
+        """Tell the service that made a neighbour known that it could not be connected to."""
+        service = self._directory.service_called(neighbour.learned)
+        if service is not None:
+            said = json.dumps({"key": neighbour.key.hex(), "text": text, "let_in": let_in})
+            self._message_router.hear(ServiceNews(service, UNREACHED, said))
+
     def _facts(self) -> dict[str, Any]:
         return {
             "address": self._key.public.hex(), "role": self._config.node.role, "name": self._config.node.name,
-            "uptime_s": round(time.monotonic() - self._began_s, 3), "listeners": self._listeners,
+            "uptime_s": round(time.monotonic() - self._began_s, 3),
+            "listeners": [*self._listeners, *self._asked.urls.values()],
             "durability": self._config.store.durability, "home": str(self._home.path), "pid": os.getpid(),
             "verifiers": verifiers(self._config),
         }  # fmt: skip

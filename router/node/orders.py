@@ -25,5 +25,14 @@ class Reconfigured:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceNews:
+    """Tell a service of this node what has become of what it asked for."""
+
+    service: bytes
+    word: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClockConfirmed:
     """Believe this machine's clock, which the operator says is right."""

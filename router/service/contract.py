@@ -320,11 +320,12 @@ class Agree:
 class Advertise:
     """Let the router sign an advertisement of itself; `Signed` with the same tag brings it.
 
-    Only the service called `discovery` may. It names the public services of this node and these groups, and without
-    addresses those at which others reach the node; it expires in `life_s`. Of two, the later has the greater `rev`."""
+    Only the service called `discovery` may. It names the public services of this node and these groups, by name or
+    key, and without addresses those at which others reach the node; it expires in `life_s`. Of two, the later has the
+    greater `rev`."""
 
     addresses: tuple[str, ...] = ()
-    groups: tuple[PublicKey, ...] = ()
+    groups: tuple[PublicKey | str, ...] = ()
     ttl_s: int = TTL_S
     life_s: int = EXPIRY_S
     tag: str = ""

@@ -1,6 +1,7 @@
 """Doors of a service's own: UDP and TCP sockets, and Unix sockets that other users may use.
 
     udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
+    multicast://239.0.0.1,[ff12::1]:4100      (see `router.service.multicast`)
 
 Each chunk that comes is heard, and what follows from it carried out, before the next one of the same peer is read: a
 fast peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL leaves a door closed.
@@ -22,6 +23,9 @@ from urllib.parse import parse_qsl
 import trio
 
 from router.core.wire.errors import RouterError
+from router.service.contract import Came, Interfaces
+from router.service.multicast import SCHEME as MULTICAST
+from router.service.multicast import Admits, MulticastDoor
 from router.transport.contract import Stream, StreamBroken
 from router.transport.sockets import words
 
@@ -33,7 +37,10 @@ UNSENT_MAX = 256
 """Writes that wait for one peer; a stream whose peer does not read is closed."""
 FORM = "write udp://HOST:PORT, tcp://HOST:PORT or unix:PATH?mode=660&group=NAME"
 
-Came = Callable[[str, str, bytes], Awaitable[None]]
+
+def admit_all(came: Came, mono_s: float) -> bool:
+    """Admit every datagram to the rules."""
+    return True
 
 
 class DoorError(RouterError):
@@ -51,11 +58,16 @@ class _Peer:
 
 
 class Doors:
-    """The open doors of one service. `came(door, peer, data)` returns when the rules have heard it; `dial` connects to
-    the router as a guest."""
+    """The open doors of one service. `came` returns when the rules have heard it; `changed` says which interfaces there
+    are; `dial` connects to the router as a guest."""
 
-    def __init__(self, came: Came, dial: Callable[[], Awaitable[Stream]], home: Path) -> None:
+    def __init__(
+        self, came: Callable[[Came], Awaitable[None]], changed: Callable[[Interfaces], None],
+        dial: Callable[[], Awaitable[Stream]], home: Path,
+    ) -> None:  # fmt: skip
         self._came = came
+        self._changed = changed
+        self._multicast: dict[str, MulticastDoor] = {}
         self._dial = dial
         self._home = home
         self._numbers = count(1)
@@ -67,21 +79,24 @@ class Doors:
     def __repr__(self) -> str:
         return f"<doors: {len(self._datagrams)} for datagrams, {len(self._peers)} streams open>"
 
-    async def open(self, nursery: trio.Nursery, doors: Mapping[str, str]) -> None:
-        """Open each; raises `DoorError` for the first that cannot be."""
+    async def open(self, nursery: trio.Nursery, doors: Mapping[str, str], admits: Admits = admit_all) -> None:
+        """Open each; raises `DoorError` for the first that cannot be. `admits` judges datagrams of multicast doors."""
         self._nursery = nursery
         for door, url in doors.items():
             if not url:
                 continue
             scheme, _, rest = url.partition(":")
             try:
-                if scheme == "udp":
+                if scheme == MULTICAST:
+                    one = self._multicast[door] = MulticastDoor(door, url, self._came, admits, self._changed)
+                    nursery.start_soon(one.run)
+                elif scheme == "udp":
                     await self._open_udp(door, *_host_port(rest))
                 elif scheme == "tcp":
                     host, port = _host_port(rest)
                     listeners = await trio.open_tcp_listeners(port, host=host or None)
-                    for one in listeners:
-                        nursery.start_soon(self._accept, door, one)
+                    for listener in listeners:
+                        nursery.start_soon(self._accept, door, listener)
                 elif scheme == "unix":
                     nursery.start_soon(self._accept, door, _unix_listener(self._home, rest), _path(self._home, rest))
                 else:
@@ -106,11 +121,21 @@ class Doors:
                 self._addresses[door, peer] = address
                 if len(self._addresses) > STREAMS_MAX:
                     del self._addresses[next(iter(self._addresses))]
-                await self._came(door, peer, data)
+                await self._came(Came(door, peer, data))
 
     async def _send_datagram(self, sock: trio.socket.SocketType, data: bytes, address: tuple[object, ...]) -> None:
         with suppress(OSError):  # a datagram may be lost anywhere on its way, so here too
             await sock.sendto(data, address)
+
+    def attend(self, door: str, interfaces: tuple[int, ...]) -> None:
+        """Be at these interfaces with a multicast door."""
+        if door in self._multicast:
+            self._multicast[door].attend(interfaces)
+
+    def write_at_end(self, door: str, peer: str, data: bytes) -> None:
+        """Write this to a peer of a multicast door when it closes."""
+        if door in self._multicast:
+            self._multicast[door].write_at_end(peer, data)
 
     # -- streams -------------------------------------------------------------------------------------------
 
@@ -139,7 +164,7 @@ class Doors:
                 if peer.handed is not None:
                     await self._pass_on(stream, peer.handed)
                 else:
-                    await self._came(door, name, b"")
+                    await self._came(Came(door, name, b""))
                 nursery.cancel_scope.cancel()
         finally:
             del self._peers[door, name]
@@ -147,7 +172,7 @@ class Doors:
     async def _read(self, door: str, name: str, stream: trio.SocketStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await stream.receive_some(READ_BYTES_MAX):
-                await self._came(door, name, data)
+                await self._came(Came(door, name, data))
 
     async def _write_out(self, peer: _Peer, unsent: trio.MemoryReceiveChannel[bytes]) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -157,6 +182,9 @@ class Doors:
 
     def write(self, door: str, peer: str, data: bytes) -> None:
         """Write to a peer; to one that has gone, nothing is written."""
+        if door in self._multicast:
+            self._multicast[door].write(peer, data)
+            return
         address = self._addresses.get((door, peer))
         if door in self._datagrams:
             if address is not None:

@@ -19,14 +19,15 @@ EVERYBODY = "*"
 class Interface:
     """An interface of this machine: its index and name, flags such as `up` and `multicast`, and its addresses.
 
-    `gateway`: the link-layer address of the default gateway that is reached by it; empty if there is none or it is not
-    known here."""
+    `gateway_place`: where the default gateway is that is reached by it, "" if there is none; `gateway`: its link-layer
+    address, empty as long as the system does not know it."""
 
     index: int
     name: str
     flags: frozenset[str] = frozenset()
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
     gateway: bytes = b""
+    gateway_place: str = ""
 
 
 # -- heard ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ that was handled is known there.
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import time
@@ -21,13 +22,14 @@ from router.client.composer import Lifetime
 from router.client.errors import ClientError, Refused
 from router.client.publishing import Posted
 from router.client.received import Received
-from router.core.wire.admin import ASKED
+from router.core.wire.admin import ASKED, LISTENING, UNREACHED
 from router.core.wire.control import JoinAck, LeaveAck
+from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import message_id, with_via
 from router.service import contract as c
 from router.service.deed_checks import answer_of, event_of
-from router.service.doors import Doors
+from router.service.doors import Doors, admit_all
 from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
 from router.service.state import Batch, State
@@ -109,10 +111,11 @@ class RulesHost(Service):
     async def live(self) -> None:
         state = self.state
         self._kept = Kept(state)
-        self._doors = Doors(self._came, self._dial_as_guest, self.place.home.path)
+        self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path)
         self._jobs = Jobs(self._computed)
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
-        await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)())
+        admits = getattr(self._rules, "admits", admit_all)
+        await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
         self._to_send += state.outbox()
         self._sends.set()
         self.hear(c.Started(await self.node.until_up()))
@@ -148,9 +151,9 @@ class RulesHost(Service):
                 await self._until_room()
                 self.hear(_message(one), one)
 
-    async def _came(self, door: str, peer: str, data: bytes) -> None:
+    async def _came(self, came: c.Came) -> None:
         heard = trio.Event()
-        self.hear(c.Came(door, peer, data), heard)
+        self.hear(came, heard)
         await heard.wait()
 
     async def _dial_as_guest(self) -> Stream:
@@ -161,11 +164,16 @@ class RulesHost(Service):
         self.hear(c.Computed(tag, result, error))
 
     async def _hear_words(self) -> None:
-        """Hear which groups are wanted, and operators' questions: the number of each, its word, and what follows."""
+        """Hear what the router tells: groups that are wanted, what became of requests, and operators' questions."""
         async for inquiry in self.node.words:
             if isinstance(inquiry, c.Wanted):
                 self.hear(inquiry)
                 continue
+            if inquiry.ask == LISTENING:
+                self.hear(c.Listening(**json.loads(inquiry.argument)))
+            elif inquiry.ask == UNREACHED:
+                found = json.loads(inquiry.argument)
+                self.hear(c.Unreached(PublicKey(bytes.fromhex(found["key"])), found["text"], found["let_in"]))
             number, _, rest = inquiry.argument.partition(" ")
             word, _, argument = rest.partition(" ")
             if inquiry.ask == ASKED and number.isdecimal():
@@ -257,6 +265,10 @@ class RulesHost(Service):
         match deed:
             case c.Write(door, peer, data):
                 self._doors.write(door, peer, data)
+            case c.WriteAtEnd(door, peer, data):
+                self._doors.write_at_end(door, peer, data)
+            case c.Attend(door, interfaces):
+                self._doors.attend(door, interfaces)
             case c.Hand(door, peer, first):
                 self._doors.hand(door, peer, first)
             case c.Compute(function, argument, tag):
@@ -297,6 +309,10 @@ class RulesHost(Service):
                 case c.PullFrom(router, group, id):
                     named = {"router": router, "group": group, "id": id}
                     await self.say("pull", {name: value.hex() for name, value in named.items()})
+                case c.Listen(url):
+                    await self.say("listen", {"url": url})
+                case c.Dial(key):
+                    await self.say("dial", {"key": key.hex()})
                 case c.Advertise():
                     self.hear(await self._signed(deed))
                 case c.Agree(key, groups, until_s, lan):
@@ -306,7 +322,7 @@ class RulesHost(Service):
             log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)
 
     async def _signed(self, deed: c.Advertise) -> c.Signed:
-        groups = [one.hex() for one in deed.groups]
+        groups = [self.node.group(one).key.hex() for one in deed.groups]
         said = {"addresses": deed.addresses, "groups": groups, "ttl_s": deed.ttl_s, "life_s": deed.life_s}
         try:
             return c.Signed(deed.tag, bytes.fromhex((await self.say("advertise", said))["message"]))

@@ -312,6 +312,17 @@ def rewrite(path: Path, write: Callable[[str, Config], str]) -> None:
         raise ConfigError((said,)) from None
 
 
+def with_service(config: Config, module: str, option: str, value: object) -> Config:
+    """Return the configuration with a setting of a service; one that it does not name runs, open to strangers."""
+    found = {one.module: one.name for one in config_services.instances(config.node.services)}
+    name = found.get(module, config_services.service_name(module))
+    services = {**config.services, name: {**config.services.get(name, {}), option: value}}
+    if module in found:
+        return replace(config, services=services)
+    more = {"services": (*config.node.services, module), "services_public": (*config.node.services_public, name)}
+    return replace(config, services=services, node=replace(config.node, **more))
+
+
 def by_role(config: Config) -> Config:
     """Return the configuration with the values that depend on the role filled in, and the owner's socket listed
     first."""

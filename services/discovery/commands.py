@@ -1,4 +1,4 @@
-"""`router simulate sampling`: the figures of peer sampling, of many nodes in one process."""
+"""`router simulate sampling`: the figures of peer sampling, of many nodes in one process; and `router lan`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ import click
 
 from router.cli.command import Command, Group, json_option
 from router.cli.output import columns, hint, say, say_json
+from services.discovery.lan_commands import lan
 from services.discovery.simulation.measures import GOALS, Figures, measure
 
-COMMANDS = {"simulate": "Run a protocol with many nodes in one process, and print its figures."}
+COMMANDS = {
+    "lan": "Find other nodes on local networks, and be found there.",
+    "simulate": "Run a protocol with many nodes in one process, and print its figures.",
+}
+
+__all__ = ["COMMANDS", "lan", "simulate"]
 
 _HEADS = (
     "SEED",

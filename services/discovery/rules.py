@@ -4,6 +4,7 @@ The service is made of parts, each with a duty of its own; all of them share `Kn
 answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when that time has come.
 
     Own            the advertisement of this node's router
+    OnLan          datagrams on local networks: which routers are near
     InCommon       MEET and MET: which groups are in common with the routers nearby
     Exchanges      SAMPLE and SAMPLED: which routers there are
 """
@@ -21,6 +22,7 @@ from router.core.wire.text import BadText
 from router.service import contract as c
 from services.discovery.core.exchanges import Exchanges
 from services.discovery.core.known import Known
+from services.discovery.core.lan.part import OnLan
 from services.discovery.core.messages import Message, Sample, Sampled, UnknownMessage, decode_message
 from services.discovery.core.own import Own
 from services.discovery.core.parts import Part, Reader
@@ -45,8 +47,8 @@ class Discovery:
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
         self.known = Known()
-        common = InCommon(setup, self.known)
-        self.parts: tuple[Part, ...] = (Own(self.known), common)
+        self.lan, common = OnLan(setup, self.known), InCommon(setup, self.known)
+        self.parts: tuple[Part, ...] = (Own(self.known), self.lan, common)
         self.readers: Mapping[type[Message], Reader] = {Meet: common, Met: common}
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
@@ -56,7 +58,11 @@ class Discovery:
         self._wakes: dict[int, float] = {}
 
     def doors(self) -> dict[str, str]:
-        return {}
+        return self.lan.doors()
+
+    def admits(self, came: c.Came, mono_s: float) -> bool:
+        """Whether a datagram of a local network is worth being heard."""
+        return self.lan.admits(came, mono_s)
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Message):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from router.service.settings import Struct, about, span
+
+NetworkName = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}( .*)?\Z", extra={"form": "16 hex digits, and a name"})]
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,4 +25,22 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             "that `router init` makes do."
         ),
     ] = False
+    lan: Annotated[
+        Literal["off", "allowed", "here", "everywhere"],
+        about(
+            'On which local networks this node says that it is there, and listens for others: on the "allowed" ones '
+            '(by `networks`, or by `router lan on`), also on those where it is ("here") when it starts, "everywhere", '
+            'or on none ("off").'
+        ),
+    ] = "allowed"
+    networks: Annotated[
+        tuple[NetworkName, ...], about("Networks that are allowed, as `router lan list` shows them.")
+    ] = ()
+    groups: Annotated[
+        tuple[str, ...],
+        about("Public groups that are named on local networks, by their names in the home or their keys: at most 26."),
+    ] = ()
+    lan_port: Annotated[
+        int, span(0, 65_535, "The port at which neighbours on the LAN reach this node; 0: any that is free.")
+    ] = 0
     period_s: Annotated[float, span(0.1, 3600.0, "The time between two exchanges, give or take a quarter.")] = 10.0

@@ -136,6 +136,13 @@ class Dial(NamedTuple):
     key: bytes
 
 
+class ListenFor(NamedTuple):
+    """Listen at a URL for a service of this node, in place of where it was; "": nowhere."""
+
+    service: bytes
+    url: str
+
+
 class Reconcile(NamedTuple):
     """Dial these neighbours, which are all there are now, at their addresses, and no others."""
 
@@ -225,7 +232,7 @@ class Close(NamedTuple):
 
 
 Effect = (
-    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | Reconcile | Pulled | PullFrom | Inquire
+    Settle | SendParcel | SendOwn | SendItem | Fetch | Dial | ListenFor | Reconcile | Pulled | PullFrom | Inquire
     | NeighbourAnswered | ServiceAnswered | InvitationAnswered | LookAtFile | WriteGuests
     | Close
 )  # fmt: skip

@@ -22,14 +22,14 @@ from router.core.wire.reasons import REASON_MAX, Reason
 from .advertisements import Advertised, Entry
 from .book import ENTRIES_MAX, Book, Granted, Learned, Row
 from .directory import DISCOVERY, OF_CLIENTS, WHY, Directory, Neighbour
-from .effects import Now, Pending, PullFrom, ServiceAnswered
+from .effects import Dial, ListenFor, Now, Pending, PullFrom, ServiceAnswered
 from .links import Link, Links
 from .own_advertisement import CannotAdvertise, OwnAdvertisement
 from .seen import Seen
 
 LEARN, GRANT, AGREE, PULL, NOTE, ANSWER = "learn", "grant", "agree", "pull", "note", "answer"
-ADVERTISE = "advertise"
-WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE))
+ADVERTISE, LISTEN, DIAL = "advertise", "listen", "dial"
+WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE, LISTEN, DIAL))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
@@ -61,6 +61,14 @@ class _Agree(Struct, forbid_unknown_fields=True):
     groups: Annotated[tuple[Hex, ...], Meta(max_length=AGREED_GROUPS_MAX)] = ()
     until_s: Seconds = 0
     lan: bool = False
+
+
+class _Listen(Struct, forbid_unknown_fields=True):
+    url: Annotated[str, Meta(max_length=512)] = ""
+
+
+class _Dial(Struct, forbid_unknown_fields=True):
+    key: Hex
 
 
 class _Pull(Struct, forbid_unknown_fields=True):
@@ -120,7 +128,7 @@ class ServiceWords:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
             LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, PULL: self._pull, NOTE: self._note,
-            ANSWER: self._answer, ADVERTISE: self._advertise,
+            ANSWER: self._answer, ADVERTISE: self._advertise, LISTEN: self._listen, DIAL: self._dial,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
@@ -206,6 +214,18 @@ class ServiceWords:
             return {"error": f"{most:g} messages a second may be asked for (limits.pulls_asked_per_s); ask again later"}
         self._pending.effects.append(PullFrom(link.id, group, message))
         return {"asked": True}
+
+    def _listen(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        said = msgspec.json.decode(argument, type=_Listen)
+        self._pending.effects.append(ListenFor(by, said.url))
+        return {}
+
+    def _dial(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
+        key = bytes.fromhex(msgspec.json.decode(argument, type=_Dial).key)
+        is_connected = self._links.to(key) is not None
+        if not is_connected:
+            self._pending.effects.append(Dial(key))
+        return {"connected": is_connected}
 
     def _note(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         """Log the events that the log does not hold yet, as many as the service's rate allows now."""

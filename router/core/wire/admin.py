@@ -17,6 +17,8 @@ from .codec import Malformed, TooLarge, decode, encode, unframe
 ASK_BYTES_MAX = 1024
 SERVICE_BYTES_MAX = 64 * 1024  # of an inquiry from a service of the node
 ASKED = "asked"  # the word by which the router passes an operator's question, with a number, to a service
+LISTENING = "listening"  # by which it says where it listens for a service
+UNREACHED = "unreached"  # by which it says that a neighbour which a service made known could not be connected to
 VALUE_BYTES_MAX = SERVICE_BYTES_MAX - 1024  # of a service's answer to its operator, as JSON, inside such an inquiry
 REPORT = "report"  # the word by which a service in a process of its own tells its node what is wrong with it
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers at most `REPORT_BYTES_MAX` of `why/report.py`

@@ -64,14 +64,15 @@ class Permit:
 
     mode: str = OFF
     networks: frozenset[str] = frozenset()
-    groups: tuple[PublicKey, ...] = ()
+    groups: tuple[PublicKey | str, ...] = ()
     port: int = 0
 
     def allows(self, one: Interface) -> bool:
         """Whether datagrams may go out by this interface."""
         if not is_local(one) or self.mode == OFF:
             return False
-        return self.mode == EVERYWHERE or network_of(one).id in self.networks
+        network = network_of(one)
+        return self.mode == EVERYWHERE or (network is not None and network.id in self.networks)
 
 
 class Lan:
@@ -199,6 +200,8 @@ class Lan:
         return [Advertise(at, groups, TTL_S, EXPIRY_S, SPOKEN), Advertise(at, (), 0, EXPIRY_S, FAREWELL)]
 
     def _has_signed(self, signed: Signed) -> list[Deed]:
+        if signed.tag not in (SPOKEN, FAREWELL):
+            return []
         if signed.error:
             self.problem = signed.error
         elif signed.tag == SPOKEN and self._port:
@@ -328,14 +331,16 @@ class Lan:
 
     def listed(self) -> list[dict[str, Any]]:
         """Return each interface of a network as `router lan list` shows it."""
-        return [
-            {
-                "interface": one.name, "network": network_of(one).id, "name": network_of(one).name,
-                "addresses": [str(at) for at in one.addresses], "allowed": index in self._schedules,
-                "heard": sum(any(at.at == index for at in other.sources) for other in self.neighbours),
-            }
-            for index, one in sorted(self.interfaces.items()) if is_local(one)
-        ]  # fmt: skip
+        return [self._row(one) for _, one in sorted(self.interfaces.items()) if is_local(one)]
+
+    def _row(self, one: Interface) -> dict[str, Any]:
+        network, here = network_of(one), [other for other in self.neighbours if other.is_here]
+        return {
+            "interface": one.name, "network": "" if network is None else network.id,
+            "name": "" if network is None else network.name, "addresses": [str(at) for at in one.addresses],
+            "allowed": one.index in self._schedules,
+            "heard": sum(any(source.at == one.index for source in other.sources) for other in here),
+        }  # fmt: skip
 
 
 def source_of(peer: str) -> tuple[Source, int]:

@@ -30,8 +30,12 @@ def is_local(one: Interface) -> bool:
     return one.flags >= _NEEDED and not one.flags & _FOREIGN and bool(one.addresses)
 
 
-def network_of(one: Interface) -> Network:
-    """Return the network that the interface is in: by its gateway, without one by name and prefixes."""
+def network_of(one: Interface) -> Network | None:
+    """Return the network that the interface is in: by its gateway, without one by name and prefixes.
+
+    None: there is a gateway, and the system has not learned its link-layer address yet."""
+    if one.gateway_place and not one.gateway:
+        return None
     found = one.gateway or b"\0".join([one.name.encode(), *(str(prefix).encode() for prefix in _prefixes(one))])
     return Network(blake3(LABEL + found).digest()[:ID_BYTES].hex(), _name(one))
 

@@ -18,6 +18,7 @@ from router.service.contract import Advertise, Deed, Learn, Signed, Tick, Wake, 
 from router.service.nearby import (
     Attend,
     Dial,
+    Interface,
     Interfaces,
     Listen,
     Listening,
@@ -37,7 +38,7 @@ from services.discovery.core.lan.lan import (
     Permit,
 )
 from services.discovery.core.lan.neighbours import KEYS_MAX, SOURCES_MAX
-from services.discovery.core.lan.networks import network_of
+from services.discovery.core.lan.networks import Network, network_of
 from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 LOW, HIGH = sorted((key_of(1), key_of(2)), key=lambda one: one.public)
@@ -45,6 +46,12 @@ LOW, HIGH = sorted((key_of(1), key_of(2)), key=lambda one: one.public)
 
 def of(kind: type[Any], deeds: list[Deed]) -> list[Any]:
     return [one for one in deeds if isinstance(one, kind)]
+
+
+def the_network(one: Interface) -> Network:
+    found = network_of(one)
+    assert found is not None
+    return found
 
 
 def speaking(key: SigningKey = LOW) -> Lan:
@@ -63,7 +70,7 @@ def speaking(key: SigningKey = LOW) -> Lan:
 def test_nothing_is_said_or_listened_to_until_the_network_is_allowed() -> None:
     lan = Lan(LOW.public, DOOR, Random(1), Permit(ALLOWED))
     assert lan.hear(Interfaces(DOOR, (interface(1),)), at(0)) == []
-    deeds = lan.hear(Permit(ALLOWED, frozenset((network_of(interface(1)).id,))), at(1))
+    deeds = lan.hear(Permit(ALLOWED, frozenset((the_network(interface(1)).id,))), at(1))
     assert of(Attend, deeds) == [Attend(DOOR, (2,))]
     assert of(Listen, deeds) == [Listen("tls://:0")]
     assert not of(Write, deeds) and not of(Advertise, deeds)  # its port is not known yet
@@ -307,7 +314,7 @@ def test_the_list_names_each_interface_of_a_network_and_how_many_were_heard_ther
     lan.hear(came(signed(HIGH)), at(0))
     [row] = lan.listed()
     assert (row["interface"], row["allowed"], row["heard"]) == ("eth0", True, 1)
-    assert row["network"] == network_of(interface(1)).id and row["name"] == "eth0 10.0.0.0/24"
+    assert row["network"] == the_network(interface(1)).id and row["name"] == "eth0 10.0.0.0/24"
 
 
 # -- a simulated network ----------------------------------------------------------------------------------------------

@@ -10,23 +10,39 @@ from blake3 import blake3
 from samples.lan import interface
 
 from router.service.nearby import Interface
-from services.discovery.core.lan.networks import is_local, network_of, on_link
+from services.discovery.core.lan.lan import ALLOWED, EVERYWHERE, Permit
+from services.discovery.core.lan.networks import Network, is_local, network_of, on_link
+
+
+def the_network(one: Interface) -> Network:
+    found = network_of(one)
+    assert found is not None
+    return found
+
 
 GATEWAY = bytes.fromhex("02fc00000005")
 
 
 def test_a_network_is_named_by_its_gateway_whatever_leads_there() -> None:
     wired, wireless = interface(1, gateway=GATEWAY), interface(7, index=5, name="wlan0", gateway=GATEWAY)
-    assert network_of(wired).id == network_of(wireless).id == blake3(b"upsycle network 1" + GATEWAY).digest()[:8].hex()
-    assert (network_of(wired).name, network_of(wireless).name) == ("eth0 10.0.0.0/24", "wlan0 10.0.0.0/24")
+    assert (
+        the_network(wired).id == the_network(wireless).id == blake3(b"upsycle network 1" + GATEWAY).digest()[:8].hex()
+    )
+    assert (the_network(wired).name, the_network(wireless).name) == ("eth0 10.0.0.0/24", "wlan0 10.0.0.0/24")
 
 
 def test_without_a_gateway_it_is_named_by_interface_and_prefix() -> None:
-    one = network_of(interface(1))
-    assert one == network_of(interface(2)) == network_of(interface(1, more="fd00::1/64"))
-    assert one.id != network_of(interface(1, name="eth1")).id
-    assert one.id != network_of(replace(interface(1), addresses=(ip_interface("10.0.1.1/24"),))).id
-    assert network_of(Interface(2, "eth0", addresses=(ip_interface("fe80::1/64"),))).name == "eth0 fe80::/64"
+    one = the_network(interface(1))
+    assert one == the_network(interface(2)) == the_network(interface(1, more="fd00::1/64"))
+    assert one.id != the_network(interface(1, name="eth1")).id
+    assert one.id != the_network(replace(interface(1), addresses=(ip_interface("10.0.1.1/24"),))).id
+    assert the_network(Interface(2, "eth0", addresses=(ip_interface("fe80::1/64"),))).name == "eth0 fe80::/64"
+
+
+def test_a_network_whose_gateway_is_not_resolved_yet_has_no_name_so_nothing_is_allowed_there() -> None:
+    one = replace(interface(1), gateway_place="eth0 10.0.0.254")
+    assert network_of(one) is None and not Permit(ALLOWED, frozenset((the_network(interface(1)).id,))).allows(one)
+    assert Permit(EVERYWHERE).allows(one)
 
 
 @pytest.mark.parametrize(

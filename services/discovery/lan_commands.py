@@ -1,0 +1,69 @@
+"""`router lan`: on which local networks this node is found, and finds others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from router.cli.command import Command, Group, invocation, json_option
+from router.cli.output import columns, hint, say, say_json
+from router.cli.services import ask_service
+from services.discovery.core.known import SERVICE
+
+_HEADS = ("INTERFACE", "NETWORK", "ADDRESSES", "ALLOWED", "HEARD")
+_MODES = {
+    "off": "off: this node says nothing on local networks; `router lan on` allows the one it is in",
+    "everywhere": "on everywhere: this node says that it is there on each local network",
+}
+
+
+@click.group(cls=Group)
+def lan() -> None:
+    """Find other nodes on local networks, and be found there.
+
+    Until a network is allowed, nothing is sent there. On an allowed one, whoever listens learns this node's address and
+    that it is there, and nothing of its groups.
+    """
+
+
+@lan.command(cls=Command)
+@click.option("--everywhere", is_flag=True, help="Allow all networks that this machine will ever be in.")
+@json_option
+def on(everywhere: bool, as_json: bool) -> None:
+    """Allow the networks that this machine is in, for good."""
+    _show(_ask("everywhere" if everywhere else "on"), as_json)
+
+
+@lan.command("list", cls=Command)
+@json_option
+def list_(as_json: bool) -> None:
+    """List the local networks that this machine is in, and how many nodes were heard there."""
+    _show(_ask("list"), as_json)
+
+
+@lan.command(cls=Command)
+@json_option
+def off(as_json: bool) -> None:
+    """Be silent on all networks. Those that were allowed are so again after `router lan on`."""
+    _show(_ask("off"), as_json)
+
+
+def _ask(word: str) -> Any:
+    return ask_service(invocation().home, SERVICE, "lan", word)
+
+
+def _show(found: Any, as_json: bool) -> None:
+    if as_json:
+        say_json(found["networks"])
+        return
+    if found["mode"] in _MODES:
+        say(_MODES[found["mode"]])
+    rows = [
+        (one["interface"], one["network"] or "not known yet", " ".join(one["addresses"][:1]),
+         "yes" if one["allowed"] else "no", str(one["heard"]))
+        for one in found["networks"]
+    ]  # fmt: skip
+    columns(_HEADS, rows, "this machine is in no local network")
+    if found["problem"]:
+        hint(found["problem"])
