@@ -71,10 +71,10 @@ class SimulatedNode:
                 case Attend(_, interfaces):
                     self.at = interfaces
                 case Listen(url):
-                    self.hear(Listening(url.replace(":0", ":4101")))
+                    self.net.tell(self, Listening(url.replace(":0", ":4101")))
                 case Advertise(_, _, ttl_s, _, tag):
                     self.rev += 1
-                    self.hear(Signed(tag, signed(self.key, self.rev, ttl_s=ttl_s, now_s=self.net.now_s)))
+                    self.net.tell(self, Signed(tag, signed(self.key, self.rev, ttl_s=ttl_s, now_s=self.net.now_s)))
                 case Write(_, peer, data):
                     self.net.carry(self, peer, data)
                 case WriteAtEnd(_, peer, data):
@@ -110,6 +110,10 @@ class SimulatedNetwork:
     def wake(self, node: SimulatedNode, at_s: float) -> None:
         node.wake_s = at_s
         self._put(at_s, node, Tick())
+
+    def tell(self, node: SimulatedNode, what: object) -> None:
+        """Let a node hear this after what it is dealing with now."""
+        self._put(self.now_s, node, what)
 
     def _put(self, at_s: float, node: SimulatedNode, what: object) -> None:
         heapq.heappush(self._queue, (at_s, next(self._numbers), node, what))

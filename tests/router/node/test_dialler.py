@@ -30,8 +30,8 @@ DAY_S = 86_400.0
 class House:
     """A dialler, and whoever it reaches: `connected` says when it did so, and whom it expected there.
 
-    A connection lasts `lasts_s`, then says `verdict`. `owed`: for whom something waits; `asked`: how often that was
-    asked.
+    A connection lasts `lasts_s`, then says `verdict`; `failed`: what was told of those that were
+    not reached. `owed`: for whom something waits; `asked`: how often that was asked.
     """
 
     nursery: trio.Nursery
@@ -39,6 +39,7 @@ class House:
     verdict: str = ""
     owed: set[bytes] = field(default_factory=set)
     asked: int = 0
+    failed: list[tuple[bytes, str, bool]] = field(default_factory=list)
     connected: list[tuple[float, PublicKey]] = field(default_factory=list)
     while_asked: Callable[[], None] = lambda: None
 
@@ -54,6 +55,7 @@ class House:
             lambda: jitter,
             lambda: True,
             DialBudget(DialLimits()),
+            lambda neighbour, text, let_in: self.failed.append((neighbour.key, text, let_in)),
         )
 
     async def _run(self, stream: Stream, expect: PublicKey) -> str:
@@ -245,6 +247,34 @@ async def test_an_address_that_never_answers_does_not_hold_up_the_new_one(
         dialler.reconcile([there()])
         await trio.sleep(0.1)
     assert house.times == [3.0]
+
+
+async def test_a_dial_that_was_wanted_goes_on_where_the_neighbour_is_now(
+    house: House, autojump_clock: MockClock
+) -> None:
+    """A neighbour on a LAN is heard by IPv4 and then by IPv6 while it is dialled, and nothing waits for it."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        old = there(f"tls://127.0.0.1:{silent.getsockname()[1]}", uplink=False)
+        dialler = house.dialler(old)
+        dialler.want(THERE.public)
+        await trio.sleep(1.0)
+        dialler.reconcile([there("memory://there", uplink=False)])
+        await trio.sleep(0.1)
+    assert house.times == [1.0] and not house.failed
+
+
+@pytest.mark.parametrize("let_in", [True, False])
+async def test_who_made_a_neighbour_known_is_told_that_it_was_not_reached(
+    house: House, autojump_clock: MockClock, let_in: bool
+) -> None:
+    house.verdict = "" if let_in else "it does not let us in"
+    dialler = house.dialler(there(NOBODY_THERE if let_in else "memory://there", uplink=False))
+    dialler.want(THERE.public)
+    await trio.sleep(1.0)
+    [(key, text, found)] = house.failed
+    assert (key, found) == (THERE.public, let_in) and ("nobody" if let_in else "let us in") in text
 
 
 async def test_a_configuration_that_says_the_same_disturbs_nothing(house: House, autojump_clock: MockClock) -> None:
