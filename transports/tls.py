@@ -145,7 +145,7 @@ async def _handshake(sock: SocketType, tls: SSL.Connection, where: str) -> TlsSt
         await _exchange(sock, tls, records)
         peer = proven_peer(tls)
         await send_whole(sock, [records.outgoing()])
-        return TlsStream(sock, records, peer, where, prefix_of(sock.getpeername()[0]))
+        return TlsStream(sock, records, peer, where, sock.getpeername()[0])
     except SSL.Error as error:
         with suppress(StreamBroken):
             await send_whole(sock, [records.outgoing()])  # our alert
@@ -182,8 +182,8 @@ class TlsStream(DuplexStream):
 
     __slots__ = ("_outbox", "_records", "_socket")
 
-    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str, place: str) -> None:
-        super().__init__(where, peer=peer, place=place)
+    def __init__(self, sock: SocketType, records: Records, peer: PublicKey, where: str, ip: str) -> None:
+        super().__init__(where, peer=peer, place=prefix_of(ip), ip=ip)
         self._socket = sock
         self._records = records
         self._outbox = bytearray()  # TLS's own answers to the peer, at most CONTROL_BYTES_MAX

@@ -163,12 +163,13 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     if facts.why_not_asked or running is None:
         return
     ports = sorted(network.ports_of(listen))
-    whom = [one["address"] for one in running.peers if one["state"] == "connected"][:ASKED_MAX]
+    known = sorted(running.peers, key=lambda one: bool(one["state"] != "connected"))
+    whom = [one["address"] for one in known if one["state"] == "connected" or one["urls"]][:ASKED_MAX]
     names = {one["address"]: one["name"] or short(address_text(one["address"])) for one in running.peers}
     lan = await _ask_service(home, "lan", LAN_S)
     facts.lan_rows, facts.why_no_lan = (tuple(lan), "") if isinstance(lan, list) else (None, str(lan))
     if not ports or not whom:
-        facts.why_not_reached = "no neighbour is connected" if ports else "this node listens on no port for others"
+        facts.why_not_reached = "no neighbour is known" if ports else "this node listens on no port for others"
         return
     answers = await _ask_service(home, f"reach {ports[0]} {' '.join(whom)}", REACH_S)
     if not isinstance(answers, list):

@@ -12,7 +12,7 @@ from router.core.log.line import Line, encode_line, gap, rows
 from router.core.routing.directory import Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
-from router.core.wire.admin import REPORT, Inquiry
+from router.core.wire.admin import REPORT, WHENCE, Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -95,6 +95,7 @@ class Inquiries:
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
             "invited": lambda asked, _: self.invited(asked.router), REPORT: self._report,
+            WHENCE: self._whence,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -207,6 +208,12 @@ class Inquiries:
         if measured is None or abs(measured.offset_ns) <= asked.wall.near_ns:
             return None
         return f"its clock is {apart_words(measured.offset_ns)} ours"
+
+    def _whence(self, asked: Asked, router: str) -> dict[str, Any]:
+        """Return the IP address that the open link of a router comes from; "" if there is none."""
+        link = asked.router.links.to(bytes.fromhex(router)) if len(router) == 64 else None
+        writer = None if link is None or link.app else asked.link_writers.get(link.id)
+        return {"ip": writer.ip if writer is not None else ""}
 
     def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:
         now_s = asked.now().wall_s

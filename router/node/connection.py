@@ -52,8 +52,8 @@ DISPLACED = "another node has signed on there with this node's key: never copy a
 class StreamWriter(LinkWriter):
     """Writes a link's output to a stream, in a task."""
 
-    def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
-        super().__init__(number, session, where, place)
+    def __init__(self, number: int, session: Session, where: str, place: str = "", ip: str = "") -> None:
+        super().__init__(number, session, where, place, ip)
         self._scope = trio.CancelScope()
         self._goodbye_s = session.machine.table[St.CLOSING].timeout_s
         self._is_writing = False
@@ -125,7 +125,7 @@ class Connection:
         self._received_bytes = 0  # as the stream counts them
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
         self.turned_away = ""  # a sentence, if the other end does not let us in
-        self.link_writer = StreamWriter(number, self._session, stream.where, stream.place)
+        self.link_writer = StreamWriter(number, self._session, stream.where, stream.place, stream.ip)
 
     async def run(self) -> str:
         """Run the connection to its end; return why it ended, for people."""

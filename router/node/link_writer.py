@@ -24,10 +24,11 @@ class LinkWriter:
     never reads is cut off at `PARTS_MAX`.
     """
 
-    def __init__(self, number: int, session: Session, where: str, place: str = "") -> None:
+    def __init__(self, number: int, session: Session, where: str, place: str = "", ip: str = "") -> None:
         self.number = number
         self.where = where
         self.place = place
+        self.ip = ip
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False  # no message since housekeeping last checked
         self.problem = ""  # a sentence for the operator, as that it refuses our messages

@@ -21,13 +21,24 @@ from router.core.wire.advert import EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
-from router.service.nearby import Attend, Dial, Interfaces, Listen, Listening, Unreached, WriteAtEnd
+from router.service.nearby import (
+    Attend,
+    Dial,
+    DialBack,
+    DialledBack,
+    Interfaces,
+    Listen,
+    Listening,
+    Unreached,
+    WriteAtEnd,
+)
 
 __all__ = [
     "Advertise", "Agree", "Answer", "Asked", "Attend", "Came", "Chance", "Compute", "Computed", "Confirm", "Deed",
-    "Dial", "Forward", "Grant", "Hand", "Heard", "Interfaces", "Join", "Keep", "Learn", "Leave", "Listen", "Listening",
-    "Message", "MessageId", "Note", "Now", "Publish", "Pull", "PullFrom", "Pulled", "Refuse", "Rules", "Send", "Sent",
-    "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write", "WriteAtEnd",
+    "Dial", "DialBack", "DialledBack", "Forward", "Grant", "Hand", "Heard", "Interfaces", "Join", "Keep", "Learn",
+    "Leave", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Publish", "Pull", "PullFrom", "Pulled",
+    "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
+    "WriteAtEnd",
 ]  # fmt: skip
 
 TTL_S = 86_400
@@ -165,7 +176,7 @@ class Tick:
 
 Heard = (
     Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Signed | Tick | Interfaces | Listening
-    | Unreached
+    | DialledBack | Unreached
 )  # fmt: skip
 
 
@@ -367,7 +378,7 @@ class Wake:
 
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
-    | Agree | Advertise | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial
+    | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface
 
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 
 EVERYBODY = "*"
 """The host of the peer that stands for all who listen at a multicast door, as in `*%3`."""
@@ -58,6 +59,17 @@ class Unreached:
     let_in: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class DialledBack:
+    """The result of `DialBack` with this tag: the IP address that was dialled ("": there is none), and why the router
+    did not answer there, if it did not."""
+
+    tag: str
+    ip: str = ""
+    reason: Reason | None = None
+    text: str = ""
+
+
 # -- deeds ----------------------------------------------------------------------------------------------------------
 
 
@@ -90,3 +102,12 @@ class Dial:
     """Connect to a neighbour now, unless it is connected."""
 
     key: PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class DialBack:
+    """Dial a connected router at the address that its link comes from and this port, expect its key, and hang up."""
+
+    router: PublicKey
+    port: int
+    tag: str

@@ -29,6 +29,7 @@ from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import message_id, with_via
 from router.service import contract as c
 from router.service.deed_checks import answer_of, event_of
+from router.service.dial_back import dialled_back
 from router.service.doors import Doors, admit_all
 from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
@@ -277,7 +278,7 @@ class RulesHost(Service):
                 self._wake.cancel()
                 self._wake = trio.CancelScope()
                 self.nursery.start_soon(self._tick, at_s, self._wake)
-            case c.Pull():
+            case c.Pull() | c.DialBack():
                 self.nursery.start_soon(self._do, deed)
             case _:
                 await self._requests.send(deed)
@@ -313,6 +314,8 @@ class RulesHost(Service):
                     await self.say("listen", {"url": url})
                 case c.Dial(key):
                     await self.say("dial", {"key": key.hex()})
+                case c.DialBack():
+                    self.hear(await dialled_back(self.node, self.place.key, deed))
                 case c.Advertise():
                     self.hear(await self._signed(deed))
                 case c.Agree(key, groups, until_s, lan):

@@ -77,6 +77,10 @@ class Stream(Protocol):
         """The prefix of the other end's address that counts as one neighbour; empty if there is none."""
 
     @property
+    def ip(self) -> str:
+        """The other end's IP address; empty if it has none."""
+
+    @property
     def received_bytes(self) -> int:
         """The bytes on the wire for everything received, with encryption; 0 for a stream that adds nothing."""
 

@@ -19,11 +19,14 @@ class DuplexStream(ABC):
     A failed or cancelled send ends sending only: the peer's bytes can still be read. A failed receive ends both.
     """
 
-    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "owner", "peer", "place", "where")
+    __slots__ = ("_broken", "_closed", "_receiving", "_sending", "_unsendable", "ip", "owner", "peer", "place", "where")
 
-    def __init__(self, where: str, *, peer: PublicKey | None = None, owner: bool = False, place: str = "") -> None:
+    def __init__(
+        self, where: str, *, peer: PublicKey | None = None, owner: bool = False, place: str = "", ip: str = ""
+    ) -> None:
         self.where = where
         self.place = place
+        self.ip = ip
         self.peer = peer
         self.owner = owner
         self._broken: str | None = None

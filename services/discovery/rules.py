@@ -7,11 +7,12 @@ answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when 
     OnLan          datagrams on local networks: which routers are near
     InCommon       MEET and MET: which groups are in common with the routers nearby
     Exchanges      SAMPLE and SAMPLED: which routers there are
+    DialBacks      DIAL_ME and DIALLED: whether this node is reached from outside
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed
@@ -20,10 +21,11 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText
 from router.service import contract as c
+from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
 from services.discovery.core.known import Known
 from services.discovery.core.lan.part import OnLan
-from services.discovery.core.messages import Message, Sample, Sampled, UnknownMessage, decode_message
+from services.discovery.core.messages import Dialled, DialMe, Message, Sample, Sampled, UnknownMessage, decode_message
 from services.discovery.core.own import Own
 from services.discovery.core.parts import Part, Reader
 from services.discovery.core.sampling import SamplingLimits
@@ -47,14 +49,18 @@ class Discovery:
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
         self.known = Known()
-        self.lan, common = OnLan(setup, self.known), InCommon(setup, self.known)
-        self.parts: tuple[Part, ...] = (Own(self.known), self.lan, common)
-        self.readers: Mapping[type[Message], Reader] = {Meet: common, Met: common}
+        self.lan, common, dial_backs = (
+            OnLan(setup, self.known), InCommon(setup, self.known), DialBacks(setup, self.known),
+        )  # fmt: skip
+        self.parts: tuple[Part, ...] = (Own(self.known), self.lan, common, dial_backs)
+        self.readers: dict[type[Message], Reader] = {
+            Meet: common, Met: common, DialMe: dial_backs, Dialled: dial_backs,
+        }  # fmt: skip
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
             exchanges = Exchanges(setup, self.known, map(seed, settings.seeds), limits)
             self.parts = (*self.parts, exchanges)
-            self.readers = {**self.readers, Sample: exchanges, Sampled: exchanges}
+            self.readers |= {Sample: exchanges, Sampled: exchanges}
         self._wakes: dict[int, float] = {}
 
     def doors(self) -> dict[str, str]:
@@ -74,6 +80,8 @@ class Discovery:
             del self._wakes[at]
         concerned = due if isinstance(heard, c.Tick) else range(len(self.parts))
         deeds = [deed for at in concerned for deed in self._of_part(at, self.parts[at].hear(heard, now))]
+        if isinstance(heard, c.Asked) and not deeds:
+            deeds = [c.Answer(heard.number, {"error": f'discovery knows no question "{heard.word}"'})]
         return [*deeds, *self._next_wake()]
 
     def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:

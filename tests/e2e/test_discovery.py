@@ -24,6 +24,7 @@ class Core:
     def __init__(self, found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> None:
         url = f"tls://{machine.ip}:4100" if machine is not None else f"tls://127.0.0.1:{free_port()}"
         settings: Mapping[str, object] = {"sampling": True, "period_s": PERIOD_S, "seeds": seeds}
+        self.url = url
         Home(found.base / name).create("core", (url,), {"discovery": settings})
         self.node: NodeProcess = found.node(name, "core", QUICK, listens=False)
         if machine is not None:
