@@ -57,6 +57,7 @@ class Facts:
     why_not_asked: str = ""
     lan_rows: tuple[Mapping[str, Any], ...] | None = None
     why_no_lan: str = ""
+    lan_problem: str = ""
     dialled_back: list[DialledBack] = field(default_factory=list)
     why_not_reached: str = ""
 
@@ -166,8 +167,11 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
     known = sorted(running.peers, key=lambda one: bool(one["state"] != "connected"))
     whom = [one["address"] for one in known if one["state"] == "connected" or one["urls"]][:ASKED_MAX]
     names = {one["address"]: one["name"] or short(address_text(one["address"])) for one in running.peers}
-    lan = await _ask_service(home, "lan", LAN_S)
-    facts.lan_rows, facts.why_no_lan = (tuple(lan), "") if isinstance(lan, list) else (None, str(lan))
+    lan = await _ask_service(home, "lan list", LAN_S)
+    if isinstance(lan, dict):
+        facts.lan_rows, facts.lan_problem = tuple(lan["networks"]), lan["problem"]
+    else:
+        facts.why_no_lan = str(lan)
     if not ports or not whom:
         facts.why_not_reached = "no neighbour is known" if ports else "this node listens on no port for others"
         return
@@ -187,7 +191,7 @@ async def _ask_service(home: Home, question: str, timeout_s: float) -> Any:
                 answer = json.loads(await node.ask("service", f"{DISCOVERY} {question}", timeout_s=timeout_s))
     except* RouterError as group:
         answer = {"error": str(innermost(group))}
-    return answer.get("error", answer) if isinstance(answer, dict) else answer
+    return answer["error"] if isinstance(answer, dict) and "error" in answer else answer
 
 
 # -- judgements ------------------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ def _judged(
     yield from network_checks.judge_addresses(facts.addresses, config, public, network.ports_of(listen))
     yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
     why = facts.why_not_asked or facts.why_no_lan
-    yield network_checks.judge_lan(Lan(facts.interfaces, network.tunnel(), facts.lan_rows, why))
+    yield network_checks.judge_lan(Lan(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem))
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
     descriptors = probe_descriptors(None if running is None else running.status["pid"])

@@ -77,12 +77,14 @@ class Interface:
 @dataclass(frozen=True, slots=True)
 class Lan:
     """The LAN as this machine sees it. `tunnel`: the interface without multicast that has the default route, if one
-    has; `rows`: what the discovery service says of each network, None where none was asked; `why`: why not."""
+    has; `rows`: what the discovery service says of each network, None where it was not asked; `why`: why not;
+    `problem`: what it says is wrong."""
 
     interfaces: tuple[Interface, ...] = ()
     tunnel: str = ""
     rows: tuple[Mapping[str, Any], ...] | None = None
     why: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

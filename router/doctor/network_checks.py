@@ -166,8 +166,11 @@ def judge_lan(lan: Lan) -> Finding:
         return Finding("lan", None, f"{machine}; no network is there")
     allowed = [one for one in lan.rows if one["allowed"]]
     if not allowed:
-        names = ", ".join(dict.fromkeys(str(one["network"]) for one in lan.rows))
+        names = ", ".join(dict.fromkeys(str(one["name"] or one["network"]) for one in lan.rows))
         return Finding("lan", None, f"off: no network is allowed ({names})", "allow this one with `router lan on`")
+    if lan.problem:
+        said, remedy = split_remedy(lan.problem)
+        return Finding("lan", False, said, remedy)
     heard = sum(one["heard"] for one in allowed)
     if heard:
         return Finding("lan", True, f"{heard} nodes heard on {', '.join(str(one['interface']) for one in allowed)}")

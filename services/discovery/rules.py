@@ -81,7 +81,7 @@ class Discovery:
         concerned = due if isinstance(heard, c.Tick) else range(len(self.parts))
         deeds = [deed for at in concerned for deed in self._of_part(at, self.parts[at].hear(heard, now))]
         if isinstance(heard, c.Asked) and not deeds:
-            deeds = [c.Answer(heard.number, {"error": f'discovery knows no question "{heard.word}"'})]
+            deeds = [c.Answer(heard.number, {"error": f'discovery has no answer to "{heard.word}" now'})]
         return [*deeds, *self._next_wake()]
 
     def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:

@@ -173,7 +173,7 @@ def test_reachability() -> None:
     assert ok is False and f"bob did not reach this node at {URL}: no answer; let that TCP port in" in said
 
 
-NETWORK = {"interface": "eth0", "network": "home", "allowed": True, "heard": 0}
+NETWORK = {"interface": "eth0", "network": "0a1b2c", "name": "home", "allowed": True, "heard": 0}
 BACK, LOST = Interface("eth0", True), Interface("eth1", False, "a firewall may drop them")
 
 
@@ -187,6 +187,7 @@ BACK, LOST = Interface("eth0", True), Interface("eth1", False, "a firewall may d
         (Lan((BACK,), "", (NETWORK,)), None, "nobody was heard; multicast works within this machine on eth0; if"),
         (Lan((LOST,), "", (NETWORK,)), False, "nobody was heard; multicast does not come back on eth1"),
         (Lan((BACK,), "", ({**NETWORK, "heard": 3},)), True, "3 nodes heard on eth0"),
+        (Lan((BACK,), "", (NETWORK,), "", "the port is taken; stop that program"), False, "is taken; stop that"),
     ],
 )
 def test_lan(lan: Lan, ok: bool | None, said: str) -> None:
