@@ -72,9 +72,9 @@ def in_file(core: NodeProcess) -> dict[PublicKey, str]:
 
 
 @asynccontextmanager
-async def inviting(base: Path) -> AsyncIterator[NodeProcess]:
+async def inviting(base: Path, rounds: int = 1) -> AsyncIterator[NodeProcess]:
     """Run a node that lets no strangers in."""
-    async with rig(base) as found:
+    async with rig(base, rounds * HANG_S) as found:
         settings = {"node.accept": "known", "limits.handshakes_per_s_per_prefix": 0, "limits.handshakes_per_s": 0}
         core = found.node("core", "edge", settings, listens=True)
         await core.start()
@@ -179,7 +179,7 @@ class Round:
 @pytest.mark.parametrize("rounds", [2, pytest.param(100, marks=pytest.mark.long)])
 async def test_never_a_fourth_guest_on_three_uses(tmp_path: Path, rounds: int) -> None:
     chance, let_in = random.Random(rounds), set[PublicKey]()
-    async with inviting(tmp_path) as core:
+    async with inviting(tmp_path, rounds) as core:
         for _ in range(rounds):
             one = Round(core, await invitation(core, USES), chance)
             await one.run(kills=chance.choice((1, 1, 2)))

@@ -12,12 +12,14 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
 from router.core.routing.directory import Directory, Neighbour
-from router.core.routing.effects import Dial, Now
+from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, WriteGuests
+from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
 from router.core.routing.limits import Limits
 from router.core.routing.recovered import Recovered
+from router.core.routing.redeeming import Offer as Invited
 from router.core.routing.router import Router
-from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.disk.limits import StoreLimits
 from router.disk.log.search import Log
 from router.node.admin import Inquiries
@@ -113,6 +115,8 @@ class Node:
         self.neighbours: dict[bytes, Neighbour] = {}
         self.configured: set[bytes] = set()
         self.public: set[bytes] = set()
+        self.offers: list[Invited] = []
+        self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
         self.log: list[Logged] = []
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
@@ -150,6 +154,8 @@ class Node:
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
+        self.router.redeeming.given(self.offers, shown)
+        self.router.guests.started(self._file(), shown)
         self.check_counters(tables=False)
         self.in_flight = InFlight(settings.in_flight_bytes, settings.in_flight_bytes // 4)
         book = MemoryLog(self)
@@ -206,7 +212,12 @@ class Node:
     def reconfigure(self, neighbours: Iterable[Neighbour]) -> None:
         self.neighbours = {one.key: one for one in neighbours}
         if self.alive:
-            self.hear(Reconfigured(tuple(self.neighbours.values())))
+            self.hear(Reconfigured(tuple(self.neighbours.values()), tuple(self.offers)))
+
+    def given(self, offer: Invited) -> None:
+        """Take an invitation, which this node redeems until it is answered."""
+        self.offers.append(offer)
+        self.reconfigure(self.neighbours.values())
 
     def clear_queue(self, recipient: bytes) -> None:
         self.hear(ClearQueue(recipient))
@@ -301,8 +312,32 @@ class Node:
                     self.dial(key)
                 case Find():
                     self._later(0.01, lambda deed=deed: self.hear(deed.find()))  # type: ignore[misc]
+                case InvitationAnswered(id, reason):
+                    self.let_in[id] = reason is None
+                    self.offers = [one for one in self.offers if one.id != id]
+                case LookAtFile():
+                    self._later(0.001, lambda: self.hear(FileLooked(self._file())))
+                case WriteGuests():
+                    self._soon(lambda deed=deed: self._write_guests(deed))  # type: ignore[misc]
                 case Remind(news, seconds):
                     self._later(seconds, lambda news=news: self.hear(news))  # type: ignore[misc]
+
+    # -- the configuration file -------------------------------------------------------------------------------
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        self._later(self.time.random.random() * 0.1, call)
+
+    def _file(self) -> bytes:
+        return digest(repr(sorted(self.neighbours.items())).encode())
+
+    def _write_guests(self, deed: WriteGuests) -> None:
+        if self._file() != deed.file:
+            self.hear(FileWritten(is_other=True))
+            return
+        for one in deed.grants:
+            self.neighbours[one.key] = Neighbour(one.key, one.name, one.rights, until_s=one.until_s)
+        keys, neighbours = tuple(PublicKey(one.key) for one in deed.grants), tuple(self.neighbours.values())
+        self._soon(lambda: self.hear(FileWritten(keys, (), neighbours)))
 
     # -- checks ----------------------------------------------------------------------------------------------
 
