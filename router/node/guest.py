@@ -35,6 +35,7 @@ class Guest:
     home: Home
     name: str = ""
     _known: dict[str, Received] = field(default_factory=dict)
+    _damaged: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"<guest by {len(self._known)} invitations>"
@@ -44,6 +45,7 @@ class Guest:
         received.tidy(self.home, int(time.time()))
         self._known = {one.id: one for one in received.received(self.home)}
         waiting = [(one, one.invitation()) for one in self._known.values() if one.outcome == "waiting"]
+        self._damaged = frozenset(one.id for one, invitation in waiting if invitation is None)
         return tuple(
             Offer(invitation.id, invitation.inviter, invitation.secret, one.until_s, self.name or None)
             for one, invitation in waiting if invitation is not None
@@ -80,10 +82,15 @@ class Guest:
             {
                 "id": one.id, "inviter": one.inviter, "outcome": one.outcome, "reason": one.reason or None,
                 "rights": list(one.rights), "group": one.group, "until_s": one.until_s,
-                "cause": (cause := _cause(one, redeeming, dialled)), "problem": one.problem(cause),
+                "cause": (cause := self._cause(one, redeeming, dialled)), "problem": one.problem(cause),
             }
             for one in self._known.values()
         ]  # fmt: skip
+
+    def _cause(self, one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
+        if one.id in self._damaged:
+            return "the link that is kept for it is damaged; take the invitation again"
+        return redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")
 
 
 def _answer(answer: InvitationAnswered) -> Answer:
@@ -91,7 +98,3 @@ def _answer(answer: InvitationAnswered) -> Answer:
         reason = reason_from(answer.reason)
         return Answer(reason=reason.word, sentence=reason.sentence)
     return Answer(rights=answer.rights, grant_until_s=expiry_s(answer.expiry_min) if answer.expiry_min else 0)
-
-
-def _cause(one: Received, redeeming: Redeeming, dialled: Mapping[bytes, str]) -> str:
-    return redeeming.problem_of(bytes.fromhex(one.id)) or dialled.get(one.key, "")

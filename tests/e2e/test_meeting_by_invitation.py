@@ -108,6 +108,8 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
         for laptop in (one, other):
             [kept] = received.received(laptop.home)
             assert (kept.outcome, kept.link, kept.group) == ("joined", "", GROUP)
+            told = (await typed(laptop, "why", kept.id)).stdout
+            assert "let-in; rights join,store,relay" in told and key_text("addr", core.address) in told
             assert keyring.groups(laptop.home)[GROUP].seed is not None
 
         listener = found.process(

@@ -56,6 +56,17 @@ async def test_it_offers_what_waits_and_tells_what_became_of_it(home: Home) -> N
     assert kept is not None and (kept.grant_until_s, kept.rights, kept.group) == (UNTIL_S, ("join",), "friends")
 
 
+async def test_a_damaged_link_is_said_and_taken_again(home: Home) -> None:
+    path = home.path / "invitations" / GIVEN.id.hex()
+    path.write_text(path.read_text().replace(GIVEN.text()[-6:], "AAAAAA"))
+    guest = Guest(home)
+    assert not guest.offers()
+    said = "the link that is kept for it is damaged; take the invitation again"
+    assert problems(guest, {}) == [f"its invitation is not answered yet: {said}"]
+    assert received.keep(home, GIVEN).invitation() == GIVEN and len(guest.offers()) == 1
+    assert problems(guest, {}) == ["its invitation is not answered yet"]
+
+
 async def test_a_refusal_is_kept_and_logged_with_its_sentence(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     guest = Guest(home)
     guest.offers()
