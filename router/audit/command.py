@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from router.cli.command import Command, json_option
+from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say_json, size_text
 from router.cli.signals import removing
@@ -158,9 +158,10 @@ def _audited(
     from router.audit.tail import logs_of
     from router.cli.ask import ask
 
+    own = invocation().chosen_home
     looks = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with logs_of(paths, ask) as listing, progress:
+    with logs_of(paths, ask, own if own.holds_node else None) as listing, progress:
         task = progress.add_task("", total=1.0)
         audit = spark.audit if engine == "spark" else local.audit
         return audit(

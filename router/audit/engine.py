@@ -84,7 +84,7 @@ def audit(
                 found = summary.build(findings, evidence, span.as_of_ns, "local", run)
                 if out:
                     report("writing the tables", 0)
-                    publish.publish(tables, evidence, found, out)
+                    publish.publish(tables, evidence, found, out, listing.key_names)
                 return found
         unlike += more
         evidence = _judged(listing, facts, evidence.authentic, unlike)

@@ -23,11 +23,13 @@ class NothingToRead(Exception):
 @dataclass(slots=True)
 class Listing:
     """The input files of an audit. `paths`: log files, each once, in order. `problems`: directories without a log, or
-    that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit."""
+    that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit.
+    `key_names`: what operators call keys (in hex)."""
 
     paths: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    key_names: dict[str, str] = field(default_factory=dict)
 
     def named(self, evidence: Evidence) -> Evidence:
         """Return the evidence with these names instead of temporary paths, for reporting only: its files cannot be read

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
 from router.core.wire.text import key_text
 from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.reached import REACHED
 from spark_analytics.report.page import render
 
 GOLD = (
@@ -20,6 +22,7 @@ GOLD = (
     "log_coverage", "data_quality", "quarantine", "audit_run",
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
+_COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
 _OF_KEYS = ("router", "recipient", "peer")
 _LEDGER = {
     "log_coverage": "router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
@@ -49,13 +52,16 @@ def parent(out: Path) -> Path:
     return found
 
 
-def publish(database: Database, evidence: Evidence, summary: dict[str, Any], out: Path) -> None:
-    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then."""
+def publish(
+    database: Database, evidence: Evidence, summary: dict[str, Any], out: Path, names: Mapping[str, str]
+) -> None:
+    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then. `names`: of keys in
+    hex, for the page."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"
             new.mkdir()
-            _write(database, evidence, summary, new)
+            _write(database, evidence, summary, new, names)
             give_name(new, out, directory / "old")
     except OSError as error:
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
@@ -73,26 +79,31 @@ def give_name(new: Path, out: Path, old: Path) -> None:
         raise
 
 
-def _write(database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path) -> None:
+def _write(
+    database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path, names: Mapping[str, str]
+) -> None:
     database.make("audit_window")
     database.make("message")
+    summary["run"] |= next(iter(database.rows(f"SELECT {_COUNTS} FROM message")))
     _evidence(database, evidence, summary)
     for table in GOLD:
         path = os.fspath(directory / f"{table}.parquet")
         rows = f"SELECT {_columns(database, table)} FROM {table}"
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
     (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
-    (directory / PAGE).write_text(page(summary), "utf-8")
+    (directory / PAGE).write_text(page(summary, names), "utf-8")
 
 
-def page(summary: dict[str, Any]) -> str:
-    """Return the audit's page, with the keys of routers and recipients as addr1… text, as all commands print them."""
+def page(summary: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the audit's page. Keys (in hex) are shown by these names; those of routers and recipients without one as
+    addr1… text, as all commands print them."""
     keys = set(_keys(summary))
 
     def spelled(found: re.Match[str]) -> str:
         return key_text("addr", bytes.fromhex(found[0])) if found[0] in keys else found[0]
 
-    return render(json.loads(re.sub(r"\b[0-9a-f]{64}\b", spelled, json.dumps(summary))))
+    told = {key_text("addr", bytes.fromhex(key)) if key in keys else key: name for key, name in names.items()}
+    return render(json.loads(re.sub(r"\b[0-9a-f]{64}\b", spelled, json.dumps(summary))), told)
 
 
 def _keys(value: Any, name: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ import lmdb
 import msgspec
 
 from router.audit.database import scratch
+from router.audit.key_names import key_names
 from router.audit.listing import Listing, list_logs
 from router.cli.services import know_reasons
 from router.client.running_or_stopped import asked_or_read
@@ -33,18 +34,21 @@ Ask = Callable[[Home, str, str], Any]
 
 
 @contextmanager
-def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
+def logs_of(paths: Iterable[Path], ask: Ask, own: Home | None = None) -> Iterator[Listing]:
     """Yield the log files below the paths and, for as long as this lasts, the tails of those paths that are homes of
-    nodes. If a node's store cannot be read, its segments are listed, and the store is a problem."""
+    nodes. If a node's store cannot be read, its segments are listed, and the store is a problem. `own`: the home whose
+    names for keys come first."""
     with ExitStack() as stack:
         given: list[Path] = []
         problems: list[Problem] = []
         names: dict[str, str] = {}
+        homes = [own] if own else []
         directory: Path | None = None
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
                 know_reasons(home)
+                homes.append(home)
                 directory = directory or stack.enter_context(scratch())
                 mine = directory / f"{len(given):06d}"  # numbered in the order in which the homes were given
                 mine.mkdir()
@@ -60,7 +64,7 @@ def logs_of(paths: Iterable[Path], ask: Ask) -> Iterator[Listing]:
                 given.append(path)
         listing = list_logs(given)
         listing.problems += problems
-        listing.names = names
+        listing.names, listing.key_names = names, key_names(homes)
         yield listing
 
 

@@ -57,6 +57,11 @@ class Names:
         """Return the name of a group, "" if it has none."""
         return self._groups.get(hex_key, "")
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the names of all addresses and groups, by key in hex."""
+        return self._groups | self._labels
+
     @cached_property
     def _labels(self) -> dict[str, str]:
         own = {name: keyring.load(self._home, name).public for name in keyring.names(self._home)[:OWN_MAX]}

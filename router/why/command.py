@@ -123,6 +123,8 @@ def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     if answer["acceptance"] == "store":
         at = at.replace(".000 UTC", " UTC (the store knows it to the second)")
     rows.append(("accepted", f"{at}, brought by {_who(answer['brought_by'], names)}"))
+    if not names.of_address(answer["brought_by"] or ""):
+        rows.append(("", "a key without a name here: commands and apps without --as have one for one run"))
     if answer["accepted_times"] > 1:
         rows.append(("", f"for the {answer['accepted_times']}. time: an id may come again after its expiry"))
     if any("until" in one for one in answer["recipients"]):

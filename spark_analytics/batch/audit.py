@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
@@ -17,6 +18,7 @@ from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.footer import Verify
 from spark_analytics.judgement.log_files import Content, FileFacts, Problem
+from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
 from spark_analytics.judgement.span import Span
 from spark_analytics.report import summary
@@ -72,6 +74,7 @@ def audit(
     size = sum(one.size for one in facts)
     content = content or (lambda name: [bronze.content_of(spark, given.uris[name])])
     tables, words, evidence = _read(spark, given, facts, span, writer, verify, content, report)
+    reached: dict[str, Any] = {}
     try:
         if writer:
             report("writing the tables")
@@ -79,6 +82,7 @@ def audit(
                 days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
             for name, table in tables.gold():
                 writer.write(name, table)
+                reached |= _reached(writer.read(spark, name, table.schema)) if name == "message" else {}
         report("adding up")
         findings = find(spark, tables, words)
     finally:
@@ -87,10 +91,15 @@ def audit(
     run = {
         "files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version,
     }  # fmt: skip
-    found = summary.build(findings, evidence, span.as_of_ns, "spark", run)
+    found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
     return found
+
+
+def _reached(messages: DataFrame) -> dict[str, Any]:
+    [counts] = messages.agg(*(F.expr(f"count_if({which})").alias(name) for name, which in REACHED.items())).collect()
+    return counts.asDict()
 
 
 def _read(

@@ -193,7 +193,8 @@ def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     changes = tables.changes
     routes = changes.groupBy("router", _window(told.step), "event").agg(F.sum("changes").alias("count"))
     routes = routes.where(F.col("window").between(told.first, told.last))
-    flaps = changes.where("subject IS NOT NULL").groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
+    restless = changes.where("subject IS NOT NULL AND event NOT IN ('join', 'leave')")
+    flaps = restless.groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
     order = (F.asc_nulls_first(name) for name in ("router", "hour", "peer", "signer", "reason", "event"))
     abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
     return {

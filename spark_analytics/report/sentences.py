@@ -13,6 +13,8 @@ from .unfollowed import unfollowed
 
 EACH_MAX = 10
 SOON_S = 86_400
+NEARLY_EMPTY = 100
+"""A queue that holds less than its limit divided by this is nearly empty."""
 CLOCK_NS = 10**9
 FLAPS_MIN = 100
 
@@ -196,13 +198,18 @@ def _clock_steps(summary: Row, pair: Row) -> str:
     return "; ".join(told) or "neither log tells of a `clock_step`"
 
 
+def fills_within(full_s: float | None, waiting: int, limit: int | None, most_s: float) -> bool:
+    """Whether a queue will be full within that time; of one that is nearly empty, the last rate does not tell."""
+    return full_s is not None and full_s <= most_s and waiting * NEARLY_EMPTY >= (limit or 0)
+
+
 def _filling(summary: Row) -> Iterator[Finding]:
     for row in summary["queues"]:
         full, due = row["full_in_s"], row["oldest_due_s"]
-        if full is None or full > SOON_S:
+        if full is None or not fills_within(full, row["open"], row["limit"], SOON_S):
             continue
-        then = f"full {many(full // 60, 'minute')} later at the rate of then" if full else "full"
-        soon = f"expires in {many(due // 60, 'minute')}" if due else "is past its time"
+        then = f"full {_ahead(full)} later at the rate of then" if full else "full"
+        soon = f"expires in {_ahead(due)}" if due else "is past its time"
         oldest = "" if due is None else f"; its oldest message {soon}"
         yield say(
             "warning",
@@ -210,6 +217,10 @@ def _filling(summary: Row) -> Iterator[Finding]:
             f"{row['open']:,} of {row['limit']:,} messages wait{oldest}.",
             "Bring that recipient back or make it faster before then; a full queue refuses what is new.",
         )
+
+
+def _ahead(seconds: int) -> str:
+    return many(seconds // 60, "minute") if seconds < 7200 else many(seconds // 3600, "hour")
 
 
 # -- what is worth knowing --------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from spark_analytics.judgement.span import Span
 
 
 def route_change(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
-    subject = F.coalesce(
-        *(F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber"))
-    )
+    fields = {name: F.expr(f"other.fields['{name}']") for name in ("destination", "group", "peer", "subscriber")}
+    is_local = F.expr("other.fields['standing'] = 'local'")  # apps and commands come and go as they are used
+    fields["peer"] = F.when(is_local, F.lit(None)).otherwise(fields["peer"])
+    subject = F.coalesce(*fields.values())
     return named(rows.where(F.col("event").isin(*ROUTE_EVENTS)), routers).select(
         "router", "seq", "t", span.minute().alias("minute"), "event", subject.alias("subject"),
         F.expr("other.fields['neighbour']").alias("neighbour"),

@@ -159,14 +159,18 @@ def bars(tops: Sequence[float], bottoms: Sequence[float], class_: str) -> Markup
 
 def line(points: Sequence[float | None], class_: str) -> Markup | None:
     """Return a line through the middles of the windows; missing values break it, and a lone value is a dot."""
-    path, pen = "", False
+    path, dots, last = "", "", len(points) - 1
     for i, y in enumerate(points):
         if y is None:
-            pen = False
             continue
-        path += f"{'L' if pen else 'M'}{f((i + 0.5) * _UNIT)} {f(y)}{'' if pen else 'h0'}"
-        pen = True
-    return tag("path", d=path, class_=f"line {class_}") if path else None
+        is_first, is_last = i == 0 or points[i - 1] is None, i == last or points[i + 1] is None
+        place = f"{f((i + 0.5) * _UNIT)} {f(y)}"
+        if is_first and is_last:
+            dots += f"M{place}h0"
+        else:
+            path += f"{'M' if is_first else 'L'}{place}"
+    lines = ((path, f"line {class_}"), (dots, f"line {class_} dot"))
+    return join(*(tag("path", d=d, class_=name) for d, name in lines if d)) if path or dots else None
 
 
 def area(points: Sequence[float], bottom: float, class_: str) -> Markup | None:

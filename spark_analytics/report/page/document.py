@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 
 from spark_analytics.report.headline import headline
 from spark_analytics.report.reading import Row, minute, part, rows, whole, windows
@@ -23,7 +25,7 @@ from .routes import routes
 from .script import SCRIPT
 from .style import sheet
 from .verdict import balance, mark, top
-from .wording import between, counted, moment
+from .wording import NAMES, between, counted, moment
 
 _SECTIONS = (
     ("balance", "The balance"),
@@ -40,11 +42,20 @@ _SECTIONS = (
 )
 
 
-def render(summary: Row) -> str:
+def render(summary: Row, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the report on a summary (`router audit --json`) as one HTML file; the same summary gives the same bytes.
 
     Each absent part of the summary is noted in a sentence. All its texts are shown as text, whatever they contain.
+    `names`: what to show in place of keys.
     """
+    told = NAMES.set(names)
+    try:
+        return _rendered(summary)
+    finally:
+        NAMES.reset(told)
+
+
+def _rendered(summary: Row) -> str:
     axis = TimeAxis.over(windows(summary), whole(summary, "step_minutes") or 1)
     body = (
         tag("a", "To the verdict", href="#verdict", class_="skip"),

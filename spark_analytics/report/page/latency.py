@@ -74,7 +74,8 @@ def _drawing(
     axis: TimeAxis, scale: Decades, series: dict[str, list[float | None]], found: dict[int, Row], event: str
 ) -> Markup:
     ends = {p: next((y for y in reversed(series[p]) if y is not None), 0.0) for p in _PERCENTS}
-    places = spread([ends[p] for p in _PERCENTS], 14, _HEIGHT)
+    order = tuple(reversed(_PERCENTS))  # of two lines that end at one height, the greater one stands above
+    places = spread([ends[p] for p in order], 14, _HEIGHT)
     texts = {
         i: f"{axis.window(i)}: " + ", ".join(f"{p} {milliseconds(real(each, p))}" for p in _PERCENTS)
         for i, each in found.items()
@@ -84,7 +85,7 @@ def _drawing(
         f"Percentiles of the time until {event}, over time, logarithmic",
         grid(scale, "time, logarithmic"),
         stretched(axis.count, _HEIGHT, *(line(series[p], f"l-{p}") for p in _PERCENTS)),
-        *(label("100%", y, p, f"note n-{p}", dx=8, dy="0.32em") for p, y in zip(_PERCENTS, places, strict=True)),
+        *(label("100%", y, p, f"note n-{p}", dx=8, dy="0.32em") for p, y in zip(order, places, strict=True)),
         time_ticks(axis, _HEIGHT),
         hits(axis, _HEIGHT, texts),
     )

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from spark_analytics.report.reading import Row, minute, real, rows, whole, whole_or_none
-from spark_analytics.report.sentences import SOON_S
+from spark_analytics.report.sentences import SOON_S, fills_within
 
 from .charts import Linear, TimeAxis, area, f, grid, hits, label, line, pc, plot, stretched, time_ticks
 from .figure import empty, figure, section, table
@@ -15,7 +15,7 @@ from .wording import counted, key, lasting, number, short
 
 DRAWN_MAX = 6
 ALARM_S = 3 * 86_400
-"""Seconds ahead within which a queue that will be full is drawn in red."""
+"""Seconds ahead within which a queue that will be full is drawn in red, if it is not nearly empty."""
 _HEIGHT = 96
 
 
@@ -116,7 +116,7 @@ def _figure(found: list[Queue], axis: TimeAxis) -> Markup:
                 for q in ranked
             ),
         ),
-        level="attention" if any((each.full_in_s or 0) <= SOON_S for each in filling) else "",
+        level="attention" if any(fills_within(q.full_in_s, q.now, q.limit, SOON_S) for q in filling) else "",
     )
 
 
@@ -184,7 +184,7 @@ def _panel(queue: Queue, axis: TimeAxis) -> Markup:
         tag("svg", hits(axis, _HEIGHT, texts), width=pc(100 * axis.count / units), height=_HEIGHT, class_="marks"),
     )
     head = tag("p", "for ", key(queue.recipient), " at router ", key(queue.router), class_="panel-head")
-    urgent = " alarm" if queue.full_in_s is not None and queue.full_in_s <= ALARM_S else ""
+    urgent = " alarm" if fills_within(queue.full_in_s, queue.now, queue.limit, ALARM_S) else ""
     return tag(
         "div",
         head,
@@ -229,7 +229,7 @@ def _limit(queue: Queue, scale: Linear) -> Markup | None:
 
 def limit_label_y(y: float) -> float:
     """Return where the label of the limit's line stands: above the line, or below where "oldest expires" stands."""
-    return y - 4 if y >= 28 else max(y + 14, 26)
+    return y - 4 if y >= 31 else max(y + 14, 29)
 
 
 def _due(queue: Queue, axis: TimeAxis, units: float) -> Markup | None:
@@ -242,5 +242,5 @@ def _due(queue: Queue, axis: TimeAxis, units: float) -> Markup | None:
     x = pc(100 * place / units)
     return join(
         tag("line", x1=x, x2=x, y1=0, y2=_HEIGHT, class_="due"),
-        label(x, 10, "oldest expires", "note", text_anchor="end", dx=-4),
+        label(x, 13, "oldest expires", "note", text_anchor="end", dx=-4),
     )

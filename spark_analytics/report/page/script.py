@@ -26,13 +26,13 @@ document.addEventListener('pointerdown',show);
 document.addEventListener('scroll',function(){tip.hidden=true;},{passive:true});
 function copy(at){
  if(!navigator.clipboard){return;}
- navigator.clipboard.writeText(at.textContent).then(function(){
+ navigator.clipboard.writeText(at.getAttribute('data-key')||at.textContent).then(function(){
   at.classList.add('copied');said.textContent='Copied';
   setTimeout(function(){at.classList.remove('copied');said.textContent='';},1200);
  },function(){said.textContent='The browser did not allow copying';});
 }
 document.addEventListener('click',function(event){
- var at=event.target.closest&&event.target.closest('code.key,code.command');
+ var at=event.target.closest&&event.target.closest('code.key,.key-name,code.command');
  if(at){copy(at);}
 });
 })();

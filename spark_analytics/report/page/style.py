@@ -101,6 +101,7 @@ h3{font-size:1.1rem;line-height:1.3}
 .mark .shape{fill:currentColor}.mark .sign{fill:none;stroke:var(--sign);stroke-width:2.6;stroke-linecap:round;
  stroke-linejoin:round}
 .mark{flex:none}
+.reached{font:1.0625rem/1.5 var(--sans);margin:.9rem 0 0}
 .equation{font:.9375rem/1.9 var(--sans);margin:1.4rem 0 0;padding:.85rem 0 .9rem;border-top:1px solid var(--ink);
  border-bottom:1px solid var(--rule);color:var(--soft)}
 .equation .term{white-space:nowrap;color:var(--ink)}.equation .term.zero,.equation .term.zero b{color:var(--soft);
@@ -137,6 +138,7 @@ section{padding:3.5rem 0 .5rem}
  .chart-title .fine{font-weight:400}
 .plot{display:block;overflow:visible;font:12px/1 var(--sans)}
 .plot text,.strip text{fill:var(--soft);font-variant-numeric:tabular-nums lining-nums}
+.plot .note,.plot .tick{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
 .plot .ytick{text-anchor:end}.plot .note{fill:var(--ink)}.plot .note.alarm{fill:var(--bad);font-weight:650}
 .grid{stroke:var(--grid)}.base{stroke:var(--soft)}.marks{overflow:visible}
 .line{fill:none;stroke-width:1.75;stroke-linejoin:round;stroke-linecap:round;vector-effect:non-scaling-stroke}
@@ -145,6 +147,7 @@ section{padding:3.5rem 0 .5rem}
 .plot .n-p50{fill:var(--p50);font-weight:650}.plot .n-p95{fill:var(--p95)}.plot .n-p99{fill:var(--p99)}
  .plot .n-max{fill:var(--max)}
 .wait-area{fill:var(--s-pending);opacity:.28}.wait-line{stroke:var(--ink)}.ahead{stroke:var(--bad);stroke-dasharray:5 4}
+.dot{stroke-width:5.5}
 .limit{stroke:var(--bad)}.due{stroke:var(--ink);stroke-dasharray:2 3}.tickmark{stroke:var(--ink);stroke-width:1.5}
 .hits rect{fill:transparent}.hits rect:hover{fill:var(--ink);opacity:.08}
 .rows{display:block}
@@ -157,7 +160,7 @@ section{padding:3.5rem 0 .5rem}
 .lined .row{--r:3.25rem}
 .s-unaccounted-row .row-name,.s-unaccounted-row b{color:var(--bad);font-weight:650}
  .alarm-row .row-value b{color:var(--bad)}
-.axis-row{padding-top:.15rem}.hop{padding:0}.hop .row-name{font-size:.97em}.roomy .row{--r:9.5rem}
+.axis-row{padding-top:.15rem}.hop{padding:0}.hop .row-name{font-size:.97em}.roomy .row{--r:10.75rem}
  .row-value .fine,.row-value b{white-space:nowrap}
 .legend{display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;margin:0 0 .4rem;font:.8125rem/1.6 var(--sans)}
 .state{white-space:nowrap}.swatch{vertical-align:-1px;margin-right:.15em}
@@ -187,7 +190,9 @@ td{border-bottom:1px solid var(--grid);vertical-align:top}
 th,td{padding:.3rem 1rem .3rem 0}th:last-child,td:last-child{padding-right:0}
 .n{text-align:right;white-space:nowrap}td.rest,.rest{color:var(--soft)}
 code{font-family:var(--mono);font-size:.92em}
-.key{display:inline-block;max-width:8.3ch;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom;user-select:all;cursor:copy;
+.key-name{font-family:var(--sans);font-size:.96em;cursor:copy;display:inline-block;max-width:100%;
+ overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom;line-height:inherit}
+.key{display:inline-block;max-width:12.3ch;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom;user-select:all;cursor:copy;
  line-height:inherit}
 .command{user-select:all;background:var(--raised);padding:.1em .4em;border-radius:3px;overflow-wrap:anywhere;
  cursor:copy}

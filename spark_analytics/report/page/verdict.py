@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_analytics.report.headline import headline
-from spark_analytics.report.reading import Row, rows, whole, whole_or_none, words
+from spark_analytics.report.reading import Row, part, rows, whole, whole_or_none, words
 
 from .figure import folded, table
 from .markup import Markup, join, tag
@@ -53,11 +53,24 @@ def top(summary: Row) -> Markup:
             "div",
             tag("p", mark(level), tag("span", LEVELS[level]), class_=f"level {level}"),
             tag("h1", headline(summary)),
+            _reached(part(summary, "run"), is_whole=not rows(summary, "holes")),
             tag("p", _equation(summary), class_="equation"),
             class_="verdict",
         ),
         _todo(rows(summary, "findings")),
     )
+
+
+def _reached(run: Row, *, is_whole: bool) -> Markup | None:
+    """Say how many messages reached everybody, where the audit has followed each message over all routers; without the
+    whole logs nobody knows to whom else they were owed."""
+    reached, beyond, messages = (whole_or_none(run, name) for name in ("reached", "beyond", "owed_messages"))
+    if reached is None or not messages or not is_whole:
+        return None
+    also = f" {number(beyond)} more were all taken over, some by routers whose logs are not here." if beyond else ""
+    whom = "everybody to whom they were owed"
+    share = f"All {number(messages)}" if reached == messages else f"{number(reached)} of {number(messages)}"
+    return tag("p", tag("b", f"{share} messages"), f" reached {whom}.{also}", class_="reached")
 
 
 def _equation(summary: Row) -> Markup:

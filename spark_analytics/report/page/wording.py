@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from .markup import Markup, join, plain, tag
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTES_MAX = 4_000_000_000  # about the year 9575: later instants have no calendar here
+NAMES: ContextVar[Mapping[str, str]] = ContextVar("names", default=MappingProxyType({}))
+"""The names that the page shows in place of keys."""
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -102,9 +107,11 @@ def step_text(step: int) -> str:
 
 
 def key(value: object, absent: str = "–") -> Markup:
-    """Return a key cut off by the style to its beginning; selecting, copying and the title give all of it."""
+    """Return the name of a key, or its beginning as the style cuts it; copying and the title give the key."""
     if value is None or value == "":
         return tag("span", absent, class_="none")
+    if name := NAMES.get().get(str(value)):
+        return tag("span", name, class_="key-name", data_key=plain(value), title=plain(value))
     return tag("code", plain(value), class_="key", title=plain(value))
 
 
@@ -126,8 +133,10 @@ def prose(value: object) -> Markup:
 
 
 def short(value: object) -> str:
-    """Return the beginning of a key, for places without markup."""
+    """Return the name of a key or its beginning, for places without markup."""
     if value is None or value == "":
         return "–"
+    if name := NAMES.get().get(str(value)):
+        return plain(name, 400)
     seen = plain(value, 400)
     return seen if len(seen) <= 10 else seen[:8] + "…"

@@ -286,6 +286,18 @@ def test_queues_routes_abuse_and_unknown_words(tmp_path: Path) -> None:
     assert states(found) == {"owed": 8, "delivered": 3, "unaccounted": 5}
 
 
+def test_apps_that_come_and_go_and_who_joins_a_group_are_not_restless(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(1))
+    for event in ("link_up", "link_down"):
+        log.state(event, peer=APP, link=2, standing="local")
+        log.state(event, peer=OTHER_APP, link=3, standing="peer")
+    log.state("join", group=APP, subscriber=APP)
+    found = audited(ended(log).write(tmp_path))
+    assert [(row["subject"], row["changes"]) for row in found["flaps"]] == [(OTHER_APP, 2)]
+    assert {row["event"]: row["count"] for row in found["routes"]} == {"link_up": 2, "link_down": 2, "join": 1}
+
+
 def test_links_that_were_summed_count_as_often_and_flap_nowhere(tmp_path: Path) -> None:
     log = Log()
     log.accepted(1, range(2))

@@ -20,6 +20,7 @@ from router.audit.listing import list_logs
 from router.audit.sample.sample import write_sample
 from spark_analytics import job
 from spark_analytics.batch import days
+from spark_analytics.judgement.reached import REACHED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,8 +82,9 @@ def test_every_table_has_the_same_columns_and_rows(audits: Audits) -> None:
 
 def test_the_summaries_are_the_same(audits: Audits) -> None:
     [text] = (audits.spark / "summary.json").glob("part-*")
-    local = json.loads((audits.local / "summary.json").read_text())
-    assert said(json.loads(text.read_text())) == said(local)
+    local, spark = json.loads((audits.local / "summary.json").read_text()), json.loads(text.read_text())
+    assert said(spark) == said(local)
+    assert [spark["run"][name] for name in REACHED] == [local["run"][name] for name in REACHED]
 
 
 def read(files: Path, query: str) -> list[Any]:

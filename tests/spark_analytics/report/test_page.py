@@ -207,6 +207,29 @@ def test_a_residual_and_every_level_are_said() -> None:
         assert read(render({"verdict": level})).all("p", "level")[0].text() == words
 
 
+def test_how_many_messages_reached_everybody_is_said_where_it_is_known() -> None:
+    def said(*, holes: int = 0, **run: int) -> list[str]:
+        summary = {"owed": 9, "delivered": 9, "residual": 0, "run": run, "holes": [{"router": "a"}] * holes}
+        return [one.text() for one in read(render(summary)).all("p", "reached")]
+
+    counts = {"owed_messages": 1_200, "reached": 1_100, "beyond": 0}
+    assert said(**counts) == ["1,100 of 1,200 messages reached everybody to whom they were owed."]
+    assert said(**{**counts, "reached": 1_200}) == ["All 1,200 messages reached everybody to whom they were owed."]
+    assert said(**{**counts, "beyond": 7})[0].endswith(
+        "7 more were all taken over, some by routers whose logs are not here."
+    )
+    assert said(**counts, holes=1) == said() == []
+
+
+def test_a_key_with_a_name_is_shown_by_it_everywhere_and_copied_whole() -> None:
+    summary = sample()
+    router = summary["by_router"][0]["router"]
+    page = render(summary, {router: "lap<top"})
+    assert f'<span class="key-name" data-key="{router}" title="{router}">lap&lt;top</span>' in page
+    assert f">{router}<" not in page and "lap<top" not in page
+    assert render(summary) == render(summary, {}), "names are of one page only"
+
+
 def test_the_examples_of_losses_name_the_command_to_run(rich: Element) -> None:
     lost = next(each for each in rich.all("section") if each.attributes["id"] == "lost")
     commands = [each.text() for each in lost.all("code", "command")]
