@@ -46,6 +46,7 @@ REQUESTS_MAX = 1_000
 """Requests to the router that wait for their turn; then the rules wait as well."""
 PULL_S = 10.0
 DIAL_S = 10.0
+EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class RulesHost(Service):
         self._sends = trio.Event()
         self._sent: list[int] = []
         self._wake = trio.CancelScope()
+        self._warned = set[str]()
         self._requests, self._requested = trio.open_memory_channel[c.Deed](REQUESTS_MAX)
 
     async def live(self) -> None:
@@ -235,9 +237,9 @@ class RulesHost(Service):
         wires = self.node.wires
         match deed:
             case c.Send(to, body, ttl_s, via):
-                return wires.unicast(to, body, Lifetime(ttl_s, EXPIRY_MIN), via)
+                return wires.unicast(to, body, _lifetime(ttl_s), via)
             case c.Publish(body, group, ttl_s):
-                return self.node.group(group or self.place.key).signed(body, Lifetime(ttl_s, EXPIRY_MIN))
+                return self.node.group(group or self.place.key).signed(body, _lifetime(ttl_s))
             case c.Forward(wire, via):
                 return with_via(wire, via)
 
@@ -330,6 +332,9 @@ class RulesHost(Service):
         try:
             return c.Signed(deed.tag, bytes.fromhex((await self.say("advertise", said))["message"]))
         except SaidError as error:
+            if str(error) not in self._warned:
+                self._warned.add(str(error))
+                self.warn(f"it cannot make this node known: {error}")
             return c.Signed(deed.tag, error=str(error))
 
     async def _tick(self, at_s: float, scope: trio.CancelScope) -> None:
@@ -358,6 +363,11 @@ class RulesHost(Service):
             log.warning("%s: %s", self, refused)
         if len(self._sent) >= SENT_MAX:
             self._work.set()
+
+
+def _lifetime(ttl_s: int) -> Lifetime:
+    """Return how long a message lives: nobody keeps one with ttl 0, so its id need not be remembered for a day."""
+    return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)
 
 
 def _message(one: Received) -> c.Message:

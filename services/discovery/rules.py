@@ -3,16 +3,16 @@
 The service is made of parts, each with a duty of its own; all of them share `Known`. A part hears what concerns it and
 answers with deeds, as rules do; its `Wake` is its own, so it hears `Tick` when that time has come.
 
-    Own            the advertisement of this node's router
     OnLan          datagrams on local networks: which routers are near
     InCommon       MEET and MET: which groups are in common with the routers nearby
+    Own            the advertisement of this node's router, for exchanges
     Exchanges      SAMPLE and SAMPLED: which routers there are
     DialBacks      DIAL_ME and DIALLED: whether this node is reached from outside
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed
@@ -23,7 +23,7 @@ from router.core.wire.text import BadText
 from router.service import contract as c
 from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
-from services.discovery.core.known import Known
+from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.lan.part import OnLan
 from services.discovery.core.messages import Dialled, DialMe, Message, Sample, Sampled, UnknownMessage, decode_message
 from services.discovery.core.own import Own
@@ -33,13 +33,23 @@ from services.discovery.core.shared_groups import InCommon
 from services.discovery.settings import Settings
 
 
-def seed(link: str) -> Advertisement:
-    """Return the advertisement in a link of the settings; its time does not count, as the operator wrote it.
+def seeds(links: Iterable[str]) -> list[Advertisement]:
+    """Return the advertisements in links of the settings; their times do not count, as the operator wrote them.
 
-    Raise `BadText` if it is no node's link."""
-    found = parse_peer_link(link)
+    Raise `BadText` for what is no link of a node that runs discovery."""
+    return [_seed(link, f"services.discovery.seeds[{at}]") for at, link in enumerate(links)]
+
+
+def _seed(link: str, place: str) -> Advertisement:
+    remedy = "write the link that `router id --link` prints there"
+    try:
+        found = parse_peer_link(link)
+    except BadText as error:
+        raise BadText(f"{place}: {error}") from None
     if not isinstance(found, Advertisement):
-        raise BadText("a seed is the link of a node, which `router id --link` prints there; this is an invitation")
+        raise BadText(f"{place} is an invitation, which `router peer add` takes; {remedy}")
+    if SERVICE not in found.services:
+        raise BadText(f"{place} names no discovery service, so nobody could be asked there; {remedy} once it runs one")
     return found
 
 
@@ -52,14 +62,14 @@ class Discovery:
         self.lan, common, dial_backs = (
             OnLan(setup, self.known), InCommon(setup, self.known), DialBacks(setup, self.known),
         )  # fmt: skip
-        self.parts: tuple[Part, ...] = (Own(self.known), self.lan, common, dial_backs)
+        self.parts: tuple[Part, ...] = self.lan, common, dial_backs
         self.readers: dict[type[Message], Reader] = {
             Meet: common, Met: common, DialMe: dial_backs, Dialled: dial_backs,
         }  # fmt: skip
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))
-            exchanges = Exchanges(setup, self.known, map(seed, settings.seeds), limits)
-            self.parts = (*self.parts, exchanges)
+            exchanges = Exchanges(setup, self.known, seeds(settings.seeds), limits)
+            self.parts = (*self.parts, Own(self.known), exchanges)
             self.readers |= {Sample: exchanges, Sampled: exchanges}
         self._wakes: dict[int, float] = {}
 

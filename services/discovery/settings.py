@@ -16,7 +16,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     seeds: Annotated[
         tuple[str, ...],
-        about("Links of nodes to begin with, as `router id --link` prints them there; their times do not count."),
+        about(
+            "Links of nodes to begin sampling with, as `router id --link` prints them there; their times do not count."
+        ),
     ] = ()
     sampling: Annotated[
         bool,

@@ -283,7 +283,7 @@ class ServiceWords:
             return Reason.EXPIRY_PASSED, "the advertisement has expired"
         gone, rows = self._book.hear(entry, lambda key: self._links.to(key) is not None)
         if rows:
-            fields = (("router", entry.router), ("rev", entry.advert.rev), ("until_s", entry.until_s))
+            fields = (("peer", entry.router), ("rev", entry.advert.rev), ("until_s", entry.until_s))
             self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
             self._log_gone(gone, "full", now)
             self.rewrite(lambda: rows, now)
@@ -291,7 +291,7 @@ class ServiceWords:
 
     def _log_gone(self, gone: Iterable[Entry], because: str, now: Now) -> None:
         for one in gone:
-            fields = (("router", one.router), ("removed", True), ("because", because))
+            fields = (("peer", one.router), ("removed", True), ("because", because))
             self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "advert", fields))
 
     def configured(self, neighbours: Iterable[Neighbour], now: Now, written: Iterable[PublicKey] = ()) -> None:

@@ -18,13 +18,18 @@ from services.discovery.core import sampling as s
 from services.discovery.core.advertised import Advertised, ViewEntry
 from services.discovery.core.known import Known, Verified, replaces, verified
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
+from services.discovery.core.own import TAG as OWN
 from services.discovery.core.refusals import Refusals
 
 TTL_S = 30
 KEPT_MAX = 50
 LEARNED_S = 2 * 86_400
 LEARN_AGAIN_S = 86_400
+ANNOUNCE_AGAIN_S = 600
+ANNOUNCED_MAX = 4_096
 KEPT, SEED = b"advert/", b"seed/"
+TAG = "sampling"
+"""What is sent ends without a line of the operator's log: a partner that is away is found out by its silence."""
 
 
 class Exchanges:
@@ -43,6 +48,7 @@ class Exchanges:
         self._sampling: s.Sampling | None = None
         self._refusals = Refusals()
         self._learn_at_s = 0.0
+        self._announced: dict[PublicKey, tuple[int, float]] = {}  # revision and monotonic second
 
     def __repr__(self) -> str:
         return f"<exchanges of {self._sampling!r}>"
@@ -54,11 +60,11 @@ class Exchanges:
             case c.Started():
                 self._load()
                 return list(self._name_seeds(now))
-            case c.Signed() if self._known.own is not None:
+            case c.Signed(tag=tag) if tag == OWN and self._known.own is not None:
                 return self._renewed(verified(self._known.own, int(now.wall_s)), now)
             case c.Tick() if self._sampling is not None:
                 again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
-                return [*again, *self._refusals.take(), *self._deeds(self._sampling.hear(c.Tick(), now))]
+                return [*again, *self._refusals.take(), *self._deeds(self._sampling.hear(c.Tick(), now), now)]
         return []
 
     def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
@@ -72,7 +78,7 @@ class Exchanges:
             self._refusals.count(by, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery service that a router names speaks for it")]
         event = s.Question(by, view) if isinstance(said, Sample) else s.Response(by, view)
-        return self._deeds(self._sampling.hear(event, now))
+        return self._deeds(self._sampling.hear(event, now), now)
 
     def _judged(self, by: PublicKey, entries: Iterable[Entry], now: c.Now) -> Iterator[ViewEntry]:
         """Yield the entries that count; of those that do not, count why."""
@@ -99,10 +105,11 @@ class Exchanges:
 
     def _renewed(self, own: Verified, now: c.Now) -> list[c.Deed]:
         if self._sampling is not None:
-            return self._deeds(self._sampling.hear(s.Renewed(own), now))
-        seeds = dict.fromkeys([*self._seeds, *(one.router for one in self._remembered())])
-        self._sampling = s.Sampling(own, seeds, self._chance.randbytes(16), self._chance, self._limits)
-        return self._deeds(self._sampling.hear(c.Tick(), now))
+            return self._deeds(self._sampling.hear(s.Renewed(own), now), now)
+        remembered = [one.router for one in self._remembered()]
+        secret = self._chance.randbytes(16)
+        self._sampling = s.Sampling(own, self._seeds, secret, self._chance, self._limits, remembered)
+        return self._deeds(self._sampling.hear(c.Tick(), now), now)
 
     def _name_seeds(self, now: c.Now) -> Iterator[c.Deed]:
         """Make the seeds known to the router, and those unknown again that the settings name no more."""
@@ -118,21 +125,23 @@ class Exchanges:
 
     # -- what follows ------------------------------------------------------------------------------------------------
 
-    def _deeds(self, decided: Iterable[s.Deed]) -> list[c.Deed]:
-        return [deed for one in decided for deed in self._carry_out(one)]
+    def _deeds(self, decided: Iterable[s.Deed], now: c.Now) -> list[c.Deed]:
+        return [deed for one in decided for deed in self._carry_out(one, now)]
 
-    def _carry_out(self, one: s.Deed) -> Iterator[c.Deed]:
+    def _carry_out(self, one: s.Deed, now: c.Now) -> Iterator[c.Deed]:
         match one:
             case c.Wake():
                 yield one
             case s.Ask(to, advert, view):
                 if isinstance(advert, Verified):
-                    yield _announce(advert)
+                    yield from self._announce(advert, now)
                 yield from self._send(to, Sample, view)
             case s.Reply(to, _, view):
                 yield from self._send(to, Sampled, view)
             case s.Announce(adverts):
-                yield from map(_announce, adverts)
+                for each in adverts:
+                    if self._is_due(each, now):
+                        yield from self._announce(each, now)
                 yield from self._keep(adverts)
             case s.Drop(by, cause, entries):
                 self._refusals.drop(by, cause, entries)
@@ -143,7 +152,20 @@ class Exchanges:
         service = self._known.service_of(to)
         if service is not None:
             body = encode_message(kind(tuple(Entry(age, _advert(one)) for age, one in view)))
-            yield c.Send(service, body, TTL_S, via=to)
+            yield c.Send(service, body, TTL_S, via=to, tag=TAG)
+
+    def _is_due(self, one: Advertised, now: c.Now) -> bool:
+        """Whether it is news, or was not announced lately: the router keeps those that it heard of last."""
+        rev, at_s = self._announced.get(one.key, (-1, 0.0))
+        return rev != one.rev or now.mono_s - at_s >= ANNOUNCE_AGAIN_S
+
+    def _announce(self, one: Advertised, now: c.Now) -> Iterator[c.Deed]:
+        """Say in the service's own group what was verified: this node's router hears it there (C26)."""
+        self._announced.pop(one.key, None)
+        while len(self._announced) >= ANNOUNCED_MAX:
+            del self._announced[next(iter(self._announced))]
+        self._announced[one.key] = one.rev, now.mono_s
+        yield c.Publish(_advert(one).message, ttl_s=0, tag=TAG)
 
     def _keep(self, drawn: Iterable[Advertised]) -> Iterator[c.Deed]:
         """Keep what was drawn, in place of what the sampler's memory no longer has."""
@@ -161,8 +183,3 @@ class Exchanges:
 def _advert(one: Advertised) -> Advertisement:
     assert isinstance(one, Verified)
     return one.advert
-
-
-def _announce(one: Advertised) -> c.Deed:
-    """Say in the service's own group what was verified: this node's router hears it there (C26)."""
-    return c.Publish(_advert(one).message, ttl_s=0)

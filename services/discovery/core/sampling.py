@@ -138,7 +138,9 @@ class Pending:
 class Sampling:
     """A node's part in peer sampling.
 
-    `secret` keys the sampler's hash. `seeds` are asked while the view is empty, as are those in the sampler's memory.
+    `secret` keys the sampler's hash. `seeds` are asked first, and while the view is empty, as are those in the
+    sampler's memory and those `remembered` from before a restart. A seed that does not answer is asked again after its
+    quarantine; one that was only remembered is not, since many of them may be gone.
     """
 
     def __init__(
@@ -148,8 +150,10 @@ class Sampling:
         secret: bytes,
         chance: Chance,
         limits: SamplingLimits,
+        remembered: Iterable[PublicKey] = (),
     ) -> None:
         self._own = own
+        self._remembered = tuple(key for key in remembered if key != own.key)
         self._seeds = tuple(key for key in seeds if key != own.key)
         self._unmet = list(self._seeds)
         self._asked_last: tuple[PublicKey, ...] = ()
@@ -228,7 +232,7 @@ class Sampling:
         oldest = self._view.take_oldest(but=not_now)
         if oldest is not None:
             return oldest.advert.key, oldest.advert
-        found: dict[PublicKey, Advertised | None] = dict.fromkeys(self._seeds)
+        found: dict[PublicKey, Advertised | None] = dict.fromkeys((*self._seeds, *self._remembered))
         found |= {one.key: one for one in drawn}
         waiting = [] if self._view else [one for one in found.items() if one[0] not in not_now]
         return waiting[self._chance.randrange(len(waiting))] if waiting else None

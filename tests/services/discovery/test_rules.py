@@ -10,9 +10,12 @@ import pytest
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, decode_advertisement, make_advertisement
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.invitation import make_invitation
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
+from router.core.wire.text import BadText
 from router.service import contract as c
+from services.discovery.core.exchanges import ANNOUNCE_AGAIN_S
 from services.discovery.core.messages import Entry, Sample, Sampled, decode_message, encode_message
 from services.discovery.core.own import AGAIN_S, RENEW_S
 from services.discovery.rules import Discovery
@@ -36,6 +39,10 @@ class Node:
 
 
 ME, FIRST, SECOND, THIRD = (Node(number) for number in range(4))
+AT = [parse_address(FIRST.url)]
+EXPIRY = expiry_min(NOW.wall_s + 60)
+SILENT = make_advertisement(FIRST.router, AT, rev=1, expiry_min=EXPIRY).text()
+INVITATION = make_invitation(FIRST.router, AT, bytes(16), rights=("join",), expiry_min=EXPIRY).text()
 
 
 class Rules:
@@ -62,6 +69,14 @@ class Rules:
         self.seconds += seconds
         return self.hear(c.Tick())
 
+    def period(self) -> list[c.Deed]:
+        """Let a period begin, and let whom it asks answer."""
+        deeds = self.pass_time(20)
+        for one in (FIRST, SECOND, THIRD):
+            if one.router.public in asked(deeds):
+                self.said(one, [], answer=True)
+        return deeds
+
     def said(self, by: Node, view: list[tuple[int, Advertisement]], *, answer: bool = False,
              source: PublicKey | None = None) -> list[c.Deed]:  # fmt: skip
         body = encode_message((Sampled if answer else Sample)(tuple(Entry(*one) for one in view)))
@@ -71,6 +86,10 @@ class Rules:
 
 def of(kind: type[Any], deeds: list[c.Deed]) -> list[Any]:
     return [one for one in deeds if isinstance(one, kind)]
+
+
+def asked(deeds: list[c.Deed]) -> list[PublicKey | None]:
+    return [one.via for one in of(c.Send, deeds)]
 
 
 def announced(deeds: list[c.Deed]) -> list[PublicKey]:
@@ -121,6 +140,20 @@ def test_a_partner_is_announced_before_it_is_asked() -> None:
     [asked] = of(c.Send, deeds)
     assert asked.via == FIRST.router.public
     assert announced(deeds[: deeds.index(asked)])[0] == FIRST.router.public
+
+
+def test_what_is_known_already_is_announced_again_after_ten_minutes_and_news_at_once() -> None:
+    one = Rules()
+    one.begin()
+    one.said(FIRST, [(0, FIRST.advert()), (0, SECOND.advert())])
+    first = one.period()
+    assert set(announced(first)) == {FIRST.router.public, SECOND.router.public}
+    second = one.period()
+    assert set(announced(second)) == set(asked(second)), "a partner each time, in case the router has forgotten it"
+    one.said(THIRD, [(0, THIRD.advert()), (0, SECOND.advert(rev=2))])
+    assert SECOND.router.public in announced(one.period())
+    one.seconds += ANNOUNCE_AGAIN_S
+    assert {FIRST.router.public, SECOND.router.public} <= set(announced(one.period()))
 
 
 def test_what_was_drawn_is_kept_and_asked_after_a_restart() -> None:
@@ -184,3 +217,27 @@ def test_what_it_does_not_read_is_refused(body: bytes, reason: Reason) -> None:
     one.begin()
     deeds = one.hear(c.Message(MessageId(bytes(32)), body, source=FIRST.service.public, via=FIRST.router.public))
     assert [each.reason for each in of(c.Refuse, deeds)] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("upsycle:AAAA", "services.discovery.seeds[1]: "),
+        (FIRST.advert().text()[:-8], "services.discovery.seeds[1]: "),
+        (INVITATION, "services.discovery.seeds[1] is an invitation, which `router peer add` takes"),
+        (SILENT, "services.discovery.seeds[1] names no discovery service, so nobody could be asked there"),
+    ],
+)
+def test_a_seed_that_is_no_link_of_a_node_is_named_with_the_remedy(link: str, said: str) -> None:
+    with pytest.raises(BadText) as caught:
+        Rules(seeds=(FIRST.advert().text(), link))
+    assert str(caught.value).startswith(said)
+
+
+def test_without_sampling_nothing_is_asked_and_nothing_answered() -> None:
+    one = Discovery(c.Setup("discovery", ME.service.public, Settings(), {}, Random(1)))
+    assert not of(c.Advertise, one.hear(c.Started(ME.router.public), NOW))
+    body = encode_message(Sample((Entry(0, FIRST.advert()),)))
+    message = c.Message(MessageId(bytes(32)), body, source=FIRST.service.public, via=FIRST.router.public)
+    [refusal] = one.hear(message, NOW)
+    assert isinstance(refusal, c.Refuse) and refusal.reason is Reason.UNSUPPORTED

@@ -90,7 +90,7 @@ def test_each_news_is_an_event_once_and_what_is_heard_again_none() -> None:
     one = house()
     announce(one, advert(), advert(), advert(rev=2))
     until_s = advert().deadline_s(WALL_S)
-    assert told(one) == [{"router": FAR.public, "rev": rev, "until_s": until_s} for rev in (1, 2)]
+    assert told(one) == [{"peer": FAR.public, "rev": rev, "until_s": until_s} for rev in (1, 2)]
     assert one.states().count("config") == 0
 
 
@@ -100,7 +100,7 @@ def test_it_is_forgotten_when_it_expires_and_what_waited_for_it_ends() -> None:
     send(one, FAR.public)
     one.clear()
     one.pass_time(LIFE_S + 60)
-    assert told(one)[-1] == {"router": FAR.public, "removed": True, "because": "expiry-passed"}
+    assert told(one)[-1] == {"peer": FAR.public, "removed": True, "because": "expiry-passed"}
     assert FAR.public not in one.router.directory.neighbours and len(one.router.advertisements) == 0
     assert one.router.purges, "the queue of a router that nobody knows ends, as `left`"
 
@@ -160,7 +160,7 @@ def test_of_too_many_the_one_that_is_not_connected_and_was_heard_least_lately_gi
     one.link(first.public, role="router")
     announce(one, advert(third))
     assert [bytes(each.router) for each in one.router.advertisements] == [first.public, third.public]
-    assert told(one)[-1] == {"router": second.public, "removed": True, "because": "full"}
+    assert told(one)[-1] == {"peer": second.public, "removed": True, "because": "full"}
 
 
 def test_keys_of_this_node_are_no_neighbours() -> None:
