@@ -11,7 +11,7 @@ from rigs.plain_store import Disk
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.log.events import Logged
-from router.core.routing.directory import Directory, Neighbour
+from router.core.routing.directory import Directory, Neighbour, ServiceFacts
 from router.core.routing.effects import Dial, InvitationAnswered, LookAtFile, Now, WriteGuests
 from router.core.routing.guests import FileLooked, FileWritten
 from router.core.routing.job import Job
@@ -117,6 +117,7 @@ class Node:
         self.public: set[bytes] = set()
         self.offers: list[Invited] = []
         self.let_in: dict[bytes, bool] = {}  # by the id of an invitation: the answer of its router
+        self.services: dict[bytes, str] = {}
         self.log: list[Logged] = []
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
@@ -149,8 +150,9 @@ class Node:
         shown = Now(self.clocks.wall_ns(), self.clocks.mono_ns())
         wall = WallClock(shown, settings.clock, recovered.clock)
         directory = Directory(
-            self.address, settings.strangers, settings.join_open, locals=set(self.configured),
-            configured_locals=frozenset(self.configured), public=frozenset(self.public),
+            self.address, settings.strangers, settings.join_open, locals=self.configured | self.services.keys(),
+            configured_locals=frozenset(self.configured | self.services.keys()), public=frozenset(self.public),
+            services={key: ServiceFacts(name) for key, name in self.services.items()},
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))

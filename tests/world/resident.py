@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
+from router.client.app_end import News
 from router.client.custody.arrivals import Arrival
-from router.core.wire.crypto import PublicKey
+from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.wire.control import JoinAck, LeaveAck, encode_control
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import EXPIRY_MIN, expiry_min
 from router.core.wire.message import Unicast, message_id, open_message, seal_multicast, seal_unicast, with_via
 from router.core.wire.message import without_via as as_received
@@ -19,16 +23,15 @@ class Resident(App):
     """`kept`, `notes` and `heard` are on its disk, and change together with what it sends (`diary`)."""
 
     def __init__(self, world: World, node: Node, name: str, rules: Callable[[c.Setup], c.Rules], settings: object,
-                 habits: Habits) -> None:  # fmt: skip
+                 habits: Habits, key: SigningKey | None = None) -> None:  # fmt: skip
         self.kept: dict[bytes, bytes] = {}
         self.notes: list[c.Note] = []
         self.heard: set[bytes] = set()
         self._kind = rules
         self._options = settings
-        key = world.key()
         super().__init__(
-            world.time, name, key, node.address, lambda app: world._connect_app(app, node, True), durable=True,
-            habits=habits,
+            world.time, name, key or world.key(), node.address, lambda app: world._connect_app(app, node, True),
+            durable=True, habits=habits,
         )  # fmt: skip
         world.apps.append(self)
         self.start()
@@ -51,6 +54,29 @@ class Resident(App):
         if one is not None:
             self.heard.add(bytes(one.id))
 
+    def _hear(self, news: News) -> None:
+        if isinstance(news, c.Wanted):
+            self.decide(news, None)
+        else:
+            super()._hear(news)
+
+    def _tell(self, body: bytes) -> None:
+        """Send its router a control message or a service's word."""
+        self.put(seal_unicast(self.key, self.router, body, ttl_s=0, expiry_min=expiry_min(self._wall_s() + 3600)))
+
+    def _ask(self, word: str, key: bytes, **more: object) -> None:
+        self._tell(encode_inquiry(Inquiry(word, json.dumps({"key": key.hex(), **more}))))
+
+    def _wake(self, at_s: float) -> None:
+        self._wakes_s, lives = at_s, self._lives
+
+        def wake() -> None:
+            if lives == self._lives and self._wakes_s == at_s:
+                self.decide(c.Tick(), None)
+                self._speak()
+
+        self.time.after(max(0.0, at_s - self._wall_s()), wake)
+
     def _do(self, deed: c.Deed, one: Arrival | None, until_min: int) -> None:
         match deed:
             case c.Keep(key, None):
@@ -68,6 +94,16 @@ class Resident(App):
                 self.join(PublicKey(bytes.fromhex(group)) if group else self.key, local=local)
             case c.Refuse(reason, text) if one is not None:
                 self._inbox.refuse(one, reason, text)
+            case c.Confirm(group, wanted, success):
+                self._tell(encode_control((JoinAck if wanted else LeaveAck)(group, success)))
+            case c.Learn(key, urls, until_s, name):
+                self._ask("learn", key, urls=urls, until_s=until_s, name=name)
+            case c.Agree(key, groups, until_s, lan):
+                self._ask("agree", key, groups=[one.hex() for one in groups], until_s=until_s, lan=lan)
+            case c.Wake(at_s):
+                self._wake(at_s)
+            case c.Advertise():
+                pass  # the router of this world signs none
             case _:
                 raise AssertionError(f"this world knows no {type(deed).__name__}")
 
@@ -76,5 +112,6 @@ def as_heard(one: Arrival) -> c.Message:
     """What the rules hear of a message."""
     message = open_message(one.wire)
     if isinstance(message, Unicast):
-        return c.Message(message_id(one.wire), message.body, source=message.source, wire=as_received(one.wire))
+        source, via = message.source, message.via
+        return c.Message(message_id(one.wire), message.body, source=source, via=via, wire=as_received(one.wire))
     return c.Message(message_id(one.wire), message.body, group=message.group, seen=message.seen)

@@ -113,6 +113,14 @@ class World:
             self._dial(cable, other)
         return cable
 
+    def lan(self, one: Node, other: Node) -> Cable:
+        """Let two nodes dial each other again and again, though neither is configured at the other."""
+        cable = Cable(one, other, 0.001, keep=False, both=True)
+        self.cables.append(cable)
+        self._dial(cable, one)
+        self._dial(cable, other)
+        return cable
+
     def app(
         self,
         node: Node,
