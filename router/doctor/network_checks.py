@@ -173,7 +173,8 @@ def judge_lan(lan: Lan) -> Finding:
         return Finding("lan", False, said, remedy)
     heard = sum(one["heard"] for one in allowed)
     if heard:
-        return Finding("lan", True, f"{heard} nodes heard on {', '.join(str(one['interface']) for one in allowed)}")
+        where = ", ".join(str(one["interface"]) for one in allowed if one["heard"])
+        return Finding("lan", True, f"{heard} node{'s' * (heard > 1)} heard on {where}")
     lost = [one for one in lan.interfaces if not one.came_back]
     return Finding("lan", False if lost else None, f"nobody was heard; {machine}", NOBODY_HEARD)
 

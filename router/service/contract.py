@@ -292,12 +292,15 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again."""
+    """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
+
+    `how`: "lan", if that is where it was met; otherwise the views name this service."""
 
     key: PublicKey
     urls: tuple[str, ...] = ()
     until_s: int = 0
     name: str = ""
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,8 +304,9 @@ class RulesHost(Service):
                     self.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
                 case c.Answer(number, value):
                     await self.say("answer", {"number": number, "value": value})
-                case c.Learn(key, urls, until_s, name):
-                    await self.say("learn", {"key": key.hex(), "urls": urls, "until_s": until_s, "name": name})
+                case c.Learn(key, urls, until_s, name, how):
+                    more = {"urls": urls, "until_s": until_s, "name": name, "how": how}
+                    await self.say("learn", {"key": key.hex(), **more})
                 case c.Grant(key, rights, until_s, uses):
                     more = {"rights": rights, "until_s": until_s, "uses": uses}
                     await self.say("grant", {"key": key.hex(), **more})

@@ -24,13 +24,14 @@ ENTRIES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`; `how`: by its own word."""
 
     by: bytes
     key: bytes
     name: str
     urls: tuple[str, ...]
     until_s: int
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class Book:
             elif by not in services:
                 gone.append((key, None))
             elif kind == LEARNED:
-                name, urls, until_s = cbor2.loads(value)
-                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s)
+                name, urls, until_s, *how = cbor2.loads(value)
+                self.learned[by, of] = Learned(by, of, name, tuple(urls), until_s, *how)
             elif kind == ADVERTISED:
                 self.advertisements.load(by, value)
             elif kind == GRANTED:
@@ -100,7 +101,7 @@ class Book:
             self.learned.pop(place, None)
             return LEARNED + one.by + one.key, None
         self.learned[place] = one
-        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s])
+        return LEARNED + one.by + one.key, cbor2.dumps([one.name, list(one.urls), one.until_s, one.how])
 
     def hear(self, one: Entry, is_connected: Callable[[bytes], bool]) -> tuple[list[Entry], list[Row]]:
         """Enter an advertisement; return those that give way, and the rows."""
@@ -211,7 +212,7 @@ class Book:
             yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
             yield one.key, Neighbour(
-                one.key, one.name, urls=one.urls, learned=self._names[one.by], until_s=one.until_s
+                one.key, one.name, urls=one.urls, learned=one.how or self._names[one.by], until_s=one.until_s
             )  # fmt: skip
         for said in self.advertisements:
             urls = said.urls(on_loopback=on_loopback)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -47,6 +47,7 @@ class _Learn(Struct, forbid_unknown_fields=True):
     urls: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=8)] = ()
     until_s: Seconds = 0
     name: Name = ""
+    how: Literal["", "lan"] = ""
 
 
 class _Grant(Struct, forbid_unknown_fields=True):
@@ -159,7 +160,7 @@ class ServiceWords:
     def _learn(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         said = msgspec.json.decode(argument, type=_Learn)
         key = bytes(PublicKey.checked(bytes.fromhex(said.key)))
-        one = Learned(by, key, said.name, said.urls, said.until_s)
+        one = Learned(by, key, said.name, said.urls, said.until_s, said.how)
         if one.until_s > now.wall_s and not self._book.takes_learned(by, key):
             most = f"services have made {self._book.learned_max} neighbours known, and that is the most"
             return {"error": f"{most}; let go of some, or raise limits.learned_max"}

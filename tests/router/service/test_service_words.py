@@ -218,11 +218,15 @@ def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
     book = Book(1000)
     book.load([], {BY: "tester"})
     rows = dict(
-        [book.learn(Learned(BY, KEY, "", (), 10), 0), book.grant(Granted(BY, KEY, frozenset(("join",)), 20, 2), 0)]
+        [
+            book.learn(Learned(BY, KEY, "", (), 10, "lan"), 0),
+            book.grant(Granted(BY, KEY, frozenset(("join",)), 20, 2), 0),
+        ]
     )
     again = Book(1000)
     assert again.load(list(rows.items()), {BY: "tester"}) == []  # type: ignore[arg-type]
     assert again.neighbours({}, 0) == book.neighbours({}, 0)
+    assert again.neighbours({}, 0)[KEY].learned == "lan", "the service's own word for it"
     assert [value for _, value in again.over(10)] == [None] and not again.learned and again.granted
     again.signed_on(KEY, 10)
     assert again.used_up() == []

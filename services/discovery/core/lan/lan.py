@@ -287,7 +287,7 @@ class Lan:
         if urls == one.urls and (not urls or now.wall_s < one.until_s - KEPT_S / 2):
             return []
         one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S
-        return [Learn(one.key, urls, one.until_s)]
+        return [Learn(one.key, urls, one.until_s, how="lan")]
 
     def _unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
         """Dial again when it has been heard again; where this node was not let in, only after a while."""

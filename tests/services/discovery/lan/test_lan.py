@@ -139,7 +139,7 @@ def test_a_port_that_is_taken_is_asked_for_again() -> None:
 
 def test_an_unknown_router_is_made_known_at_where_its_datagram_came_from_answered_and_dialled() -> None:
     deeds = speaking().hear(came(signed(HIGH, port=4777)), at(5))
-    assert of(Learn, deeds) == [Learn(HIGH.public, ("tls://10.0.0.9:4777",), int(WALL_S) + 5 + KEPT_S)]
+    assert of(Learn, deeds) == [Learn(HIGH.public, ("tls://10.0.0.9:4777",), int(WALL_S) + 5 + KEPT_S, how="lan")]
     assert Write(DOOR, "10.0.0.9%2:40000", signed(LOW)) in deeds
     assert of(Dial, deeds) == [Dial(HIGH.public)]
 
@@ -187,7 +187,7 @@ def test_who_falls_silent_or_says_farewell_stays_known_without_an_address(end: s
         learned = of(Learn, lan.hear(Tick(), at(30.1)))
     else:
         learned = of(Learn, lan.hear(came(signed(HIGH, 2, ttl_s=0)), at(30.1)))
-    assert learned == [Learn(HIGH.public, (), int(WALL_S + 30.1) + KEPT_S)]
+    assert learned == [Learn(HIGH.public, (), int(WALL_S + 30.1) + KEPT_S, how="lan")]
 
 
 def test_what_was_said_before_the_farewell_counts_no_more() -> None:

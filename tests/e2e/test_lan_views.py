@@ -1,0 +1,38 @@
+"""What `peer list` and `doctor` say of a LAN: who was met there, and that it is off where nobody allowed it."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from rig import rig
+from rigs.machines import bridged
+
+from router.actors.process import program
+from router.rig.process import until
+
+
+async def test_a_neighbour_met_on_the_lan_is_shown_so(tmp_path: Path) -> None:
+    with bridged(IPv4Network("10.85.0.0/16")) as bridge:
+        async with rig(tmp_path) as found:
+            one, two = found.node("one", listens=False), found.node("two", listens=False)
+            for node in (one, two):
+                node.served_by = (*bridge.machine().enter, *program("router"))
+                node.flags = ("--lan",)
+                await node.start()
+
+            async def lan() -> dict[str, Any]:
+                rows = (await one.run("doctor", "--json")).json
+                return dict(next(row for row in rows if row["check"] == "lan"))
+
+            async def is_heard() -> bool:
+                return (await lan())["ok"] is True
+
+            await until("one hears two", is_heard)
+            assert (await lan())["found"] == "1 node heard on eth0"
+            [row] = (await one.run("peer", "list", "--json")).json
+            assert (row["address"], row["learned"]) == (two.address.hex(), "lan")
+            assert (await one.run("lan", "off")).code == 0
+            off = await lan()
+            assert off["ok"] is None and off["found"].startswith("off: no network is allowed")
