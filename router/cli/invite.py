@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,6 +17,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, note, say, say_json, short_text, span_text
+from router.core.routing.guests import WITH_GUESTS
 from router.core.wire.address import (
     AddressSource,
     Reach,
@@ -25,11 +27,13 @@ from router.core.wire.address import (
     reach_of,
     refusal_of,
 )
+from router.core.wire.crypto import PublicKey
 from router.core.wire.grouplink import GroupLink, new_group
 from router.core.wire.invitation import RIGHTS, SECRET_BYTES, make_invitation
 from router.core.wire.lifetime import expiry_min, expiry_s
 from router.settings import config, keyring
 from router.settings.config import Config
+from router.settings.config_peers import RemovePeer
 from router.settings.config_units import DAY_S
 from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
@@ -155,18 +159,32 @@ def list_invitations(as_json: bool) -> None:
 
 @invite.command("revoke", cls=Command)
 @click.argument("id")
+@click.option("--with-guests", is_flag=True, help="Remove the guests that it has let in, with all their rights.")
 @json_option
-def revoke(id: str, as_json: bool) -> None:
+def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     """Take back the invitation with this ID, or its beginning: it lets in nobody new.
 
-    Guests that it has let in stay; `router peer remove` removes one.
+    Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them.
     """
-    found = ask(invocation().home, "uninvite", id)
+    home = invocation().home
+    found = ask(home, "uninvite", f"{id} {WITH_GUESTS}" if with_guests else id)
+    if with_guests:
+        _remove(home, [PublicKey(bytes.fromhex(one)) for one in found["removed"]])
     if as_json:
         say_json(found)
         return
-    stay = f"; {found['guests']} of its guests stay, and `router peer remove` removes one" if found["guests"] else ""
-    say(f"the invitation {found['revoked'][:8]} is revoked{stay}")
+    what = "are removed" if with_guests else "stay, and `router peer remove` removes one"
+    guests = f"; {found['guests']} of its guests {what}" if found["guests"] else ""
+    say(f"the invitation {found['revoked'][:8]} is revoked{guests}")
+
+
+def _remove(home: Home, guests: Sequence[PublicKey]) -> None:
+    """Remove the blocks of these neighbours from the file, and have the running node read it again."""
+    known = {one.address for one in config.load(home.config_path)[0].peers}
+    for key in guests:
+        if key in known:
+            config.edit_peers(home.config_path, RemovePeer(key))
+    ask(home, "reload")
 
 
 def _order(

@@ -31,6 +31,7 @@ from .links import Link, Links
 
 INVITE, INVITES, UNINVITE = "invite", "invites", "uninvite"
 ORDERS = frozenset((INVITE, INVITES, UNINVITE))
+WITH_GUESTS = "guests"
 WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
 """How many secrets that this router does not know end a link."""
@@ -127,12 +128,19 @@ class Guests:
         self._look_at_door(now)
         return {"invited": said.id}
 
-    def _revoke(self, prefix: str, now: Now) -> dict[str, Any]:
-        one = self._one(prefix)
+    def _revoke(self, argument: str, now: Now) -> dict[str, Any]:
+        """Revoke an invitation; with its guests, their grants end here, and the operator's command sees to the file."""
+        prefix, _, more = argument.partition(" ")
+        one, removed = self._one(prefix), list[PublicKey]()
+        if more == WITH_GUESTS:
+            if self._is_writing:
+                raise ValueError("its guests are being written into router.toml just now; ask again")
+            removed = [*one.guests]
+            self._rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
         if rows := self._invitations.revoke(one.id, now.judged_s):
             self._write(rows)
             self._log(one, "revoked", now)
-        return {"revoked": one.id.hex(), "guests": len(one.guests)}
+        return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
 
     def _one(self, prefix: str) -> Invitation:
         found = self._invitations.find(prefix.lower()) if prefix else []

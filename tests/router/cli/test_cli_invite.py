@@ -65,7 +65,7 @@ def test_revoked_by_the_beginning_of_its_id(at_node: Run) -> None:
     assert row["id"][:8] in at_node("invite", "revoke", row["id"][:8]).stdout
     assert listed(at_node, row["id"])["state"] == "revoked"
     again = at_node("invite", "revoke", row["id"], "--json")
-    assert json.loads(again.stdout) == {"revoked": row["id"], "guests": 0}
+    assert json.loads(again.stdout) == {"revoked": row["id"], "guests": 0, "removed": []}
     unknown = at_node("invite", "revoke", "zz")
     assert unknown.exit_code == 1 and "`router --home" in unknown.stderr and "invite list" in unknown.stderr
 

@@ -9,7 +9,7 @@ from rigs.one_router import WALL_S
 from router.core.routing.directory import CONFIG, INVITED, Neighbour, Standing
 from router.core.routing.effects import GrantToWrite, WriteGuests
 from router.core.routing.guests import WRITE_AGAIN_S, FileLooked, FileWritten
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import SigningKey, digest
 from router.core.wire.reasons import INVITE_REMOVED
 
 FILE, CHANGED = b"f" * 32, b"c" * 32
@@ -152,3 +152,16 @@ def test_a_key_with_several_invitations_is_written_with_all_of_them() -> None:
     assert look(one) == [WriteGuests(FILE, (grant(ANNA), grant(ANNA, rights=frozenset({"why"}))))]
     written(one, FileWritten((ANNA.public,), (), (block(ANNA, "join", "store", "why"),)))
     assert in_file(one) == [True, True] and one.redeem(one.guest(ANNA), ANNA, SECRET)[0].reason is None
+
+
+def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -> None:
+    one = inviting(ANNA, BERTA)
+    link, id = one.guest(ANNA), digest(SECRET).hex()
+    assert look(one)
+    assert "ask again" in one.order("uninvite", f"{id} guests")["error"], "the file is being written"
+    written(one, FileWritten(problem="the disk is full"))
+    removed = [ANNA.public.hex(), BERTA.public.hex()]
+    assert one.order("uninvite", f"{id} guests") == {"revoked": id, "guests": 2, "removed": removed}
+    assert one.closed()[0][0] == link and learned(one, ANNA) is None is learned(one, BERTA)
+    one.pass_time(WRITE_AGAIN_S)
+    assert not one.looks()
