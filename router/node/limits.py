@@ -104,7 +104,7 @@ def core_limits(config: Config) -> CoreLimits:
             neighbour_messages_max=queues.neighbour_messages_max, neighbour_bytes_max=queues.neighbour_bytes_max,
             node_messages_max=queues.node_messages_max, node_bytes_max=queues.node_bytes_max,
             share_percent=queues.share_percent, strangers_percent=queues.strangers_percent,
-            neighbour_node_percent=queues.neighbour_node_percent,
+            neighbour_node_percent=queues.neighbour_node_percent, met_percent=queues.met_percent,
         ),
         routes=RouteLimits(
             routes_max=limits.routes_max, per_neighbour_max=limits.routes_per_neighbour_max,

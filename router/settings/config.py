@@ -104,6 +104,9 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Share of node_messages_max and node_bytes_max that one client or peer may fill; beyond it, messages are "
         "refused with reason queue-full-node. Where there are several, it is the share of what the others leave free.",
         )] = CORE.queues.neighbour_node_percent
+    met_percent: Annotated[int, span(1, 100,
+        "Share of one recipient's queue, and of the node's, that one router may fill with which services of this node "
+        "have agreed on groups.")] = CORE.queues.met_percent
     keep_s: Annotated[int, span(0, 366 * DAY_S,
         "How long settled messages are kept for PULL and --since; 0: not at all.")] = STORE.keep_s
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,

@@ -8,6 +8,7 @@ stranger's link, strangers from its whole address prefix are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from ipaddress import ip_network
 
 from router.core.link.custody import Outgoing
 from router.core.link.session import Allowance
@@ -24,6 +25,7 @@ MINUTE_S = 60.0
 TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
 FULL = "the places of strangers are taken, and another one waits"
 TAKEN = "all places for keys that this node does not know are taken now; come again later"
+CROWDED = "enough routers from your part of the network are connected; come again later"
 IDLE = "no messages for a while"
 FORGED = "too many messages with a false signature"
 
@@ -138,6 +140,9 @@ class Admission:
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
             return False
+        if standing is Standing.MET and not dialled and self._is_crowded(key, place):
+            self._pending.effects.append(Close(number, Reason.RATE_LIMITED, CROWDED))
+            return False
         if dialled or not self._is_nobodys(key, standing):
             return True
         strangers = self._strangers()
@@ -149,6 +154,13 @@ class Admission:
             return False
         self.close(longest, Reason.SHUTDOWN, FULL, "displaced", now)
         return True
+
+    def _is_crowded(self, key: bytes, place: str) -> bool:
+        """Whether enough other routers that were met are connected from that public address prefix."""
+        if not place or not ip_network(place).is_global:
+            return False
+        met = (link for link in self._links if link.standing is Standing.MET and link.place == place)
+        return sum(link.key != key for link in met) >= self._limits.met_per_prefix_max
 
     def end(self, forgers: Iterable[Link], now: Now) -> None:
         """Close links that have brought too many false signatures, and bar their keys for a while."""

@@ -54,6 +54,10 @@ class Agreements:
     def __repr__(self) -> str:
         return f"<agreements with {len(self._by_router)} routers>"
 
+    @property
+    def routers(self) -> tuple[bytes, ...]:
+        return tuple(self._by_router)
+
     def is_met(self, router: bytes) -> bool:
         return router in self._by_router
 

@@ -16,6 +16,7 @@ OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 CONFIG, INVITED = "config", "invited"
 DISCOVERY, PUBSUB = "discovery", "pubsub"
 """The names that make services of this node its discovery and its pub/sub service (R-C26, R-C27)."""
+TAG_BYTES = 8  # of a key, where queues and the duplicate index count by it
 STRANGERS = bytes(32)  # no real key: messages of strangers are charged to all of them together
 
 
@@ -80,6 +81,8 @@ class Directory:
     public: frozenset[bytes] = frozenset()
     agreements: Agreements = field(default_factory=Agreements)
     addresses: tuple[TransportAddress, ...] = ()
+    met: set[bytes] = field(default_factory=set)
+    """The first bytes of the keys of routers that were met and with which groups are agreed."""
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
@@ -90,7 +93,14 @@ class Directory:
         """Replace all neighbours, those of the configuration and those of services alike."""
         self.neighbours = neighbours
         self.uplinks = tuple(key for key, one in neighbours.items() if one.uplink and not one.blocked)
+        self.count_met()
         self.revision += 1
+
+    def count_met(self) -> None:
+        """Find out anew who has the share of a router that was met: whoever is nothing more by the configuration."""
+        keys = self.agreements.routers
+        self.met.clear()
+        self.met.update(key[:TAG_BYTES] for key in keys if self.standing(key, owner=False) is Standing.MET)
 
     def record_local(self, key: bytes) -> bool:
         """Record a key, proven on the owner-only socket, that asked to be kept; return whether it is new."""

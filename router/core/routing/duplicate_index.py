@@ -8,6 +8,7 @@ lifetime refuses for good.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from router.core.wire.lifetime import expiry_s
@@ -31,6 +32,7 @@ class Index:
     limits: IndexLimits
     entries: int = 0
     shares: dict[bytes, int] = field(default_factory=dict)
+    met: Container[bytes] = ()  # the holders that have, each for itself, a share as small as that of all strangers
     _shared: int = 0  # the sum of the shares
 
     def __post_init__(self) -> None:
@@ -62,7 +64,8 @@ class Index:
             return limits.entries_max - of_strangers - of_neighbours - of_apps
         kept_for_apps = max(of_apps, limits.entries_max * limits.apps_percent // 100)
         free = limits.entries_max - of_strangers - kept_for_apps - of_neighbours
-        return fair_room(free, self.held(holder), limits.neighbour_percent)
+        percent = limits.strangers_percent if holder in self.met else limits.neighbour_percent
+        return fair_room(free, self.held(holder), percent)
 
     def lifetime_s(self, holder: bytes) -> int:
         """Return how many seconds ahead a message of this holder may expire at most."""

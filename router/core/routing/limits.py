@@ -28,8 +28,9 @@ class AdmissionLimits:
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
-    router that was met and shares no group is closed after `met_idle_s`. `locals_max`: keys recorded as local;
-    `pulls_per_s`: PULLs answered for one neighbour."""
+    router that was met and shares no group is closed after `met_idle_s`. Of one public address prefix at
+    most `met_per_prefix_max` routers that were met have a link. `locals_max`: keys recorded as local; `pulls_per_s`:
+    PULLs answered for one neighbour."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -42,6 +43,7 @@ class AdmissionLimits:
     strangers_idle_s: float = 60.0
     strangers_spared_s: float = 10.0
     met_idle_s: float = 30.0
+    met_per_prefix_max: int = 8
     locals_max: int = 1000
     pulls_per_s: float = 10.0
 
@@ -83,7 +85,8 @@ class IndexLimits:
     """Limits of the duplicate index: ids, the longest life of a message in seconds, and shares of the ids in percent.
 
     `neighbour_percent` is the share of one client or peer in what strangers and apps leave, while no other client or
-    peer has any; see `fair_room`.
+    peer has any; see `fair_room`. `strangers_percent` is the share of all strangers together, and of one router that
+    was met.
     """
 
     entries_max: int = 10_000_000
@@ -122,7 +125,8 @@ class QueueLimits:
     One group, source or neighbour holds at most `share_percent` of a recipient's queue, except that a larger single
     message fits an empty share. All strangers together hold at most `strangers_percent` of the node's store.
     `neighbour_node_percent` is the share of one client or peer in it while nobody else has anything there
-    (`core/routing/duplicate_index.py`, `fair_room`)."""
+    (`core/routing/duplicate_index.py`, `fair_room`). `met_percent`: the share in a recipient's queue and in the node's
+    store of one router that was met and with which groups are agreed (R-C24)."""
 
     recipient_messages_max: int = 1_000_000
     recipient_bytes_max: int = GIB
@@ -135,6 +139,7 @@ class QueueLimits:
     share_percent: int = 25
     strangers_percent: int = 1
     neighbour_node_percent: int = 50
+    met_percent: int = 5
 
     def told(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it, of the node."""

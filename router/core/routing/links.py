@@ -42,7 +42,9 @@ class Link:
     `asks_outcomes` are the peer's own claims, and give it no right. `place`: the prefix of its address, if any.
     `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
     accepts. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: the lane in which its
-    messages wait for verification; it is fixed, even if the standing changes, to keep their order. `shut`: it has not
+    messages wait for verification; it is fixed, even if the standing changes, to keep their order. `charged`: the
+    neighbour whose share of queues its messages use, one for all that are not known and have agreed on nothing;
+    `holder`: for which the ids of its messages count in the duplicate index. `shut`: it has not
     answered our invitation yet, and until it does only this router's own messages go there.
     """
 
@@ -58,6 +60,8 @@ class Link:
     uplink: bool = False
     dialled: bool = False
     lane: bytes = field(init=False)
+    charged: bytes = field(init=False)
+    holder: bytes = field(init=False)
     place: str = ""
     since_s: float = 0.0
     active_s: float = 0.0
@@ -74,7 +78,12 @@ class Link:
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     def __post_init__(self) -> None:
+        self._charge(self.standing not in UNKNOWN)
         self.lane = self.charged
+
+    def _charge(self, to_itself: bool) -> None:
+        self.charged = self.key if to_itself else STRANGERS
+        self.holder = APPS if self.standing is Standing.LOCAL else self.charged[:HOLDER_BYTES]
 
     def fly(self, flight: Flight) -> None:
         """Note messages that were sent, in their order."""
@@ -86,19 +95,10 @@ class Link:
         """Whether no message of the parcel is too long for the peer."""
         return len(parcel.blob) <= self.frame_bytes_max or parcel.longest() <= self.frame_bytes_max
 
-    @property
-    def charged(self) -> bytes:
-        """Return the neighbour whose share of queues its messages use: all that are not known have one share."""
-        return STRANGERS if self.standing in UNKNOWN else self.key
-
-    @property
-    def holder(self) -> bytes:
-        """Return the holder for which the ids of its messages count in the duplicate index."""
-        return APPS if self.standing is Standing.LOCAL else self.charged[:HOLDER_BYTES]
-
     def admit(self, standing: Standing, directory: Directory) -> None:
         """Set what the configuration decides about the link, when it comes up and when the neighbours change."""
         self.standing = standing
+        self._charge(standing not in UNKNOWN or (standing is Standing.MET and directory.agreements.is_met(self.key)))
         self.uplink = self.key in directory.uplinks
         self.outcomes = self.asks_outcomes and directory.hears_outcomes(self.key, standing)
 

@@ -6,16 +6,15 @@ when its delivery ends, so an accepted message is never refused later for lack o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from router.core.wire.reasons import Reason
 
 from .backoff import StreamBackoff
-from .directory import STRANGERS
+from .directory import STRANGERS, TAG_BYTES
 from .duplicate_index import fair_room
 from .limits import QueueLimits
-
-TAG_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -68,10 +67,11 @@ class Queues:
     """All recipients' queues, and the tallies of groups, neighbours and the node; empty ones are forgotten.
 
     `held`: messages and bytes in the store, each message counted once, by the first `TAG_BYTES` of the key of the
-    neighbour that brought them."""
+    neighbour that brought them. `met`: the first bytes of the keys of routers that were met."""
 
-    def __init__(self, limits: QueueLimits) -> None:
+    def __init__(self, limits: QueueLimits, met: Collection[bytes] = ()) -> None:
         self.limits = limits
+        self._met = met
         self.by_recipient: dict[bytes, Queue] = {}
         self._groups: dict[bytes, Tally] = {}
         self._neighbours: dict[bytes, Tally] = {}
@@ -99,9 +99,13 @@ class Queues:
         if neighbour == STRANGERS[:TAG_BYTES]:
             percent = limits.strangers_percent
             by_neighbour = limits.node_messages_max * percent // 100, limits.node_bytes_max * percent // 100
+        its_share = share
+        if self._met and neighbour in self._met:
+            percent = limits.met_percent
+            its_share = max(1, queue.total.messages_max * percent // 100), queue.total.bytes_max * percent // 100
         return (
             (queue.shares, b"s" + signer, share),
-            (queue.shares, b"n" + neighbour, share),
+            (queue.shares, b"n" + neighbour, its_share),
             (self._groups, signer, by_group),
             (self._neighbours, neighbour, by_neighbour),
         )
@@ -121,6 +125,7 @@ class Queues:
         messages, most = self.node.room()
         if neighbour is not None:
             held, percent = self.held.get(neighbour[:TAG_BYTES]), self.limits.neighbour_node_percent
+            percent = self.limits.met_percent if neighbour[:TAG_BYTES] in self._met else percent
             share = [fair_room(free, had, percent) for free, had in zip((messages, most), held or (0, 0), strict=True)]
             least = (0, 0) if held else (1, size)
             messages, most = (min(free, max(*one)) for free, *one in zip((messages, most), share, least, strict=True))

@@ -93,6 +93,7 @@ class Revocation:
         """Apply what has changed in the agreements with these routers.
 
         What waits for one that is connected still goes to it."""
+        self._directory.count_met()
         for key in keys:
             self._look_at_link(key, False, now)
             self._membership.revoke(key, now, drains=True)

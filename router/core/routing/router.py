@@ -59,7 +59,7 @@ class Router:
         self.directory = directory
         self.links = Links()
         self.groups = Groups(directory.service_called(PUBSUB))
-        self.queues = Queues(limits.queues)
+        self.queues = Queues(limits.queues, directory.met)
         self.routes = Routes(limits.routes, directory.rank)
         self.seen = Seen(limits.seen_recent_max)
         self._limits = limits
@@ -98,7 +98,7 @@ class Router:
         )  # fmt: skip
         routing = Routing(directory, self.groups, self.routes, self.links.standing_of, book.advertisements.router_of)
         plans = Plans(routing, lambda: self.revision)
-        self.index = Index(limits.index, recovered.index_entries, recovered.index_shares)
+        self.index = Index(limits.index, recovered.index_entries, recovered.index_shares, directory.met)
         self._examination = Examination(plans, self.seen, self.index, self._membership.judge)
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,

@@ -7,8 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.core.routing.directory import TAG_BYTES
 from router.core.routing.limits import QueueLimits
-from router.core.routing.queues import TAG_BYTES, Queues
+from router.core.routing.queues import Queues
 from router.core.wire.reasons import Reason
 
 ANN, BOB, NEWS, CATS, EAST, WEST = (bytes((n,)) * 32 for n in range(6))
