@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from .events import (
     FIELD_MAX,
+    WORD_BYTES,
     Accepted,
     Event,
     Noted,
@@ -184,15 +185,20 @@ def _row(event: Event, seq: int, router: str, boot: str) -> Line:
 
 def _accepted(event: Accepted, seq: int, router: str, boot: str) -> Line:
     count = len(event.ids) // 32
-    words = f"<{count}I"
     source, group = (None, event.signer.hex()) if event.kind else (event.signer.hex(), None)
     return Line(
         VERSION, "accepted", seq, count, min(event.at_ns, TIME_MAX), event.mono_ns, router, boot,
         kind=KINDS[event.kind], source=source, group=group, destination=_hex(event.destination),
         peer=_hex(event.neighbour), link=event.link, first=event.first, count=count, ids=event.ids.hex(),
-        sizes=unpack(words, event.sizes), ttls=unpack(words, event.ttls),
-        expiries=unpack(words, event.expiries), recipients=[one.hex() for one in event.recipients],
+        sizes=_numbers(event.sizes, count), ttls=_numbers(event.ttls, count),
+        expiries=_numbers(event.expiries, count), recipients=[one.hex() for one in event.recipients],
     )  # fmt: skip
+
+
+def _numbers(column: bytes, count: int) -> tuple[int, ...]:
+    """Return the numbers of a column; a parcel's messages mostly have equal lives, so one number stands for all."""
+    first = column[:WORD_BYTES]
+    return unpack("<I", first) * count if first * count == column else unpack(f"<{count}I", column)
 
 
 def _hex(raw: bytes | None) -> str | None:
