@@ -103,6 +103,21 @@ def test_settling_waits_for_the_gap() -> None:
     assert settled == [0, 0, 3, 3, 4] and world.link_woken == 2
 
 
+def test_messages_of_a_read_are_taken_and_settled_together() -> None:
+    world = World()
+    first, second, third = multicast(b"1"), unicast(b"2"), multicast(b"3")
+    assert world.read(first, control(), second) == [control()]
+    world.read(third)
+    reads = world.inbox.take_reads()
+    assert [[read.data[start:end] for _, start, end in read.spans] for read in reads] == [[first, second], [third]]
+    assert world.inbox.take_reads() == [] and world.inbox.take(None) is None
+    settled = [world.inbox.settled]
+    for at in (1, 0):
+        world.inbox.reads_done(reads[at : at + 1])
+        settled.append(world.inbox.settled)
+    assert settled == [0, 0, 4]
+
+
 @pytest.mark.parametrize("until_min", [0, 23, 24, 256, 65_536, 3_000_000])
 def test_what_the_router_says_is_done_at_once(until_min: int) -> None:
     world = World()
