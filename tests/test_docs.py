@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from rigs.mermaid import mermaid
 from rigs.patience import HANG_S
 
 from router.cli import COMMANDS, service_commands
 from router.cli.exits import Exit
-from router.core.link.machine import mermaid
 from router.core.link.table import PROVEN, PROVING
 from router.core.wire import link_items as link
 from router.core.wire.reasons import Reason

@@ -93,14 +93,11 @@ class Size(click.ParamType[Any]):
 @click.option("--until", type=When(), help="Only messages accepted before WHEN.")
 @click.option("--as-of", type=When(), help="Judge the messages as of WHEN.  [default: now]")
 @click.option("--memory", type=Size(), default="2GB", show_default=True, help="The memory to use; more goes to disk.")
-@click.option(
-    "--format", "table_format", type=click.Choice(["parquet"]), default="parquet", help="The format of the tables."
-)
 @click.option("--strict", is_flag=True, help="End with exit code 1 if the verdict is bad or nothing could be judged.")
 @json_option
 def audit(
     paths: tuple[Path, ...], out: Path | None, engine: str, since: float | None, until: float | None,
-    as_of: float | None, memory: int, table_format: str, strict: bool, as_json: bool,
+    as_of: float | None, memory: int, strict: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Account for every message in event logs, with proof.
 

@@ -91,14 +91,6 @@ def load_reasons(spec: str) -> None:
     _load_part(spec, _load_module(spec, spec.partition(":")[0]), "reasons")
 
 
-def load_class(spec: str) -> type[Service]:
-    """The subclass of `Service` that `services.echo` or `services.echo:Echo` names. Raises `UnknownService`."""
-    kind = load(spec).kind
-    if kind is None:
-        raise UnknownService(f"{spec} holds rules, and no subclass of Service")
-    return kind
-
-
 def deaf(plugin: Plugin) -> str:
     """Why messages would not reach this service; "" if they do."""
     found = plugin.kind

@@ -87,6 +87,7 @@ class Blocking(Service):
         await self.node.send(message.source, b"free")
 """
 RUNS = ("inside", "apart")
+CONFIRMED = ("inside", pytest.param("apart", marks=pytest.mark.long))
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ async def test_one_that_fills_its_disk_waits_for_room_and_loses_nothing(tmp_path
         assert (found["kept"], found["whole"]) == (MESSAGES, True)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", CONFIRMED)
 async def test_services_leave_the_node_the_room_that_it_needs(tmp_path: Path, place: Path, run: str) -> None:
     """Otherwise the node would refuse all messages with the reason disk-full, because one service fills the disk."""
     least = shutil.disk_usage(tmp_path).free * 6 // 10
@@ -168,7 +169,7 @@ async def test_services_leave_the_node_the_room_that_it_needs(tmp_path: Path, pl
         await pair.goes_on()
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", CONFIRMED)
 async def test_one_that_floods_the_log_is_slowed_and_no_event_is_lost(tmp_path: Path, place: Path, run: str) -> None:
     async with household(tmp_path, "flooding", run) as (node, pair):
         async with connect(home=node.home) as app:
@@ -206,7 +207,7 @@ async def test_one_that_blocks_its_own_process_is_named_while_it_does(
         assert (await anext(app.unicasts())).body == b"free"
 
 
-@pytest.mark.parametrize("module", ["blocking", "blocking_class"])
+@pytest.mark.parametrize("module", [pytest.param("blocking", marks=pytest.mark.long), "blocking_class"])
 async def test_one_that_blocks_the_node_is_named_on_standard_error(tmp_path: Path, place: Path, module: str) -> None:
     """Nothing can interrupt it; who waits for the node reads who is to blame, and afterwards all goes on."""
     async with household(tmp_path, module, "inside") as (node, _), connect(home=node.home) as app:

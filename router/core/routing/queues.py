@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from router.core.wire.reasons import Reason
 
@@ -150,8 +151,8 @@ class Queues:
             if tally is None and tallies is queue.shares:
                 most = most[0], max(most[1], size)
             rooms.append((*(most if tally is None else tally.room()), Reason.QUEUE_FULL_GROUP))
-        messages, _, few = min(rooms, key=_messages)
-        _, least, small = min(rooms, key=_bytes)
+        messages, _, few = min(rooms, key=itemgetter(0))
+        _, least, small = min(rooms, key=itemgetter(1))
         return messages, least, few if messages < 1 else small
 
     def reserve(self, recipient: bytes, signer: bytes, neighbour: bytes, messages: int, size: int) -> Queue:
@@ -174,11 +175,3 @@ class Queues:
         queue = self.by_recipient.get(recipient)
         if queue is not None and not queue.total.messages:
             del self.by_recipient[recipient]
-
-
-def _messages(room: tuple[int, int, Reason]) -> int:
-    return room[0]
-
-
-def _bytes(room: tuple[int, int, Reason]) -> int:
-    return room[1]

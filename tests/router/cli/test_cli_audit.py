@@ -108,7 +108,6 @@ def test_the_time_asked_for(router: Run, logs: Path, arguments: list[str], owed:
         (["log", "--since", "1d", "--until", "2d"], 2, "--since must lie before --until"),
         (["log", "--memory", "lots"], 2, "'lots' is no size"),
         (["log", "--memory", "1MB"], 2, "at least 256MB"),
-        (["log", "--format", "csv"], 2, "parquet"),
         (["log", "--out", "taken"], 1, "letter.txt"),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_module_that_ends_the_program_is_a_sentence(tmp_path: Path, monkeypatc
     (tmp_path / "quitting_service.py").write_text("import sys\nsys.exit(2)\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(plugins.UnknownService, match=r"quitting_service of .* ends the program \(SystemExit\(2\)\); "):
-        plugins.load_class("quitting_service")
+        plugins.load("quitting_service")
 
 
 async def test_a_refusal_that_was_lost_with_its_connection_is_said_again(

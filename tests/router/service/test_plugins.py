@@ -213,4 +213,4 @@ def test_a_service_without_settings_takes_none(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_class_is_chosen_by_name() -> None:
-    assert plugins.load_class("services.echo:Echo") is plugins.load_class("services.echo")
+    assert plugins.load("services.echo:Echo").kind is plugins.load("services.echo").kind is not None

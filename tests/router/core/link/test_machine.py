@@ -6,6 +6,7 @@ from enum import Enum
 from math import inf
 
 import pytest
+from rigs.mermaid import mermaid
 from rigs.tables import check_every_step, check_reachable, check_spec
 
 from router.core.link.machine import (
@@ -15,7 +16,6 @@ from router.core.link.machine import (
     RemoteProtocolError,
     Row,
     Table,
-    mermaid,
     with_limits,
 )
 from router.core.wire.reasons import Reason
