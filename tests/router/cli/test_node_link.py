@@ -11,10 +11,13 @@ from click.testing import Result
 from conftest import Run, run_in
 
 from router.core.wire.address import parse_address
-from router.core.wire.advert import make_advertisement
+from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.crypto import SigningKey
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.lifetime import expiry_min
+from router.service.running import key_of
+from router.settings.config import load
+from router.settings.home import Home
 
 KEY = SigningKey(b"n" * 32)
 URL = "tls://192.168.1.20:4100"
@@ -59,6 +62,18 @@ def test_it_names_where_others_reach_the_node(tmp_path: Path, lines: list[str], 
     said = parse_peer_link(found["link"])
     assert [one.url for one in said.addresses] == named
     assert parse_peer_link(run("id", "--link").stdout).router.hex() == found["address"]  # type: ignore[union-attr]
+
+
+def test_a_new_core_samples_and_its_link_names_its_discovery_service(tmp_path: Path) -> None:
+    """What the link says gives way to what the node says while it runs: its revision is the least."""
+    run = run_in(tmp_path)
+    assert run("init", "--role", "core", "--listen", URL).exit_code == 0
+    config, _ = load(tmp_path / "router.toml")
+    assert config.node.services == ("services.discovery",) and config.node.services_public == ("discovery",)
+    assert config.services == {"discovery": {"sampling": True}}
+    found = parse_peer_link(run("id", "--link").stdout.strip())
+    assert isinstance(found, Advertisement) and found.rev == 0
+    assert dict(found.services) == {"discovery": key_of(Home(tmp_path), "discovery").public}
 
 
 def test_another_node_takes_it_from_a_picture_a_text_and_standard_input(tmp_path: Path) -> None:
