@@ -150,16 +150,20 @@ class Dialler:
         return longest * (0.5 + self._draw() / 2)
 
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
-        problems = []
+        """Dial its addresses in turn; keep why each was not reached, also if a later one is."""
+        stream, problems = None, []
         for url in neighbour.urls:
             try:
                 if neighbour.doubted:
-                    return await self._dial_doubted(neighbour, url)
-                return await self._dial_at(url, neighbour)
+                    stream = await self._dial_doubted(neighbour, url)
+                else:
+                    stream = await self._dial_at(url, neighbour)
+                break
             except ConnectFailed as error:
                 problems.append(error.text)
-        self._note(neighbour, "; ".join(problems))
-        return None
+        if problems or stream is None:
+            self._note(neighbour, "; ".join(problems))
+        return stream
 
     async def _dial_at(self, url: str, neighbour: Neighbour) -> Stream:
         async with self._room:
