@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from router.core.routing.advertisements import SAMPLED
+from router.core.routing.directory import CONFIG, INVITED
 from router.settings.config_peers import about
 from router.settings.config_text import Problem
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
@@ -63,6 +65,9 @@ def broken_rules(
     """Yield names of services that occur twice, and unknown ones in `node.services_public` and `[services.…]`."""
     known = [one.name for one in instances(entries)]
     for at, name in enumerate(known):
+        if name in (CONFIG, INVITED, SAMPLED):
+            text = f'node.services: a service cannot be called "{name}", which says of a neighbour how it was learned; '
+            yield Problem(("node", "services", at), f"{text}give it a [[node.services]] block with another name")
         if name in known[:at]:
             text = f'node.services names "{name}" twice; keep one, or give the other a [[node.services]] block with '
             yield Problem(("node", "services", at), f"{text}a name of its own")

@@ -190,6 +190,7 @@ def test_a_flag_does_not_hide_a_broken_section(tmp_path: Path) -> None:
             "line 2: store.map_bytes_max is 1_048_576; it must be 0 or at least",
         ),
         ("[defaults]\nexpiry_min = 20000", "line 2: defaults.expiry_min is 20000; it must be at most 10080"),
+        ("[node]\nservices = ['a.x', 'a.invited']", 'line 2: node.services: a service cannot be called "invited"'),
         ("[node]\nservices = ['a.x', 'b:x', 'c.b']", 'line 2: node.services names "b" twice'),
         ("[node]\nservices = ['a-x']", "it must be a module, or module:Class"),
         (
