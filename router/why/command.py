@@ -78,6 +78,8 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
     if answer["turned_away_times"]:
         rows += _turned(answer, names)
     rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
+    for one in answer.get("not_owed", ())[:RECIPIENTS_SHOWN]:
+        rows.append(("not owed to", f"{_who(one['neighbour'], names)}, a LAN neighbour: {one['why']}"))
     if answer.get("store_problem"):
         rows.append(("store", answer["store_problem"]))
     if answer.get("incomplete"):

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from router.core.routing.directory import WHY
 from router.core.routing.effects import Now
+from router.core.routing.not_owed import lan_not_owed
 from router.core.routing.router import Router
 from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
@@ -269,12 +270,26 @@ class Fates:
         asker, trace = round_.question.neighbour, round_.trace
         try:
             if asker is None:
-                text = _json(one(round_.found, trace, round_.whole, round_.reports))
+                answer = one(round_.found, trace, round_.whole, round_.reports)
+                text = _json(answer | _not_owed(view.router, round_.whole))
             else:
                 text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
         self._done(view, round_.question, text, now)
+
+
+def _not_owed(router: Router, whole: Fate | None) -> dict[str, Any]:
+    """Return the LAN neighbours that share the group of a multicast and were not owed it, if there are any."""
+    if whole is None or whole.destination is not None or not whole.brought_by:
+        return {}
+    owed = {bytes.fromhex(row.recipient) for row in whole.recipients}
+    group, by = bytes.fromhex(whole.signer), bytes.fromhex(whole.brought_by)
+    rows = [
+        {"neighbour": key.hex(), "why": cause}
+        for key, cause in lan_not_owed(router.directory, router.groups, group, by, owed)
+    ]
+    return {"not_owed": rows} if rows else {}
 
 
 def changing(whole: Fate, keys: set[str]) -> Fate:

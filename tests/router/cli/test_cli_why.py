@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import Run
 
+from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace
 from router.core.why.report import Outcome, Report, followed, recipient_json
 from router.core.wire.crypto import SigningKey
@@ -59,6 +60,13 @@ def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[s
         _tell(answer_of(found, Trace(CORE), None, {}), names)
         lines = [line for line in capsys.readouterr().out.splitlines() if "incomplete" in line]
         assert [said in line for line in lines] == [True] * bool(said)
+
+
+def test_which_lan_neighbours_were_not_owed_it_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of(Found(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
+    _tell(answer | {"not_owed": [{"neighbour": "5a" * 32, "why": OF_AN_UPLINK}]}, names)
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not owed to")]
+    assert line.endswith(f", a LAN neighbour: {OF_AN_UPLINK}")
 
 
 def test_how_many_events_are_left_out_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:

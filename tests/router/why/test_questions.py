@@ -13,6 +13,7 @@ from samples.stores import WALL_S
 from router.core.log.events import Outward
 from router.core.routing.directory import Neighbour
 from router.core.routing.effects import Changes
+from router.core.routing.not_owed import OF_A_ROUTER
 from router.core.why.report import Outcome, Report, encode_report
 from router.core.wire.admin import Inquiry
 from router.why.questions import (
@@ -204,6 +205,16 @@ def test_who_is_blocked_is_not_waited_for(tmp_path: Path) -> None:
         node.ask(APP, node.identity)
         [one] = node.answer()["recipients"]
         assert one["state"] == "queued" and one["next"].startswith("bob is blocked here (`router peer block`)")
+
+
+def test_it_is_told_which_lan_neighbours_were_not_owed_it_and_why(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
+        near, next_ = RECIPIENTS[1:3]
+        for key in (near, next_):
+            node.router.directory.agreements.agree(ASKER, key, [SIGNER], WALL_S + 60, WALL_S, lan=True)
+        node.accept([RECIPIENTS[0], near])
+        node.ask(APP, node.identity)
+        assert node.answer()["not_owed"] == [{"neighbour": next_.hex(), "why": OF_A_ROUTER}]
 
 
 def test_a_service_from_elsewhere_is_answered_about_what_it_handed_over_itself(tmp_path: Path) -> None:
