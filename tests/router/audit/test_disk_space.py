@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rigs.small_disk import on_a_small_disk
 
 from router.audit.sample.sample import write_sample
 
-NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 ROUTER = f"{sys.executable} -m router"
-
-
-def on_a_small_disk(directory: Path, script: str) -> list[str]:
-    """The lines that a shell script prints in `directory`, where `full` is a disk of 1 MB; the last: what is there."""
-    (directory / "full").mkdir()
-    if subprocess.run((*NAMESPACE, "mount", "-t", "tmpfs", "none", directory / "full"), capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
-    mounted = f"mount -t tmpfs -o size=1m none full\n{script} 2>&1 >/dev/null\necho code $?\necho $(find full)"
-    ran = subprocess.run((*NAMESPACE, "sh", "-c", mounted), cwd=directory, capture_output=True, text=True, check=True)
-    return ran.stdout.splitlines()
 
 
 @pytest.fixture
