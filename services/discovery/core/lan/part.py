@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from router.core.wire.advert import Advertisement
+from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from router.service.nearby import Interface, Interfaces
 from services.discovery.core.known import Known
@@ -35,6 +37,7 @@ class OnLan:
         self._lan: Lan | None = None
         self._interfaces: tuple[Interface, ...] = ()
         self._asked_for: set[int] = set()  # interfaces whose networks are to be allowed once they have a name
+        self._near: dict[PublicKey, Advertisement] = {}
         self._began = False
         self._note_s = 0.0
 
@@ -61,7 +64,9 @@ class OnLan:
         if self._lan is None:
             return deeds
         deeds += self._lan.hear(heard, now)
-        self._known.nearby = {one.key: one.advert for one in self._lan.neighbours if one.is_here}
+        near = {one.key: one.advert for one in self._lan.neighbours if one.is_here}
+        if near != self._near:
+            self._near = self._known.nearby = near
         return [*deeds, *self._notes(now)]
 
     # -- where ---------------------------------------------------------------------------------------------
