@@ -49,6 +49,9 @@ DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
 
+_ToSend = tuple[int, str, bytes]
+"""Number in the state's outbox, tag, and bytes of a message."""
+
 log = logging.getLogger(__name__)
 
 
@@ -104,12 +107,12 @@ class RulesHost(Service):
         self._heard: deque[tuple[c.Heard, Received | trio.Event | None]] = deque()
         self._work = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
-        self._to_send: deque[tuple[int, str, bytes]] = deque()
+        self._to_send: deque[_ToSend] = deque()
         self._sends = trio.Event()
         self._sent: list[int] = []
         self._wake = trio.CancelScope()
         self._warned = set[str]()
-        self._requests, self._requested = trio.open_memory_channel[c.Deed](REQUESTS_MAX)
+        self._requests, self._requested = trio.open_memory_channel[c.Deed | list[_ToSend]](REQUESTS_MAX)
 
     async def live(self) -> None:
         state = self.state
@@ -247,13 +250,15 @@ class RulesHost(Service):
         batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
         batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
         batch.sent, self._sent = self._sent, []
+        ready: list[_ToSend] = []
         if batch:
             numbers = await self.commit(batch)
-            self._to_send += [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
-            self._sends.set()
+            ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
         self._kept.changed.clear()
         for deed in cycle.deeds:
             await self._carry_out(deed)
+        if ready:
+            await self._requests.send(ready)
         for one, refusal in cycle.refused:
             await one.refuse(refusal.reason, refusal.text)
         for one in cycle.handled:
@@ -286,9 +291,14 @@ class RulesHost(Service):
                 await self._requests.send(deed)
 
     async def _request(self) -> None:
-        """Make the requests to the router one after the other, so that of two about one key the later one holds."""
-        async for deed in self._requested:
-            await self._do(deed)
+        """Make the requests to the router one after the other, so that of two about one key the later one holds; what
+        is sent goes after them, so that a neighbour is known before something is sent to it."""
+        async for asked in self._requested:
+            if isinstance(asked, list):
+                self._to_send += asked
+                self._sends.set()
+            else:
+                await self._do(asked)
 
     async def _do(self, deed: c.Deed) -> None:
         """Ask the router for it; what it does not do is a line of the operator's log, and no failure."""

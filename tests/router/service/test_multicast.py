@@ -1,4 +1,4 @@
-"""Multicast doors and the interfaces they are at: what can be told without a network (see tests/e2e/test_laptops.py)."""
+"""Multicast doors, and the interfaces they are at, as far as one machine tells (see tests/e2e/test_laptops.py)."""
 
 from __future__ import annotations
 

@@ -44,3 +44,36 @@ async def test_of_two_requests_about_one_key_the_later_one_holds(
         for word, known in (("know", set(KEYS)), ("forget", set())):
             await node.ask("service", f"fickle {word}")
             assert {one["address"] for one in json.loads(await node.ask("peers")) if one["learned"]} == known
+
+
+HASTY = """
+from router.service.contract import Answer, Asked, Learn, PublicKey, Send, Sent
+
+class Hasty:
+    def __init__(self, setup):
+        self.asked, self.refused = 0, []
+
+    def hear(self, heard, now):
+        if isinstance(heard, Asked):
+            self.asked, until_s = heard.number, int(now.wall_s) + 3600
+            keys = [PublicKey(bytes.fromhex(key)) for key in heard.argument.split()]
+            known = [Learn(key, ("tls://127.0.0.1:9",), until_s) for key in keys]
+            return [*(Send(key, b"hello", 60, tag=key.hex()) for key in keys), *known]
+        if isinstance(heard, Sent):
+            self.refused.append(str(heard.refused))
+            return [Answer(self.asked, self.refused)] if len(self.refused) == 8 else []
+        return []
+"""
+
+
+async def test_what_is_sent_goes_after_what_is_asked_of_the_router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A neighbour is known before something is sent to it, in whatever order the deeds of one hearing stand."""
+    (tmp_path / "hasty.py").write_text(HASTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["hasty"]\n')
+    async with serving(home.path, {}), connect(home=home) as node:
+        assert json.loads(await node.ask("service", f"hasty send {' '.join(KEYS)}")) == ["None"] * 8
