@@ -142,7 +142,7 @@ async def test_a_third_without_the_link_learns_that_nodes_are_there_and_nothing_
                 await second.until_heard(lambda heard: heard == ["for us"])
                 assert not any(row["shared"] for row in await three.node.ask("peers") if row["standing"] == "met")
                 known = b"".join(path.read_bytes() for path in three.node.home.path.rglob("*") if path.is_file())
-                assert group.public not in known and group.public.hex().encode() not in known
+                assert bytes(group.public) not in known and group.public.hex().encode() not in known
                 assert other.heard == []
             await two.node.stop()
             await one.finds(1)
