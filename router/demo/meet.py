@@ -8,13 +8,16 @@ from typing import Any, cast
 import trio
 
 from router.cli.output import facts, say
-from router.demo import by_invitation
+from router.demo import by_invitation, on_a_lan
 from router.demo.counts import Heard
 from router.demo.meeting import Meeting, Scene
 from router.demo.narrator import Telling
 from router.demo.processes import Stage
 
-SCENES: dict[str, Scene] = {"by-invitation": cast(Scene, by_invitation)}
+SCENES: dict[str, Scene] = {
+    "by-invitation": cast(Scene, by_invitation),
+    "on-a-lan": cast(Scene, on_a_lan),
+}
 """The scenes in their order, by the name of the directory in which each is played."""
 
 

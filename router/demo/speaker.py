@@ -37,7 +37,7 @@ async def publish(group: router.Group, numbers: Iterable[int], marker: str) -> N
 
 
 async def speak(home: str, name: str, marker: str) -> None:
-    async with router.connect(home=home, as_name="speaker") as node:
+    async with router.connect(home=home, as_name="speaker", when_down="queue") as node:
         group = node.group(name)
         tell(ready=True)
         while order := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):

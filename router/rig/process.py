@@ -64,7 +64,7 @@ class Process:
     """A child process that prints lines. A Ctrl-C on the terminal does not reach it.
 
     `stderr`: the file of its standard error. `tie`: the reading end of a pipe; when the pipe is closed, the process
-    ends (`router.rig.with_parent`), whose command must be one of `program`.
+    ends (`router.rig.with_parent`), whose command must end with one of `program`.
     """
 
     def __init__(self, name: str, command: Sequence[str], stderr: Path, tie: int | None = None) -> None:
@@ -93,7 +93,8 @@ class Process:
         self._unread = b""
         command, ties = [*self.command, *more], () if self._tie is None else (self._tie,)
         if ties:
-            command[3:3] = ["router.rig.with_parent", str(self._tie)]
+            at = command.index("-m") + 1
+            command[at:at] = ["router.rig.with_parent", str(self._tie)]
         with self.stderr.open("ab") as stderr:
             self._process = await trio.lowlevel.open_process(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True,

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 from rig import QUICK, NodeProcess, Rig, free_port, rig
-from rigs.machines import Machine, bridged
+from rigs.machines import bridged
 
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey
+from router.rig.machines import Machine
 from router.settings.home import Home
 
 PERIOD_S = 1.0

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import trio
 from rig import NodeProcess, Rig, new_key, rig
-from rigs.machines import Bridge, Machine, bridged
+from rigs.machines import bridged
 from rigs.patience import HANG_S
 
 from router import Group, Node, connect
 from router.actors.process import program
 from router.core.wire.crypto import SigningKey
+from router.rig.machines import Bridge, Machine
 from router.rig.process import until
 
 NETWORK = IPv4Network("10.64.0.0/15")

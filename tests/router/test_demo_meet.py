@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from rigs.patience import HANG_S
 
-from router.demo import meet
+from router.demo import meet, on_a_lan
 from router.demo.counts import Heard
 from router.demo.meeting import Meeting, Scene
 from router.demo.narrator import Telling
@@ -23,7 +23,7 @@ MESSAGES = 50
 
 
 @pytest.mark.long
-def test_those_who_are_invited_hear_everything_once(tmp_path: Path) -> None:
+def test_those_who_meet_hear_everything_once(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(MEET, capture_output=True, text=True, timeout=HANG_S, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
@@ -36,6 +36,15 @@ def test_those_who_are_invited_hear_everything_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert scene["facts"]["uses taken of those given"] == [[1, 1], [2, 2]]
     assert not list(tmp_path.iterdir())
+    lan = found["scenes"][1]
+    if why_not := on_a_lan.why_not():
+        assert lan["left_out"] == why_not
+        return
+    count = on_a_lan.APART
+    assert (lan["title"], lan["published"], lan["first_s"] > 0) == ("on a local network", 2 * count, True)
+    assert [(one["received"], one["lost"], one["doubled"], one["out_of_order"]) for one in lan["heard"]] == [
+        (count, 0, 0, 0)
+    ] * 4
 
 
 def test_a_count_that_is_not_as_wanted_fails_the_demo() -> None:

@@ -1,0 +1,127 @@
+"""Machines in network namespaces of their own, joined by a bridge, with cables that can be pulled.
+
+    with bridged() as bridge:
+        one, two = bridge.machine(), bridge.machine()
+        node.served_by = (*one.enter, *program("router"))    # any command runs on a machine so
+
+Nothing of it outlasts this process, however that ends: a namespace is held by a process whose standard input is our
+pipe. No rights are needed where users may have namespaces of their own; `why_not` says why a system permits none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+NETWORK = IPv4Network("198.18.0.0/15")
+"""The addresses of machines count as public ones, and each lies in a /24 of its own."""
+_HOLD = ("sh", "-c", "echo held && exec cat")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A namespace with the interfaces `lo` and `eth0`. `enter`: the beginning of each command that runs there; `pid`:
+    the process that holds it; `port`: the name of its cable at the bridge."""
+
+    ip: str
+    enter: tuple[str, ...]
+    pid: int
+    port: str
+    bridge: Bridge
+
+    def run(self, *command: str) -> str:
+        """Run a command to its end there; return what it prints."""
+        return _run(self.enter, *command)
+
+    def pull(self) -> None:
+        """Pull the cable: both ends see that the carrier is gone."""
+        self.bridge.run("ip", "link", "set", self.port, "down")
+
+    def plug(self) -> None:
+        """Put the cable back."""
+        self.bridge.run("ip", "link", "set", self.port, "up")
+
+
+class Bridge:
+    """A switch, in a namespace of its own; `network`: where machines have their addresses."""
+
+    def __init__(self, held: ExitStack, network: IPv4Network) -> None:
+        self._held = held
+        self._network = network
+        self._count = 0
+        self._own = ("unshare", *_user_namespace(), "--net")
+        pid = self._hold(self._own)
+        self._enter = _enter(pid, *(("--user",) if _user_namespace() else ()))
+        self.run("ip", "link", "add", "bridge", "type", "bridge")
+        self.run("ip", "link", "set", "bridge", "up")
+
+    def run(self, *command: str) -> str:
+        """Run a command to its end at the switch; return what it prints."""
+        return _run(self._enter, *command)
+
+    def machine(self) -> Machine:
+        """Join a further machine."""
+        self._count += 1
+        port, ip = f"port{self._count}", str(self._network[self._count * 256 + 1])
+        pid = self._hold((*self._enter, "unshare", "--net"))
+        self.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        self.run("ip", "link", "set", port, "master", "bridge", "up")
+        one = Machine(ip, _enter(pid, *(("--user",) if _user_namespace() else ())), pid, port, self)
+        one.run("ip", "address", "add", f"{ip}/{self._network.prefixlen}", "broadcast", "+", "dev", "eth0")
+        for interface in ("lo", "eth0"):
+            one.run("ip", "link", "set", interface, "up")
+        return one
+
+    def _hold(self, command: Sequence[str]) -> int:
+        """Start the process that holds a namespace until its standard input ends; return its pid."""
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([*command, *_HOLD], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        self._held.enter_context(process)  # closes its standard input, and waits for its end
+        assert process.stdout is not None and process.stderr is not None
+        if process.stdout.readline() != b"held\n":
+            raise _Failed(process.stderr.read().decode().strip())
+        return process.pid
+
+
+class _Failed(Exception):
+    """A command of the rig failed; the text is what it said."""
+
+
+def _user_namespace() -> tuple[str, ...]:
+    return () if os.geteuid() == 0 else ("--user", "--map-root-user")
+
+
+def _enter(pid: int, *more: str) -> tuple[str, ...]:
+    return ("nsenter", f"--target={pid}", "--preserve-credentials", *more, "--net", "--")
+
+
+def _run(enter: Sequence[str], *command: str) -> str:
+    done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise _Failed(f"{' '.join(command)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def why_not() -> str:
+    """Return why this system permits no machines; "" if it does."""
+    for tool in ("ip", "unshare", "nsenter"):
+        if shutil.which(tool) is None:
+            return f"network namespaces need the command `{tool}`"
+    try:
+        with bridged() as bridge:
+            bridge.machine()
+    except _Failed as error:
+        return f"network namespaces are not permitted here: {error}"
+    return ""
+
+
+@contextmanager
+def bridged(network: IPv4Network = NETWORK) -> Iterator[Bridge]:
+    """Yield a switch to which machines are joined; it and they end with the block."""
+    with ExitStack() as held:
+        yield Bridge(held, network)
