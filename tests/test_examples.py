@@ -116,8 +116,7 @@ def test_without_a_node_they_say_so(name: str, tmp_path: Path) -> None:
 def test_ctrl_c_ends_a_service_apart_without_a_word(tmp_path: Path) -> None:
     home = tmp_path / "home"
     subprocess.run([*ROUTER, "--home", home, "init"], check=True, stdout=subprocess.DEVNULL)
-    config = home / "router.toml"
-    config.write_text(config.read_text().replace("[node]", '[node]\nservices = ["services.echo"]', 1))
+    (home / "router.toml").write_text('[node]\nservices = ["services.echo"]\n')
     command = [sys.executable, "-m", "router.service.apart", str(home), "echo"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while not (home / "keys" / "service-echo.key").exists():

@@ -35,13 +35,13 @@ class Laptop(NamedTuple):
 
     async def finds(self, count: int) -> None:
         """Wait until so many others are heard on its network."""
-        async with connect(home=self.node.home) as app:
 
-            async def are_heard() -> bool:
+        async def are_heard() -> bool:
+            async with connect(home=self.node.home) as app:
                 found = json.loads(await app.ask("service", "discovery lan list", timeout_s=HANG_S))
-                return [row["heard"] for row in found["networks"]] == [count]
+            return [row["heard"] for row in found["networks"]] == [count]
 
-            await until(f"{self.node.name} hears {count}", are_heard)
+        await until(f"{self.node.name} hears {count}", are_heard)
 
     async def hears(self, *others: Laptop) -> None:
         """Wait until exactly these routers nearby are connected."""
