@@ -102,6 +102,7 @@ def invite(
         return
     if read_only and group is None:
         raise click.UsageError("--read-only needs a --group.")
+    qr.check(draw)
     home = invocation().home
     settings = config.load(home.config_path)[0]
     if not settings.limits.strangers_connections_max:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -72,6 +73,24 @@ def options(command: Function) -> Function:
     return cast(Function, found)
 
 
+def check(draw: Drawing) -> None:
+    """Raise `Failure` if a file of these cannot be made, before there is a link to draw."""
+    for kind, name in (("png", draw.png), ("svg", draw.svg)):
+        if name is None:
+            continue
+        path = Path(name)
+        if name in ("", "-") or path.is_dir():
+            raise Failure(Exit.USAGE, f'--{kind} takes the name of a new file, not "{name}"')
+        if os.path.lexists(path):
+            raise _taken(path)
+        if not path.parent.is_dir():
+            raise Failure(Exit.FAILED, f"{path} cannot be written: No such file or directory")
+        if not os.access(path.parent, os.W_OK):
+            raise Failure(Exit.FAILED, f"{path} cannot be written: {path.parent} is not to be written by this user")
+    if draw.png is not None and draw.svg is not None and Path(draw.png) == Path(draw.svg):
+        raise Failure(Exit.USAGE, "--png and --svg name the same file; name two")
+
+
 def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None:
     """Draw the code of this link. `leave_out` says what would make it smaller. Raise `Failure`.
 
@@ -79,12 +98,13 @@ def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None
     """
     if not draw.is_wanted:
         return
+    check(draw)
     code = _code(text, leave_out)
     for kind, name in (("png", draw.png), ("svg", draw.svg)):
         if name is not None:
             out = io.BytesIO()
             code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
-            _write(name, kind, out.getvalue(), TYPES[read_link(text, *TYPES)[0]].exposes)
+            _write(name, out.getvalue(), TYPES[read_link(text, *TYPES)[0]].exposes)
     if draw.terminal and on_terminal:
         code.terminal(out=sys.stdout, border=BORDER, compact=True)
 
@@ -99,14 +119,16 @@ def _code(text: str, leave_out: str) -> segno.QRCode:
     raise Failure(Exit.USAGE, f"{said}: leave out {leave_out}, or pass the link on as text")
 
 
-def _write(name: str, kind: str, data: bytes, exposes: str) -> None:
+def _taken(path: Path) -> Failure:
+    return Failure(Exit.USAGE, f"{path} exists already; name another file")
+
+
+def _write(name: str, data: bytes, exposes: str) -> None:
     path = Path(name)
-    if name in ("", "-") or path.is_dir():
-        raise Failure(Exit.USAGE, f'--{kind} takes the name of a new file, not "{name}"')
     try:
         private_file.create(path, data)
     except FileExistsError:
-        raise Failure(Exit.USAGE, f"{path} exists already; name another file") from None
+        raise _taken(path) from None
     except OSError as error:
         raise Failure(Exit.FAILED, f"{path} cannot be written: {error.strerror}") from None
     note(f"{path} holds the code; {exposes}")

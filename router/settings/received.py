@@ -90,10 +90,10 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def keep(home: Home, invitation: Invitation) -> Received:
-    """Keep an invitation until it is answered, anew if it was refused before; return its file's content.
+    """Keep an invitation until it is answered, anew if it was answered before, as its inviter may say otherwise now;
+    return its file's content.
 
-    One that waits or was answered with yes stays as it is, unless its link is damaged. At most `RECEIVED_MAX` are
-    kept."""
+    One that waits stays as it is, unless its link is damaged. At most `RECEIVED_MAX` are kept."""
     wanted = Received(
         id=invitation.id.hex(), inviter=invitation.inviter.hex(), until_s=expiry_s(invitation.expiry_min),
         rights=invitation.rights, link=invitation.text(),
@@ -102,7 +102,7 @@ def keep(home: Home, invitation: Invitation) -> Received:
     private_file.make_directory(directory)
     with private_file.alone(directory):
         before = _read(directory / wanted.id)
-        if isinstance(before, Received) and (before.outcome == "joined" or before.invitation() is not None):
+        if isinstance(before, Received) and before.invitation() is not None:
             return before
         if before is None and len(_files(directory)) >= RECEIVED_MAX:
             said = f"{directory} holds {RECEIVED_MAX} invitations, which is the most"

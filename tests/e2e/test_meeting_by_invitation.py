@@ -181,3 +181,34 @@ async def test_who_is_not_let_in_is_told_precisely_why(tmp_path: Path) -> None:
         another = await invite(core)
         await typed(barred, "peer", "add", another, "--yes", "--timeout", "0")
         assert f"{shown} has not let us in yet: it does not let us in" in await until_told(barred, another)
+
+
+async def test_who_was_let_in_asks_again_and_hears_what_holds_now(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        core, laptop = found.node("core", "core"), found.node("laptop")
+        await core.start()
+        await laptop.start()
+        link = await invite(core)
+        assert (await typed(laptop, "peer", "add", link, "--yes")).exit_code == 0
+        await core.until_answer(
+            "the guest's block", "invites", lambda rows: [each["written"] for each in rows[0]["guests"]] == [True]
+        )
+        [row] = json.loads((await typed(core, "invite", "list", "--json")).stdout)
+        await typed(core, "invite", "revoke", row["id"])
+        kept = await typed(laptop, "peer", "add", link, "--yes")
+        assert (kept.exit_code, "lets us join, store, relay" in kept.stdout) == (0, True), (
+            "revoking takes no right away"
+        )
+        assert (await typed(core, "peer", "remove", laptop.address.hex())).exit_code == 0
+        gone = await typed(laptop, "peer", "add", link, "--yes")
+        assert gone.exit_code == Exit.REFUSED and "neighbour now" not in gone.stdout
+        assert "refused the invitation (invite:revoked)" in gone.stderr
+        other = await invite(core)
+        assert (await typed(laptop, "peer", "add", other, "--yes")).exit_code == 0
+        await core.until_answer(
+            "the block", "invites", lambda rows: all(each["written"] for one in rows for each in one["guests"])
+        )
+        assert (await typed(core, "peer", "remove", laptop.address.hex())).exit_code == 0
+        gone = await typed(laptop, "peer", "add", other, "--yes")
+        assert gone.exit_code == Exit.REFUSED
+        assert "(invite:removed): The operator has removed this guest since it was let in." in gone.stderr

@@ -19,7 +19,14 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import RIGHTS
 from router.core.wire.lifetime import SECOND_NS, expiry_min
-from router.core.wire.reasons import INVITE_EXPIRED, INVITE_NO_ROOM, INVITE_REMOVED, INVITE_UNKNOWN, Reason
+from router.core.wire.reasons import (
+    INVITE_EXPIRED,
+    INVITE_NO_ROOM,
+    INVITE_REMOVED,
+    INVITE_REVOKED,
+    INVITE_UNKNOWN,
+    Reason,
+)
 from router.core.wire.redemption import Redeem, Redeemed, decode_redemption
 
 from .book import Book
@@ -191,7 +198,9 @@ class Guests:
         guest = one.guests[key]
         if guest.state != WRITTEN or one.rights <= self._directory.grants(key):
             return None
-        return INVITE_EXPIRED if 0 < one.grant_until_s <= now.judged_s else INVITE_REMOVED
+        if 0 < one.grant_until_s <= now.judged_s:
+            return INVITE_EXPIRED
+        return INVITE_REVOKED if one.revoked else INVITE_REMOVED
 
     def _unknown(self, link: Link, said: Redeem, now: Now) -> tuple[Reason, str]:
         self._say(link, Redeemed(said.secret, int(INVITE_UNKNOWN)), now)

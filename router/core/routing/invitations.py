@@ -123,7 +123,7 @@ class Invitations:
         if one is None:
             return Redeemed(INVITE_UNKNOWN)
         if key in one.guests:
-            return Redeemed(INVITE_REVOKED if one.revoked else None, one)
+            return Redeemed(None, one)
         if (refused := one.over(now_s) or full) is not None:
             return Redeemed(refused, one)
         more = replace(one, guests={**one.guests, key: Guest(name)})

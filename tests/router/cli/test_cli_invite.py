@@ -77,9 +77,16 @@ def test_the_code_is_drawn_and_the_picture_is_private_and_new(at_node: Run, tmp_
     assert picture.stat().st_mode & 0o077 == 0 and picture.read_bytes().startswith(b"\x89PNG")
     link = parse_peer_link(result.stdout.splitlines()[-1])
     assert isinstance(link, Invitation) and [one.url for one in link.addresses] == ["tls://core.example.org:4100"]
-    again = at_node("invite", "--png", str(picture))
-    assert again.exit_code == 2 and "exists already" in again.stderr
-    assert again.stdout.startswith("upsycle:"), "the invitation was made, so its link is not lost"
+    before = at_node("invite", "list", "--json").stdout
+    for option, path, code, said in (
+        ("--png", picture, 2, "exists already; name another file"),
+        ("--svg", tmp_path / "none" / "code.svg", 1, "cannot be written: No such file or directory"),
+        ("--svg", tmp_path, 2, "takes the name of a new file"),
+    ):
+        again = at_node("invite", "--group", "unheard-of", option, str(path))
+        assert (again.exit_code, again.stdout) == (code, "") and said in again.stderr
+        assert "there was no group" not in again.stderr, "nothing was made"
+    assert at_node("invite", "list", "--json").stdout == before
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ def test_as_json_it_says_the_outcome(router: Run, home: Path) -> None:
         "group": None,
     }  # fmt: skip
     received.answered(home, GIVEN.id, Answer(rights=("join",)), NOW_S)
-    assert said(0) == {
-        "address": address, "name": "the-core", "outcome": "joined", "reason": None, "rights": ["join"],
-        "group": "friends",
-    }  # fmt: skip
+    assert said(5) == {
+        "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
+        "group": None,
+    }, "the kept yes is not told again: the inviter is asked"  # fmt: skip
 
 
 def test_whoever_does_not_agree_changes_nothing(router: Run, home: Path) -> None:

@@ -51,13 +51,16 @@ def test_an_answer_counts_once(tmp_path: Path, answer: Answer) -> None:
     assert [one.outcome for one in received.received(tmp_path)] == ["joined" if answer is YES else "refused"]
 
 
-def test_a_refused_one_can_be_given_again_and_a_joined_one_stays(tmp_path: Path) -> None:
+def test_an_answered_one_that_is_given_again_waits_for_the_present_answer(tmp_path: Path) -> None:
     received.keep(tmp_path, GIVEN)
     received.answered(tmp_path, GIVEN.id, NO, NOW_S)
     assert received.received(tmp_path)[0].sentence == NO.sentence
     assert received.keep(tmp_path, GIVEN).outcome == "waiting"
     received.answered(tmp_path, GIVEN.id, YES, NOW_S)
-    assert received.keep(tmp_path, GIVEN).outcome == "joined"
+    assert received.keep(tmp_path, GIVEN).outcome == "waiting"
+    new = received.answered(tmp_path, GIVEN.id, NO, NOW_S)
+    assert new is not None and (new.outcome, new.reason) == ("refused", "invite:used-up")
+    assert keyring.groups(tmp_path) == {"friends": FRIENDS}, "what is kept stays"
 
 
 def test_a_crash_between_the_group_and_the_file_asks_again_and_loses_nothing(

@@ -10,7 +10,7 @@ from router.core.routing.directory import CONFIG, INVITED, Neighbour, Standing
 from router.core.routing.effects import GrantToWrite, WriteGuests
 from router.core.routing.guests import WRITE_AGAIN_S, FileLooked, FileWritten
 from router.core.wire.crypto import SigningKey, digest
-from router.core.wire.reasons import INVITE_REMOVED
+from router.core.wire.reasons import INVITE_REMOVED, INVITE_REVOKED
 
 FILE, CHANGED = b"f" * 32, b"c" * 32
 RIGHTS = frozenset(("join", "store"))
@@ -163,5 +163,6 @@ def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -
     removed = [ANNA.public.hex(), BERTA.public.hex()]
     assert one.order("uninvite", f"{id} guests") == {"revoked": id, "guests": 2, "removed": removed}
     assert one.closed()[0][0] == link and learned(one, ANNA) is None is learned(one, BERTA)
+    assert one.redeem(one.guest(ANNA), ANNA) == [no(INVITE_REVOKED)]
     one.pass_time(WRITE_AGAIN_S)
     assert not one.looks()
