@@ -13,12 +13,22 @@ from router.core.wire.text import BadText
 
 STDIN = "-"
 TEXT_BYTES_MAX = 8 * LINK_CHARACTERS_MAX
+_SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".txt"))
 
 
 def is_given(text: str) -> bool:
     """Whether an argument that may also be an address or a name gives a link."""
     path = Path(text)
-    return text == STDIN or is_link(text) or (bool(path.suffix or len(path.parts) > 1) and _exists(path))
+    return text == STDIN or is_link(text) or len(path.parts) > 1 or (bool(path.suffix) and _exists(path))
+
+
+def may_be_file(text: str) -> bool:
+    """Whether an argument that is no name known here is a file, or named like a picture or a text."""
+    path = Path(text)
+    try:
+        return path.is_file() or path.suffix.lower() in _SUFFIXES
+    except OSError:
+        return False
 
 
 def link_from(given: str, *wanted: int) -> str:

@@ -22,7 +22,7 @@ from router.settings import config as configuration
 from router.settings import received
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
 from router.settings.home import Home
-from router.settings.names import Names
+from router.settings.names import Names, UnknownName
 from router.transport import contract as transport
 
 GRANTS = ("join", "store", "relay", "why")
@@ -73,7 +73,8 @@ def add(
         transport.check(url)
     home = invocation().chosen_home
     config = configuration.load(home.config_path)[0]
-    if given_link.is_given(address):
+    key = None if given_link.is_given(address) else _known(home, Names(home, config), address)
+    if key is None:
         from router.cli import node_link
 
         found = node_link.given_peer(address)
@@ -89,8 +90,6 @@ def add(
         if why := check_neighbour(home, key):
             raise Failure(Exit.USAGE, why)
         urls = urls or given_urls
-    else:
-        key = _neighbour(home, Names(home, config), address)
     known = next((one for one in config.peers if one.address == key), None)
     only_takes = (revoke or uplink is False) and not (urls or name is not None or grant)
     if only_takes and known is None:
@@ -228,6 +227,16 @@ def _learned(now: dict[str, Any]) -> dict[str, Any]:
         "address": bytes.fromhex(now["address"]), **{key: now[key] for key in same}, "grant": tuple(now["grants"]),
         "urls": tuple(now["urls"]),
     }  # fmt: skip
+
+
+def _known(home: Home, names: Names, text: str) -> PublicKey | None:
+    """Return the neighbour's key; None if the text is no name known here, but may be a file."""
+    try:
+        return _neighbour(home, names, text)
+    except UnknownName:
+        if given_link.may_be_file(text):
+            return None
+        raise
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:

@@ -19,7 +19,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.node_link import dialled
 from router.cli.output import hint, note, say, say_json, span_text
 from router.cli.preflight import check_neighbour
-from router.client.errors import ClientError
+from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
 from router.core.routing.directory import JOIN
 from router.core.wire.address import AddressSource, Reach, reach_of
@@ -36,6 +36,7 @@ from router.settings.received import Received
 
 TIMEOUT_S = 60.0
 LOOK_S = 0.1
+STOPPED = "the node here has stopped; `router serve` starts it, and it asks on when it runs again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
         runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
         if kept.outcome == "waiting" and runs:
             hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
-            cause = trio.run(_look, home, kept.id, wishes.timeout_s)
+            cause = trio.run(look, home, kept.id, wishes.timeout_s)
             kept = received.find(home, invitation.id) or kept
     except KeyboardInterrupt:
         note("the node goes on asking; `router peer list` shows the answer")
@@ -177,7 +178,7 @@ def _shown(peer: Peer) -> str:
 # -- waiting and the end -----------------------------------------------------------------------------------
 
 
-async def _look(home: Home, id: str, timeout_s: float) -> str:
+async def look(home: Home, id: str, timeout_s: float) -> str:
     """Wait for the answer, look at least once, and print each thing that stands in its way; return the last."""
     cause, until_s = "", trio.current_time() + timeout_s
     try:
@@ -193,8 +194,10 @@ async def _look(home: Home, id: str, timeout_s: float) -> str:
                 if trio.current_time() >= until_s:
                     return cause
                 await trio.sleep(LOOK_S)
+    except NodeUnavailable:
+        return STOPPED
     except ClientError as error:
-        return f"the node has stopped: {error}"
+        return f"the node here does not answer: {error}"
 
 
 def _end(one: Received, peer: Peer, cause: str, as_json: bool) -> None:

@@ -54,7 +54,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
-        *([("guests", found["guests"]["problem"])] if found["guests"]["problem"] else []),
+        *([("guests", f"let in, but not written down: {problem}")] if (problem := found["guests"]["problem"]) else []),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
         *(row for one in found["services"] for row in service_rows(one)),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),

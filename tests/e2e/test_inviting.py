@@ -121,7 +121,9 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
             assert (await link.redeem(secret)).reason is None
         await core.until_answer("the problem", "status", lambda status: bool(status["guests"]["problem"]))
         shown = (await core.run("status")).stdout
-        assert "is read-only; allow its owner to write it" in shown
+        assert (
+            f"guests       let in, but not written down: {core.home.config_path} is read-only; allow its owner" in shown
+        )
         await core.kill()
         assert core.said().count("guests are let in, but not written down") == 1
         await core.start()

@@ -13,7 +13,7 @@ import trio
 from click.testing import CliRunner, Result
 from rig import NodeProcess, Rig, rig
 
-from router.cli import main
+from router.cli import main, redeem
 from router.cli.exits import Exit
 from router.core.wire.text import key_text
 from router.settings import keyring, received
@@ -84,7 +84,16 @@ async def test_two_laptops_come_by_one_link_through_kills_and_hear_each_other(tm
         assert f"has not let us in yet: {place} cannot be reached: connection refused" in unreached
         assert "\nthe node goes on asking until " in unreached
         assert [kept.outcome for kept in received.received(one.home)] == ["waiting"]
-        await one.kill()
+        apps, heard = (await one.ask("status"))["peers"], list[str]()
+
+        async def waits() -> None:
+            heard.append(await redeem.look(one.home, received.received(one.home)[0].id, redeem.TIMEOUT_S))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waits)
+            await one.until_answer("the one that waits", "status", lambda status: status["peers"] > apps)
+            await one.kill()
+        assert heard == [redeem.STOPPED]
         await core.start()
         await one.start()
         await until_joined(one)

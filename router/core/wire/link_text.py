@@ -22,6 +22,7 @@ LINK_ITEMS_MAX = 128  # an advertisement of eight addresses, which fits, has 60
 ADVERTISEMENT, GROUP, INVITATION = 1, 2, 3
 
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_BOTH_CASES_FROM = 40
 _CHANGED = "letters of it are changed"
 _AGAIN = f"Copy the whole link again, from {SCHEME} to its last letter."
 
@@ -72,6 +73,7 @@ def read_link(text: str, *wanted: int) -> tuple[int, Any]:
         raise bad_link(nouns, f"it does not begin with {SCHEME}")
     if len(text) > LINK_CHARACTERS_MAX:
         raise bad_link(nouns, f"it has {len(text)} characters; {LINK_CHARACTERS_MAX} are the most")
+    _check_case(text[len(SCHEME) :], nouns)
     raw = _bytes_of(text[len(SCHEME) :], nouns)
     _check_type(raw, nouns)
     try:
@@ -106,6 +108,13 @@ def _check_type(raw: bytes, nouns: str) -> None:
     if kind not in TYPES:
         said = f"This link is of type {kind}, which this version does not know"
         raise BadText(f"{said}. Install a newer version, or, if it should be {nouns}: {_AGAIN}")
+
+
+def _check_case(letters: str, nouns: str) -> None:
+    """Raise `BadText` if the letters are all of one case, which so many never are as they are written."""
+    if len(letters) >= _BOTH_CASES_FROM and (letters.isupper() or letters.islower()):
+        case = "capitals" if letters.isupper() else "small"
+        raise bad_link(nouns, f"its letters are all {case}, and after {SCHEME} case counts")
 
 
 def _bytes_of(letters: str, nouns: str) -> bytes:

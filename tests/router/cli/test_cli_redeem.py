@@ -251,8 +251,9 @@ def test_one_cut_anywhere_is_told_from_one_that_is_changed(router: Run) -> None:
         text = SCHEME + urlsafe_b64encode(changed).rstrip(b"=").decode()
         said = refused(router("peer", "add", text, "--yes"))
         assert said.startswith((f"{NEITHER}: ", "This is not an invitation: ")) and said.endswith(AGAIN), said
-    letters = TEXT[: len(SCHEME)] + TEXT[len(SCHEME) :].upper()
-    assert refused(router("peer", "add", letters, "--yes")).endswith(AGAIN)
+    for letters, case in ((TEXT.upper(), "capitals"), (TEXT.lower(), "small")):
+        said = f"{NEITHER}: its letters are all {case}, and after upsycle: case counts. {AGAIN}"
+        assert refused(router("peer", "add", letters, "--yes")) == said
 
 
 def test_what_a_mailer_does_to_it_does_not_matter(router: Run, home: Path) -> None:

@@ -108,7 +108,10 @@ def test_a_link_that_leads_back_to_this_machine_is_said_to(tmp_path: Path) -> No
         (link_to("tls://0.0.0.0:4100"), "that node cannot be dialled: 0.0.0.0:4100 names no host"),
         (link_to("wss://a.org/x"), "that node cannot be dialled: there is no transport for wss://"),
         (link_to(URL)[:60], "it is cut short"),
-        ("none.png", "none.png"),
+        ("none.png", "none.png is no link, and there is no such file"),
+        ("/nonexist.png", "/nonexist.png is no link, and there is no such file"),
+        ("none/link", "none/link is no link, and there is no such file"),
+        ("none", '"none" is neither a name known here nor an address'),
     ],
 )  # fmt: skip
 def test_one_that_is_of_no_use_says_why(tmp_path: Path, given: str, said: str) -> None:
@@ -141,3 +144,11 @@ def test_what_others_cannot_reach_is_found_by_the_check(tmp_path: Path) -> None:
     run = made(tmp_path / "nine", f"advertise = [{nine}]")
     assert "node.advertise names 9 addresses; at most 8 fit a link" in run("config", "check").output
     assert run("id", "--link").exit_code == 0
+
+
+def test_a_file_without_a_dot_in_its_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "newtype").write_text(link_to(URL))
+    run = made(tmp_path / "home")
+    assert run("peer", "add", "newtype").exit_code == 0
+    assert [one["urls"] for one in json.loads(run("peer", "list", "--json").stdout)] == [[URL]]
