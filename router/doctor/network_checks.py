@@ -142,7 +142,8 @@ def _ports(ports: Iterable[int]) -> str:
 
 
 def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
-    """Judge whether neighbours that dialled back reached this node. `why`: why none was asked."""
+    """Judge whether neighbours that dialled back reached this node; one without an address has not dialled. `why`: why
+    none was asked."""
     if not found:
         said, remedy = split_remedy(why)
         return Finding("reachability", None, f"not checked: {said}", remedy)
@@ -150,7 +151,11 @@ def judge_reachability(found: Sequence[DialledBack], why: str) -> Finding:
     if reached:
         rest = f", {len(found) - len(reached)} other could not" if len(reached) < len(found) else ""
         return Finding("reachability", True, f"{reached[0].neighbour} reached this node at {reached[0].at}{rest}")
-    first = found[0]
+    dialled = [one for one in found if one.at]
+    if not dialled:
+        said, remedy = split_remedy(found[0].why)
+        return Finding("reachability", None, f"not checked by {found[0].neighbour}: {said}", remedy)
+    first = dialled[0]
     said = f"{first.neighbour} did not reach this node at {first.at}: {split_remedy(first.why)[0]}"
     remedy = "let that TCP port in at the firewall, and forward it where a router stands between; uplinks need neither"
     return Finding("reachability", False, said, remedy)

@@ -169,7 +169,11 @@ def test_reachability() -> None:
     failed, reached = DialledBack("bob", URL, "no answer; is there a firewall?"), DialledBack("ann", URL)
     assert seen(of_network.judge_reachability((), "no node runs")) == (None, "not checked: no node runs; ")
     assert seen(of_network.judge_reachability((failed, reached), ""))[0] is True
-    ok, said = seen(of_network.judge_reachability((failed,), ""))
+    unasked = DialledBack("eve", "", "its discovery service is not known here")
+    assert seen(of_network.judge_reachability((unasked,), "")) == (
+        None, "not checked by eve: its discovery service is not known here; ",
+    )  # fmt: skip
+    ok, said = seen(of_network.judge_reachability((unasked, failed), ""))
     assert ok is False and f"bob did not reach this node at {URL}: no answer; let that TCP port in" in said
 
 
