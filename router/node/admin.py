@@ -198,7 +198,8 @@ class Inquiries:
     def _not_kept(self, asked: Asked, key: bytes) -> str:
         """Return a sentence if nothing is kept for a subscriber while it is away, "" otherwise."""
         router = asked.router
-        if router.directory.is_blocked(key) or router.directory.may_store(key) or not router.groups.joined_by(key):
+        directory, joined = router.directory, router.groups.joined_by(key)
+        if directory.is_blocked(key) or directory.may_store(key) or joined <= directory.lan_groups(key):
             return ""
         count = router.missed_by(key, Reason.NOT_KEPT)
         return f"nothing is kept for it while it is away ({count} missed): it has no right `store`"

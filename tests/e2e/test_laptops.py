@@ -108,6 +108,7 @@ async def test_two_laptops_hear_each_other_also_what_was_said_while_the_cable_wa
                     await first.joined.publish(f"one {number}".encode())
                     await second.joined.publish(f"two {number}".encode())
                 await two.node.kill()
+                assert not any("nothing is kept" in (row["problem"] or "") for row in await one.node.ask("peers"))
                 await two.node.start()
                 two.machine.plug()
                 for app, name in ((first, "two"), (second, "one")):
