@@ -111,4 +111,4 @@ def test_ctrl_c_while_it_starts_ends_it_quietly(home: Path, router: Run) -> None
             said = process.communicate(timeout=HANG_S)[1]
         finally:
             process.kill()
-    assert (process.returncode, said) == (0, "")
+    assert process.returncode in (0, -signal.SIGINT) and said == ""  # the latter before or after Python handles it
