@@ -2,7 +2,8 @@
 # hash-locked files in requirements/. The second run costs nothing, and when .venv is up to date nothing is fetched.
 
 PYTHON ?= python3
-WORKERS ?= auto
+# One more than there are cores: some tests wait for a process or for Java.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); test $$n -lt 4 && expr $$n + 1 || echo 4)
 UV_RANGE := uv>=0.13,<0.14
 UV := .tools/bin/uv
 VENV := .venv/bin
@@ -43,7 +44,7 @@ bench: .venv/run.stamp
 	@$(VENV)/router bench
 
 test: .venv/dev.stamp
-	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+	@$(VENV)/python -m pytest -q -m "not long" -n $(WORKERS) --dist loadgroup
 
 house: .venv/dev.stamp
 	@$(VENV)/python -m pytest -q tests/test_house.py tests/test_requirements.py

@@ -4,7 +4,7 @@
     router serve                    # in a terminal of its own
     python examples/chat.py friends Ann
 
-What is said while somebody is away waits for them.
+What is said while somebody is away waits for them. An answer is never printed before the question.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import router
 
 
 async def chat(group_name: str, me: str) -> None:
-    async with router.connect(as_name=f"chat-{me}") as node:  # a kept key, so that we can be away
-        group = await node.join(group_name)
+    journal = router.Home.chosen().path / f"chat-{group_name}-{me}.journal"  # so that a restart knows what was said
+    async with router.connect(as_name=f"chat-{me}", journal=journal) as node:  # a kept key, so that we can be away
+        group = await node.join(group_name, order="causal")
         print(f"You are in {group_name} as {me}. Ctrl-D leaves.", flush=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen, group)
@@ -30,6 +31,8 @@ async def chat(group_name: str, me: str) -> None:
 
 async def listen(group: router.Group) -> None:
     async for message in group:  # asking for the next message settles this one
+        if message.missing:
+            print("(something that was said before this is not here)", flush=True)
         print(message.body.decode(errors="replace"), flush=True)
 
 

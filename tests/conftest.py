@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.nodeid import NodeId
+from fleets.shared import Fleets
 from hypothesis import settings
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
@@ -44,6 +45,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             mark = item.get_closest_marker("xdist_group")
             if mark is not None:
                 item._id = NodeId.parse(f"{item.nodeid}@{mark.args[0]}")
+
+
+@pytest.fixture(scope="session")
+def fleets(tmp_path_factory: pytest.TempPathFactory) -> Fleets:
+    """Logs of simulated fleets, written once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    return Fleets((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fleets")
 
 
 @pytest.fixture

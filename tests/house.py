@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from rigs.patience import HANG_S
 
@@ -21,7 +21,7 @@ _PURE = """
 """
 PURE = _PURE.split()
 _SERVICES = (  # the wire, its tables, the contract, the client and the command line's kit; nothing behind them
-    r"router(\.(core\.((wire|service)\..*|link\.(machine|table))|client(\..*)?|service(\..*)?"
+    r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
     r"|cli\.(ask|command|exits|output|services)))?|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
@@ -53,7 +53,10 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-PURE_RULES = re.compile(r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/(contract|nearby)\.py")
+PURE_RULES = re.compile(
+    r"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/(contract|between_nodes|catching_up|nearby|own_key|parts)\.py"
+)
+RULES_KNOW = re.compile(r"router\.(core\..*|service(\.(contract|between_nodes|catching_up|nearby|own_key|parts))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
@@ -87,6 +90,11 @@ def read(root: Path) -> Tree:
 _parse = cache(ast.parse)
 
 
+@cache
+def _nodes(module: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(module))
+
+
 def _modules(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
     return ((path, _parse(text, path)) for path, text in tree.items() if path.endswith(".py"))
 
@@ -117,7 +125,7 @@ def _imports_below(node: ast.AST, path: str, known: frozenset[str], within: str)
                 yield Import(path, inside if inside in known else package, child.lineno, within)
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _imports_below(child, path, known, within or child.name)
-        else:
+        elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from _imports_below(child, path, known, within)
 
 
@@ -159,8 +167,8 @@ def purity(tree: Tree) -> Iterator[str]:
     for path, module in _modules(tree):
         if PURE_RULES.fullmatch(path):
             yield from _impure_imports(path, module)
-        for node in ast.walk(module) if path.startswith("router/core/") or PURE_RULES.fullmatch(path) else ():
-            if isinstance(node, ast.Call) and IMPURE.fullmatch(called := ast.unparse(node.func)):
+        for node in _nodes(module) if path.startswith("router/core/") or PURE_RULES.fullmatch(path) else ():
+            if isinstance(node, ast.Call) and IMPURE.fullmatch(called := _called(node)):
                 yield f"{path}:{node.lineno} calls {called}(): take what it gives as an argument"
 
 
@@ -168,7 +176,7 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
     own = _name(path).rpartition(".")[0].removeprefix("examples.").removesuffix(".core")
     for found in _imports_of(module, path, frozenset()):
         top, at = found.module.partition(".")[0], f"{path}:{found.line} imports {found.module}"
-        if top == "router" and not re.fullmatch(r"router\.(core\..*|service(\.(contract|nearby))?)", found.module):
+        if top == "router" and not RULES_KNOW.fullmatch(found.module):
             yield f"{at}: rules know the wire and router.service.contract; let the host do the rest"
         elif top not in (*PURE, "router", own.partition(".")[0]):
             yield f"{at}, which is not pure: take what it gives as an argument"
@@ -177,9 +185,11 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
 def schemes(tree: Tree) -> Iterator[str]:
     """No transport is named by the node, by what checks the configuration, or by another transport."""
     for path, module in _modules(tree):
+        if not SCHEMELESS.fullmatch(path):
+            continue
         own = path.rpartition("/")[2].removesuffix(".py")
-        docs = {id(one.body[0].value) for one in ast.walk(module) if _has_docstring(one)}  # type: ignore[attr-defined]
-        for node in ast.walk(module) if SCHEMELESS.fullmatch(path) else ():
+        docs = {id(one.body[0].value) for one in _nodes(module) if _has_docstring(one)}  # type: ignore[attr-defined]
+        for node in _nodes(module):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if SCHEME.match(text) and " " not in text and id(node) not in docs and text.partition(":")[0] != own:
                 yield f"{path}:{node.lineno} names the scheme of {text!r}: ask the transport that the URL names"  # type: ignore[attr-defined]
@@ -192,7 +202,7 @@ def worlds(tree: Tree) -> Iterator[str]:
         for one in module.body if isinstance(one, ast.ClassDef)
     }  # fmt: skip
     for path, module in _modules(tree):
-        for one in ast.walk(module) if path.startswith("tests/world/") else ():
+        for one in _nodes(module) if path.startswith("tests/world/") else ():
             if isinstance(one, ast.ClassDef) and one.name in ships:
                 yield f"{path}:{one.lineno} defines {one.name}, which ships in {ships[one.name]}: import it"
 
@@ -235,9 +245,27 @@ def words(tree: Tree) -> Iterator[str]:
 
 def swallowing(tree: Tree) -> Iterator[str]:
     for path, module in _modules(tree):
-        for node in ast.walk(module):
-            if isinstance(node, ast.ExceptHandler | ast.Call) and SWALLOWED.fullmatch(ast.unparse(node)):
+        for node in _nodes(module):
+            if _may_swallow(node) and SWALLOWED.fullmatch(ast.unparse(node)):
                 yield f"{path}:{node.lineno} hides every error: catch what you can name, or log it"
+
+
+def _may_swallow(node: ast.AST) -> TypeGuard[ast.ExceptHandler | ast.Call]:
+    """Whether it is worth the time to spell this node out."""
+    if isinstance(node, ast.ExceptHandler):
+        return len(node.body) == 1 and isinstance(node.body[0], ast.Pass | ast.Expr)
+    return isinstance(node, ast.Call) and _called(node).rpartition(".")[2] == "suppress"
+
+
+def _called(call: ast.Call) -> str:
+    """Return the dotted name of what is called; of another expression, its end."""
+    parts: list[str] = []
+    function = call.func
+    while isinstance(function, ast.Attribute):
+        parts.append(function.attr)
+        function = function.value
+    parts.append(function.id if isinstance(function, ast.Name) else "")
+    return ".".join(reversed(parts))
 
 
 def docstrings(tree: Tree) -> Iterator[str]:
@@ -250,11 +278,11 @@ def limits_once(tree: Tree) -> Iterator[str]:
     """Forbid a second default: a part's limit that the node makes of a setting takes its default from there."""
     settings, parts = _written_here(tree, "router/settings/.*"), _written_here(tree, "router/(?!settings/).*")
     for path, module in _modules(tree):
-        nodes = [*ast.walk(module)] if path.startswith("router/node/") else []
+        nodes = _nodes(module) if path.startswith("router/node/") else ()
         imports = [name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names]
         bare = {name.asname: name.name for name in imports if name.asname}
         for call in nodes:
-            if not isinstance(call, ast.Call) or not (made := LIMITS.fullmatch(ast.unparse(call.func))):
+            if not isinstance(call, ast.Call) or not (made := LIMITS.fullmatch(_called(call))):
                 continue
             if call.args:
                 yield f"{path}:{call.lineno} gives limits to {made[0]} by position: name each, to have it followed"
@@ -269,13 +297,15 @@ def limits_once(tree: Tree) -> Iterator[str]:
 def hurry(tree: Tree) -> Iterator[str]:
     """Forbid a test to fail because a machine is slow; where the clock is the test's own, it may say what it likes."""
     for path, module in _modules(tree):
-        functions = [one for one in ast.walk(module) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        if not path.startswith("tests/"):
+            continue
+        functions = [one for one in _nodes(module) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
         own = [one for one in functions if any(given.arg == "autojump_clock" for given in one.args.args)]
         timed = {id(node) for one in own for node in ast.walk(one)}
-        for node in ast.walk(module) if path.startswith("tests/") else ():
+        for node in _nodes(module):
             if isinstance(node, ast.Call) and id(node) not in timed:
                 limits = [one.value for one in node.keywords if one.arg == "timeout"]
-                limits += node.args if ast.unparse(node.func) == "trio.fail_after" else []
+                limits += node.args if _called(node) == "trio.fail_after" else []
                 numbers = [one.value for one in limits if isinstance(one, ast.Constant)]
                 if any(isinstance(one, int | float) and one < HANG_S for one in numbers):
                     yield f"{path}:{node.lineno} gives up too soon for a slow machine: wait for HANG_S of rigs.patience"
@@ -286,8 +316,9 @@ def _written_here(tree: Tree, room: str) -> dict[tuple[str, str], str]:
     return {
         (one.name, ast.unparse(field.target)): f"{path}:{field.lineno}"
         for path, module in _modules(tree)
-        for one in ast.walk(module)
-        if re.fullmatch(room, path) and isinstance(one, ast.ClassDef)
+        if re.fullmatch(room, path)
+        for one in _nodes(module)
+        if isinstance(one, ast.ClassDef)
         for field in one.body
         if isinstance(field, ast.AnnAssign) and field.value
         if not any(isinstance(part, ast.Attribute) for part in ast.walk(field.value))

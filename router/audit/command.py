@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say_json, size_text
 from router.cli.signals import removing
+from router.cli.when import NS_MAX, When, instant
 
-_SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZE = {
     "": 1,
     "B": 1,
@@ -30,30 +29,6 @@ _SIZE = {
     "GI": 2**30,
     "TI": 2**40,
 }
-SECOND_NS = 10**9
-NS_MAX = (1 << 63) - 1
-
-
-class When(click.ParamType[Any]):
-    """An instant: a date or time as ISO 8601 writes it, in UTC unless it says otherwise, or how long ago (`2d`)."""
-
-    name = "WHEN"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Return nanoseconds since 1970; for a span before now, negative seconds as a float."""
-        if isinstance(value, int | float):
-            return value
-        if found := re.fullmatch(r"(\d{1,6})([smhdw])", value):
-            return -float(int(found[1]) * _SPAN_S[found[2]])
-        try:
-            when = datetime.fromisoformat(value)
-            when = when if when.tzinfo else when.replace(tzinfo=UTC)
-            ns = int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or how long ago, 2d or 90m")
-        if not 0 <= ns <= NS_MAX:
-            self.fail(f"{value!r} lies outside of the years 1970 to 2262")
-        return ns
 
 
 class Size(click.ParamType[Any]):
@@ -113,8 +88,8 @@ def audit(
         raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
 
     def span() -> Span:
-        now = _instant(as_of, time.time_ns())
-        return Span(now, _instant(since, now, 0), _instant(until, now, NS_MAX))
+        now = instant(as_of, time.time_ns())
+        return Span(now, instant(since, now, 0), instant(until, now, NS_MAX))
 
     asked = span()
     if asked.since_ns >= asked.until_ns:
@@ -133,12 +108,6 @@ def audit(
         raise Failure(Exit.FAILED, "no log could be judged: none of the files holds one that can be believed")
     if strict and (since is not None or until is not None) and not summary["owed"]:
         raise Failure(Exit.FAILED, "nothing could be judged: no message of the time asked for is in these logs")
-
-
-def _instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:
-    if given is None:
-        return now_ns if default_ns is None else default_ns
-    return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given
 
 
 @removing()

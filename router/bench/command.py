@@ -14,10 +14,9 @@ from rich.console import Console
 from router.bench import hostile as siege
 from router.bench import scenarios, traffic, yardstick
 from router.bench.goals import measured_goals
-from router.bench.report import write_attacks, write_goals
+from router.bench.report import attack_cells, write_attacks, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
-from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
@@ -66,15 +65,17 @@ BACKLOG_MESSAGES = 50_000
     help="Measure instead: every scenario that has a goal, and print the goal beside it; takes minutes.",
 )
 @click.option(
-    "--hostile", is_flag=True, help="Measure instead: an honest pair while 64 strangers attack; takes minutes."
+    "--hostile",
+    is_flag=True,
+    help="Measure instead: an honest pair while 64 strangers attack, and a flood on a LAN; takes minutes.",
 )
 @click.option(
     "--attack",
     "attacks",
     multiple=True,
-    type=click.Choice(list(ATTACKS)),
+    type=click.Choice(list(siege.KINDS)),
     metavar="KIND",
-    help=f"With --hostile: only this kind of attack ({', '.join(ATTACKS)}). Repeatable.",
+    help=f"With --hostile: only this kind of attack ({', '.join(siege.KINDS)}). Repeatable.",
 )
 @click.option(
     "--report",
@@ -170,9 +171,8 @@ def _print_attacks(rows: Iterable[dict[str, Any]]) -> None:
     columns(
         ("ATTACK", "RATE >= 0.9", "P50 <= 2", "LOST", "MET", "FLAT OUT", "ATTACKERS' CORES"),
         [
-            (row["attack"], f"{row['rate']:.3f}", f"{row['p50']:.2f}", str(row["lost_or_refused"]), row["verdict"],
-             f"{row['flat_out']:.2f}", f"{row['attackers_cores']:.2f}")
-            for row in rows
+            (one["attack"], rate, p50, lost, one["verdict"], flat, cores)
+            for one in rows for rate, p50, lost, flat, cores in [attack_cells(one)]
         ],
         "",
     )  # fmt: skip

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 from router.bench import traffic, yardstick
 from router.bench.noise import Watch
+from router.bench.on_a_lan import DATAGRAMS, flooded, why_not
+from router.bench.pair import LATENCY_GOAL, RATE_GOAL, Pair, Row
 from router.bench.rig import Clients, in_trio
-from router.bench.scenarios import Bench, keys, rank
+from router.bench.scenarios import Bench, keys
 from router.bench.strangers import ATTACKS, Siege
-from router.core.wire.crypto import SigningKey
 from router.settings import keyring
 
 LINKS = 64
 BYTES_PER_S = 20e6 / 8
 PHASE_S = 3.0
-SLOW_PER_S = 200.0
-CHUNK = 48
-RATE_GOAL, LATENCY_GOAL = 0.9, 2.0
 SMALL_LOG = str(1 << 20)
 
 TRIES = 3
@@ -34,8 +31,8 @@ PHASES = 6
 """How many times `quick` messages are signed. All runs of a pair need less: a half, three at full speed, one at half
 the rate, three slow."""
 
-Row = dict[str, Any]
 Say = Callable[[str], None]
+KINDS = (*ATTACKS, DATAGRAMS)
 End = Callable[[], Awaitable[Row]]
 OPEN = {"node.services": '["services.echo"]', "node.services_public": '["echo"]', "node.accept": "anyone"}
 SETTINGS: dict[str, dict[str, str]] = {
@@ -46,49 +43,26 @@ SETTINGS: dict[str, dict[str, str]] = {
 """Settings with which an attack takes effect within seconds instead of hours."""
 
 
-@dataclass
-class Pair:
-    """A publisher and a subscriber of one node, both local apps; no message is used in two runs."""
-
-    bench: Bench
-    running: Clients
-    publisher: SigningKey
-    subscriber: SigningKey
-    taken: int = 0
-
-    async def run(self, number: int, rate_per_s: float = 0.0, chunk: int = CHUNK) -> Row:
-        """Return messages a second, the latencies if there is a rate, and how many were refused or lost."""
-        first, self.taken = self.taken, self.taken + number
-        order = {"first": first, "count": number, "rate_per_s": rate_per_s, "chunk": chunk}
-        reader = self.running("subscribe", [self.subscriber], self.bench.traffic, **order)
-        writer = self.running("publish", [self.publisher], self.bench.traffic, **order)
-        for client in (reader, writer):
-            await client.start()
-        for client in (reader, writer):
-            await client.go()
-        wrote, read = await writer.result(), await reader.result()
-        pairs = zip(wrote["times"], read["times"], strict=True)
-        took = sorted((got - sent) * 1000 for sent, got in pairs)
-        return {
-            "per_s": number / (read["ended"] - wrote["began"]), "p50_ms": rank(took, 0.5) if took else 0.0,
-            "p99_ms": rank(took, 0.99) if took else 0.0, "refused": len(wrote["refused"]), "lost": read["lost"],
-        }  # fmt: skip
-
-
 def hostile(bench: Bench, say: Say, attacks: Sequence[str] = (), phase_s: float = PHASE_S) -> list[Row]:
     """Return a row for each attack, with its figures and whether the goals are met (None: the machine was too
     noisy)."""
     quick = int(bench.yardstick.one_core_per_s * phase_s) // 2
     say(f"signing {quick * PHASES} messages in advance")
     signed = traffic.make(bench.base / "hostile", quick * PHASES, bench.body_bytes)
-    return [_quietly(replace(bench, traffic=signed), one, say, phase_s, quick) for one in attacks or tuple(ATTACKS)]
+    signed_bench, rows = replace(bench, traffic=signed), []
+    for attack in attacks or KINDS:
+        if attack == DATAGRAMS and (reason := why_not()):
+            rows.append({"attack": attack, "met": None, "verdict": f"left out: {reason}"})
+        else:
+            rows.append(_quietly(signed_bench, attack, say, phase_s, quick))
+    return rows
 
 
 def _quietly(bench: Bench, attack: str, say: Say, phase_s: float, quick: int) -> Row:
     """Measure an attack, and again if the machine was noisy."""
     for _ in range(TRIES):
         watch = Watch(yardstick.run(bench.traffic, 1.0))
-        row = _attacked(bench, attack, say, phase_s, quick)
+        row = (flooded if attack == DATAGRAMS else _attacked)(bench, attack, say, phase_s, quick)
         noise = watch.noise(yardstick.run(bench.traffic, 1.0))
         if not noise.is_too_much:
             break
@@ -105,15 +79,15 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
     async with rig.running() as running:
         pair = Pair(bench, running, publisher, subscriber)
         await pair.run(quick // 2)  # warm up
-        quiet = await _phase(pair, phase_s, quick)
+        quiet = await pair.phase(phase_s, quick)
         say(f"{attack}: {LINKS} strangers")
         async with besieged(running, attack) as siege:
             half = quiet["flat"]["per_s"] / 2
-            under = await _phase(pair, phase_s, quick)
-            under["half"] = await pair.run(min(int(half * phase_s), quick), half)
+            under = await pair.phase(phase_s, quick)
+            under["half"] = await pair.half(phase_s, quick, half)
             harm = await siege()
         say(f"{attack}: the pair alone again")
-        after = await _phase(pair, phase_s, quick)
+        after = await pair.phase(phase_s, quick)
     p50 = under["slow"]["p50_ms"] / min(quiet["slow"]["p50_ms"], after["slow"]["p50_ms"])
     rate = under["half"]["per_s"] / half
     runs = [one for phase in (quiet, under, after) for one in phase.values()]
@@ -125,11 +99,6 @@ async def _attacked(bench: Bench, attack: str, say: Say, phase_s: float, quick: 
         "attacked_p50_ms": under["slow"]["p50_ms"], "attacked_p99_ms": under["slow"]["p99_ms"],
         "after_p50_ms": after["slow"]["p50_ms"], "quiet_per_s": quiet["flat"]["per_s"], **harm,
     }  # fmt: skip
-
-
-async def _phase(pair: Pair, phase_s: float, quick: int) -> dict[str, Row]:
-    slow = await pair.run(int(SLOW_PER_S * phase_s), SLOW_PER_S, 1)
-    return {"slow": slow, "flat": await pair.run(quick)}
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
+from router.rig.machines import Machine
 from router.rig.node import NodeProcess
 from router.rig.process import Process, RigFailed
 from router.settings.config import edit_peers
@@ -62,16 +63,19 @@ class Client(Process):
 
 class Rig(NodeProcess):
     """The node under test. `module` is what is run in place of `router`; a node on TLS grants `guests` what they
-    need."""
+    need. `machine`: where it runs as an edge that is on the local network, in place of a core on this one."""
 
     def __init__(
         self, path: Path, transport: str, settings: Mapping[str, str] = MappingProxyType({}),
-        guests: Sequence[SigningKey] = (), module: str = "router",
+        guests: Sequence[SigningKey] = (), module: str = "router", machine: Machine | None = None,
     ) -> None:  # fmt: skip
-        flags = ("--listen", "tls://127.0.0.1:0")
-        super().__init__("the node", Home(path), path / "stderr", settings, *flags, served_by=program(module))
+        enter = machine.enter if machine else ()
+        flags = ("--lan",) if machine else ("--listen", "tls://127.0.0.1:0")
+        super().__init__(
+            "the node", Home(path), path / "stderr", settings, *flags, served_by=(*enter, *program(module))
+        )
         self._transport = transport
-        self.home.create("core")
+        self.home.create("edge" if machine else "core")
         for guest in guests if transport == "tls" else ():  # they act as other machines
             edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store"))))
 
@@ -147,8 +151,10 @@ class Clients:
         )  # fmt: skip
         return self.client("router.bench.clients", asdict(order))
 
-    def client(self, module: str, order: Mapping[str, Any]) -> Client:
-        client = Client(f"a process of {module}", program(module, json.dumps(order)), self.rig.stderr)
+    def client(self, module: str, order: Mapping[str, Any], machine: Machine | None = None) -> Client:
+        """Return a process of a module, on a machine of its own if one is named, which is not started yet."""
+        enter = machine.enter if machine else ()
+        client = Client(f"a process of {module}", (*enter, *program(module, json.dumps(order))), self.rig.stderr)
         self.clients.append(client)
         return client
 

@@ -17,6 +17,7 @@ from router.bench.rig import Rig, in_trio
 from router.bench.traffic import Traffic
 from router.bench.yardstick import Yardstick
 from router.core.wire.crypto import SigningKey
+from router.rig.machines import Machine
 
 ROOMY = {"queues.recipient_bytes_max": str(1 << 40), "queues.recipient_messages_max": str(10**9),
          "queues.node_bytes_max": str(1 << 40), "queues.node_messages_max": str(10**9)}  # fmt: skip
@@ -37,14 +38,27 @@ class Bench:
     program: str = "router"
 
     async def rig(self, transport: str, keys: list[SigningKey], **settings: str) -> Rig:
-        flags = dict(settings)
-        if not self.synced:
-            flags["store.durability"] = "unsynced"
-        if self.verifiers is not None:
-            flags["verify.verifiers"] = str(self.verifiers)
-        rig = Rig(Path(tempfile.mkdtemp(prefix="home", dir=self.base)), transport, flags, keys, self.program)
+        """Return a core that has started."""
+        rig = Rig(self._home(), transport, self._settings(settings), keys, self.program)
         await rig.start()
         return rig
+
+    async def rig_at(self, machine: Machine) -> Rig:
+        """Return an edge that has started on that machine, and is on its local network."""
+        rig = Rig(self._home(), "unix", self._settings({}), module=self.program, machine=machine)
+        await rig.start()
+        return rig
+
+    def _home(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="home", dir=self.base))
+
+    def _settings(self, settings: dict[str, str]) -> dict[str, str]:
+        found = dict(settings)
+        if not self.synced:
+            found["store.durability"] = "unsynced"
+        if self.verifiers is not None:
+            found["verify.verifiers"] = str(self.verifiers)
+        return found
 
 
 def keys(count: int) -> list[SigningKey]:

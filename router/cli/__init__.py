@@ -52,8 +52,8 @@ COMMANDS: dict[str, Entry] = {
     "audit-export": Entry(
         "router.audit.export.command:audit_export", "Copy event logs with all keys and ids replaced."
     ),
-    "audit-sample": Entry(
-        "router.audit.sample.command:audit_sample", "Write event logs of an invented fleet, to try the audit."
+    "simulate": Entry(
+        "router.cli.simulate:simulate", "Run a protocol with many nodes in one process, and print figures."
     ),
     "bench": Entry("router.bench.command:bench", "Measure the router on this machine."),
     "demo": Entry("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
@@ -82,7 +82,7 @@ class Root(Group):
             missing = ", ".join(service_commands.missing_modules(ctx.meta.get(ARGUMENTS, ())))
             hint = f"; it may be one of {missing}, whose folder is not in PYTHONPATH" if missing else ""
             raise click.UsageError(f"{said}{hint}.", ctx)
-        return _load(cmd_name, entries[cmd_name].place)
+        return load(cmd_name, entries[cmd_name].place)
 
     @staticmethod
     def _entries(ctx: click.Context) -> dict[str, Entry]:
@@ -137,11 +137,12 @@ class Root(Group):
         return code
 
 
-def _load(name: str, place: str) -> click.Command:
+def load(name: str, place: str) -> click.Command:
+    """Return the command at that place (`module:object`); raise `ClickException` if a service's file fails to load."""
     try:
         found = resolve_name(place)
     except Exception as error:
-        if name in COMMANDS:
+        if place.startswith("router."):
             raise
         said = f'the command "{name}" cannot be loaded from {place}: {type(error).__name__}: {error}'
         raise click.ClickException(f"{said}; mend that file, or take its service out of the path") from error

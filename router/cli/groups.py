@@ -10,11 +10,15 @@ from router.cli import qr
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
+from router.cli.node_link import addresses
 from router.cli.output import columns, hint, note, say, say_json, short_text
+from router.core.wire.address import addresses_of_node
 from router.core.wire.grouplink import GroupLink, new_group, parse_link
+from router.core.wire.hint import Hint
 from router.core.wire.link_text import GROUP
 from router.core.wire.text import key_text
-from router.settings import keyring
+from router.settings import config, keyring
+from router.settings.home import Home
 
 
 @click.group(cls=Group)
@@ -57,14 +61,18 @@ def list_groups(as_json: bool) -> None:
 @group.command("share", cls=Command)
 @click.argument("name")
 @click.option("--read-only", is_flag=True, help="Print a link whose holder can read but not send.")
+@click.option("--no-hints", is_flag=True, help="Leave out which routers serve the group, and their addresses.")
 @qr.options
 @json_option
-def share(name: str, read_only: bool, draw: qr.Drawing, as_json: bool) -> None:
+def share(name: str, read_only: bool, no_hints: bool, draw: qr.Drawing, as_json: bool) -> None:
     """Print the link of the group with that name or key, or draw it as a QR code.
 
-    Whoever has the link can read the group; a file with its code can be read by its owner only.
+    Whoever has the link can read the group; a file with its code can be read by its owner only. The link also names up
+    to two routers that serve the group, by which others find it: the uplinks of this node, or itself.
     """
-    found, link = keyring.find(invocation().home, name)
+    home = invocation().home
+    found, link = keyring.find(home, name)
+    link = link.with_hints(() if no_hints else _hints(home) or link.hints)
     if link.seed is None and not read_only:
         note(f"this link is for reading only: the right to send to {found} is not kept here")
     link = link.read_only() if read_only else link
@@ -103,3 +111,15 @@ def _print_link(name: str, link: GroupLink, as_json: bool) -> None:
         say_json({"name": name, "group": link.group, "link": link.text(), "send": link.seed is not None})
     else:
         say(link.text())
+
+
+def _hints(home: Home) -> tuple[Hint, ...]:
+    """Return the routers by which others find a group of this home: its uplinks, or its own where it can be dialled."""
+    if not home.config_path.exists():
+        return ()
+    settings, _ = config.load(home.config_path)
+    up = [Hint(one.address, addresses_of_node(one.urls)) for one in settings.peers if one.uplink and not one.blocked]
+    found = tuple(one for one in up if one.addresses)
+    if found or not (own := addresses(settings)):
+        return found
+    return (Hint(keyring.load_or_create(home, keyring.NODE).public, own),)

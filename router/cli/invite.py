@@ -29,7 +29,7 @@ from router.core.wire.address import (
 )
 from router.core.wire.crypto import PublicKey
 from router.core.wire.grouplink import GroupLink, new_group
-from router.core.wire.invitation import RIGHTS, SECRET_BYTES, make_invitation
+from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, SECRET_BYTES, make_invitation
 from router.core.wire.lifetime import expiry_min, expiry_s
 from router.settings import config, keyring
 from router.settings.config import Config
@@ -42,7 +42,6 @@ from router.transport import contract as transport
 EXPIRES = "7d"
 GRANT = "join,store,relay"
 _UNITS = {"m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
-_SPAN_S_MAX = 10 * 366 * DAY_S
 
 
 class Span(click.ParamType[int, Any]):
@@ -55,7 +54,7 @@ class Span(click.ParamType[int, Any]):
             return value
         found = re.fullmatch(r"(\d{1,9})([mhdw])", value)
         seconds = int(found[1]) * _UNITS[found[2]] if found else 0
-        if not 0 < seconds <= _SPAN_S_MAX:
+        if not 0 < seconds <= LIFE_S_MAX:
             self.fail(f'"{value}" is no time span like 30m, 12h, 7d or 2w, of at most ten years', param, ctx)
         return seconds
 
@@ -202,9 +201,10 @@ def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[Trans
         transport.check(url)
         if refused := refusal_of(parse_address(url), AddressSource.OPERATOR, on_loopback=True):
             raise Failure(Exit.USAGE, f"--at {url}: {refused[1]}")
+    listeners = ask(home, "status")["listeners"]  # of a node that runs, before anything is made for it
     if at:
         return tuple(parse_address(url) for url in at)
-    found = addresses_of_node(settings.node.advertise or ask(home, "status")["listeners"])
+    found = addresses_of_node(settings.node.advertise or listeners)
     if not found:
         said = "guests would not know where to reach this node"
         remedy = f"give --at tls://HOST:PORT, or write it into {home.config_path} as node.advertise"

@@ -14,7 +14,6 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, neighbour_cell, note, offset_text, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
-from router.core.routing.directory import CONFIG
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
 from router.core.wire.text import clean, key_text
@@ -211,7 +210,8 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     now = (live or {}).get(known.address.hex(), {})
     state = "unknown" if live is None else now.get("state", "away")
     return {
-        "address": known.address, "name": known.name, "learned": now.get("learned") or CONFIG, "urls": known.urls,
+        "address": known.address, "name": known.name, "urls": known.urls,
+        "learned": now.get("learned") or known.learned,
         **{key: now.get(key) for key in ("last_contact_s", "rtt_ms", "offset_ms", "shared", "problem")},
         "state": "blocked" if known.blocked else state, "grant": known.grant, "uplink": known.uplink,
         "until_s": now.get("until_s", 0),

@@ -6,8 +6,9 @@ import base64
 import logging
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
@@ -17,12 +18,18 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text
+from router.cli.when import SECOND_NS, When, instant
+from router.client.history import history
 from router.client.node import Node, connect
 from router.client.readers import Messages
 from router.client.received import Received
+from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.text import key_text
 
 log = logging.getLogger(__name__)
+
+_NAMED_MAX = 4  # missing messages that a note names
+_PRINTED_MAX = 100_000  # newest earlier messages that are remembered, because they may come again
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,6 +43,7 @@ class Listening:
     as_name: str | None
     journal: str | None
     as_json: bool
+    is_causal: bool = False
     came: int = 0
 
     @property
@@ -78,14 +86,28 @@ def _listening(
 @click.command(cls=Command)
 @click.argument("group")
 @click.option("--raw", is_flag=True, help="Print bodies as received, without decrypting them.")
+@click.option(
+    "--causal", is_flag=True, help="Print each message after those that its sender had read; wait for them up to 30 s."
+)
+@click.option("--since", type=When(), help="Print first what came from then on: a time, or how long ago (2d).")
 @_options
-def sub(group: str, raw: bool, **given: Any) -> None:
+def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) -> None:
     """Join a GROUP (its name, its key, or its link) and print its messages, one a line, until Ctrl-C.
 
     A message is settled after its line is printed; one that was printed but not settled comes again. If the node stops,
     this command waits for it. Ctrl-C ends it with exit code 0, or 130 before --count messages have come.
+
+    With --causal an answer is never printed before the question. Where a message has not come in time, a note on
+    standard error, or "missing" with --json, says what the next line should have followed. --journal and --as keep
+    the order over restarts.
+
+    With --since it begins with those that this node holds from earlier, in the order in which they came. What the node
+    lacks it asks its neighbours for, and says when it has caught up; that needs the pub/sub service.
     """
-    trio.run(_until_signal, _subscribe, group, raw, _listening(**given))
+    if raw and causal:
+        raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")
+    since_s = None if since is None else instant(since, time.time_ns()) // SECOND_NS
+    trio.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
 
 
 @click.command(cls=Command)
@@ -98,13 +120,22 @@ def recv(**given: Any) -> None:
     trio.run(_until_signal, _receive, _listening(**given))
 
 
-async def _subscribe(name: str, raw: bool, listening: Listening) -> None:
-    async with listening.connect() as node:
-        group = await node.join(name, raw=raw)
+async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Listening) -> None:
+    async with listening.connect() as node, trio.open_nursery() as nursery:
+        group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
         hint(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
-        await _print_all(group.messages(), listening)
+        nursery.start_soon(_say_when_caught_up, node, group.key)
+        earlier = None if since_s is None else history(node, group.key, since_s)
+        await _print_all(group.messages(), listening, earlier)
+        nursery.cancel_scope.cancel()
+
+
+async def _say_when_caught_up(node: Node, group: PublicKey) -> None:
+    async for news in node.caught_up:
+        if news.group == group:
+            note(str(news))
 
 
 async def _receive(listening: Listening) -> None:
@@ -113,16 +144,30 @@ async def _receive(listening: Listening) -> None:
         await _print_all(node.unicasts(), listening)
 
 
-async def _print_all(messages: Messages, listening: Listening) -> None:
+async def _print_all(messages: Messages, listening: Listening, earlier: AsyncIterator[Received] | None = None) -> None:
+    """Print earlier messages, if they are wanted, then those that come; none of the newest earlier ones twice."""
     with trio.move_on_after(float("inf") if listening.timeout_s is None else listening.timeout_s) as scope:
+        printed: dict[MessageId, None] = {}
+        if earlier is not None:
+            async for message in earlier:
+                printed[message.id] = None
+                if len(printed) > _PRINTED_MAX:
+                    del printed[next(iter(printed))]
+                if _is_last(message, listening):
+                    return
         async for message in messages:
-            _print(message, listening.as_json)
-            listening.came += 1
-            if listening.came == listening.count:
+            if message.id not in printed and _is_last(message, listening):
                 await message.settle()
                 return
     if scope.cancelled_caught:
         raise Failure(Exit.TIMED_OUT, f"{listening.timeout_s:g} s are over{listening.so_far}")
+
+
+def _is_last(message: Received, listening: Listening) -> bool:
+    """Print a message; return whether it was the last that is wanted."""
+    _print(message, listening)
+    listening.came += 1
+    return listening.came == listening.count
 
 
 async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
@@ -146,16 +191,28 @@ async def _cancel_on_signal(scope: trio.CancelScope) -> None:
 # -- a line --------------------------------------------------------------------------------------------------
 
 
-def _print(message: Received, as_json: bool) -> None:
-    if as_json:
-        say_json(_record(message))
+def _print(message: Received, listening: Listening) -> None:
+    if listening.as_json:
+        order = {"missing": list(message.missing), "late": message.late} if listening.is_causal else {}
+        say_json(_record(message) | order)
         return
+    _note_order(message)
     stdout = sys.stdout.buffer
     if stdout.isatty():
         say(one_line(message.body))
         return
     stdout.write(message.body.replace(b"\n", b"\\n") + b"\n")
     stdout.flush()
+
+
+def _note_order(message: Received) -> None:
+    """Say on standard error where causal order could not be kept."""
+    if message.missing:
+        which = ", ".join(short_text("msg", id) for id in message.missing[:_NAMED_MAX])
+        more = f" and {len(message.missing) - _NAMED_MAX} more" if len(message.missing) > _NAMED_MAX else ""
+        note(f"the next line follows what has not been printed: {which}{more}")
+    if message.late:
+        note("the next line is late: it belongs before one that has been printed")
 
 
 def _record(message: Received) -> dict[str, Any]:

@@ -5,7 +5,8 @@ The `commands.py` of a service's folder begins with a table, which is read as te
     COMMANDS = {"guestbook": "Read the guestbook, and strike what does not belong there."}
 
 Each name stands for a click command of that name in the same file. The folders are those of every `services` package on
-Python's path, and those that the `router.toml` of the home names.
+Python's path, and those that the `router.toml` of the home names. In the same way the `scenarios.py` of a folder begins
+with a table SCENARIOS, of the commands of `router simulate`.
 """
 
 from __future__ import annotations
@@ -16,24 +17,34 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from router.settings.default_home import default_home
 
-PART = "commands.py"
-_TABLE = re.compile(r"^COMMANDS(?:: [^=\n]+)? = (\{.*?\})$", re.MULTILINE | re.DOTALL)
+
+class Part(NamedTuple):
+    """A file of a service's folder that begins with a table of commands, and the table's name."""
+
+    file: str
+    table: str
+
+
+COMMANDS = Part("commands.py", "COMMANDS")
+SCENARIOS = Part("scenarios.py", "SCENARIOS")
 _NAMES_SERVICES = re.compile(r"^\s*(services|module)\s*=", re.MULTILINE)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
-def find(arguments: Sequence[str]) -> dict[str, tuple[str, str]]:
+def find(arguments: Sequence[str], part: Part = COMMANDS) -> dict[str, tuple[str, str]]:
     """Return each command's place (`module:object`) and what it does. Skip a folder whose table cannot be read.
 
     `arguments`: those of the command line, which may name the home.
     """
     found: dict[str, tuple[str, str]] = {}
-    for module, file in (*_on_the_path(), *_configured(arguments)):
-        for name, about in _table(file).items():
-            found.setdefault(name, (f"{module}.commands:{name.replace('-', '_')}", about))
+    for module, folder in (*_on_the_path(), *_configured(arguments)):
+        for name, about in _table(folder, part).items():
+            place = f"{module}.{Path(part.file).stem}:{name.replace('-', '_')}"
+            found.setdefault(name, (place, about))
     return found
 
 
@@ -46,7 +57,7 @@ def _on_the_path() -> Iterator[tuple[str, Path]]:
         except OSError:
             continue
         for name in folders:
-            yield f"services.{name}", Path(place) / "services" / name / PART
+            yield f"services.{name}", Path(place) / "services" / name
 
 
 def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
@@ -55,34 +66,41 @@ def _configured(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
     if not _NAMES_SERVICES.search(text):
         return
     for module in _modules(text):
-        if (file := _file(module)) is not None:
-            yield module, file
+        if (folder := _folder(module)) is not None:
+            yield module, folder
 
 
 def of_module(module: str) -> dict[str, str]:
     """The commands that the folder of that module declares, and what each does."""
-    file = _file(module)
-    return {} if file is None else _table(file)
+    folder = _folder(module)
+    return {} if folder is None else _table(folder, COMMANDS)
 
 
 def is_of_service(filename: str) -> bool:
-    """Whether a file is the `commands.py` of a service's folder; the router itself has no file of that name."""
-    return Path(filename).name == PART
+    """Whether a file holds commands of a service's folder; the router itself has no file of such a name."""
+    return Path(filename).name in (COMMANDS.file, SCENARIOS.file)
 
 
 def fault(module: str) -> str:
     """Return why commands of that module's folder would be missing or fail; "" if there is nothing wrong with them."""
-    file = _file(module)
-    if file is None:
+    folder = _folder(module)
+    if folder is None:
+        return ""
+    return next(filter(None, (_fault(folder, part) for part in (COMMANDS, SCENARIOS))), "")
+
+
+def _fault(folder: Path, part: Part) -> str:
+    file = folder / part.file
+    if not file.is_file():
         return ""
     try:
         tree = ast.parse(file.read_text(), str(file))
     except (OSError, ValueError, SyntaxError) as error:
-        return f"has a {PART} that cannot be read: {type(error).__name__}: {error}"
-    table = _table(file)
-    if not table or table.keys() != _named(tree):
-        wanted = 'COMMANDS = {"name": "What it does."}, all of it text in quotes, names in small letters'
-        return f"has a table COMMANDS in {file} that cannot be read without running it; write {wanted}"
+        return f"has a {part.file} that cannot be read: {type(error).__name__}: {error}"
+    table = _table(folder, part)
+    if not table or table.keys() != _named(tree, part.table):
+        wanted = f'{part.table} = {{"name": "What it does."}}, all of it text in quotes, names in small letters'
+        return f"has a table {part.table} in {file} that cannot be read without running it; write {wanted}"
     defined = set(_defined(tree))
     missing = next((name for name in table if name.replace("-", "_") not in defined), None)
     if missing is not None:
@@ -90,13 +108,13 @@ def fault(module: str) -> str:
     return ""
 
 
-def _named(tree: ast.Module) -> set[object]:
+def _named(tree: ast.Module, table: str) -> set[object]:
     """Return the keys of the literal table; an empty set if it is none."""
     for one in tree.body:
         if not isinstance(one, ast.Assign | ast.AnnAssign):
             continue
         targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-        if "COMMANDS" in [target.id for target in targets if isinstance(target, ast.Name)]:
+        if table in [target.id for target in targets if isinstance(target, ast.Name)]:
             keys = one.value.keys if isinstance(one.value, ast.Dict) else []
             return {key.value if isinstance(key, ast.Constant) else None for key in keys}
     return set()
@@ -124,9 +142,11 @@ def _is_on_the_path(module: str) -> bool:
     return any(one.is_dir() or one.with_suffix(".py").is_file() for one in places)
 
 
-def _file(module: str) -> Path | None:
-    files = (Path(place).joinpath(*module.split("."), PART) for place in sys.path)
-    return next((file for file in files if file.is_file()), None)
+def _folder(module: str) -> Path | None:
+    """Return the folder of that module, if it holds commands or scenarios."""
+    folders = (Path(place).joinpath(*module.split(".")) for place in sys.path)
+    parts = (COMMANDS.file, SCENARIOS.file)
+    return next((one for one in folders if any((one / part).is_file() for part in parts)), None)
 
 
 def _modules(text: str) -> Iterator[str]:
@@ -159,9 +179,10 @@ def _home(arguments: Sequence[str]) -> Path:
     return default_home()
 
 
-def _table(file: Path) -> dict[str, str]:
+def _table(folder: Path, part: Part) -> dict[str, str]:
     try:
-        found = _TABLE.search(file.read_text())
+        text = (folder / part.file).read_text()
+        found = re.search(rf"^{part.table}(?:: [^=\n]+)? = (\{{.*?\}})$", text, re.MULTILINE | re.DOTALL)
         table = ast.literal_eval(found[1]) if found else {}
     except (OSError, ValueError, SyntaxError):
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -23,6 +24,8 @@ from router.cli.output import (
     size_text,
     span_text,
 )
+from router.cli.services import ask_service
+from router.core.routing.directory import PUBSUB
 from router.settings.names import Names
 
 WHERE_MAX = 24
@@ -154,13 +157,20 @@ def drop(recipient: str, as_json: bool) -> None:
 @click.command(cls=Command)
 @json_option
 def groups(as_json: bool) -> None:
-    """Show the groups of the running node and who has joined them."""
+    """Show the groups of the running node and who has joined them.
+
+    OVERLAY says how many other routers are its neighbours in the group, where the node runs the pub/sub service,
+    whether it knows of one nearer on the ring that it has not met yet, and when it last compared with another what
+    both hold: what was missing then came, but for what nobody had."""
     found = ask(invocation().home, "groups")
-    names = _names()
+    names, overlays = _names(), _overlays()
     rows = [
-        {**one, "name": names.of_group(one["group"]), "subscriber_name": names.of_address(one["subscriber"])}
+        {
+            **one, "name": names.of_group(one["group"]), "subscriber_name": names.of_address(one["subscriber"]),
+            "overlay": overlays.get(one["group"]),
+        }
         for one in found
-    ]
+    ]  # fmt: skip
     if as_json:
         say_json(rows)
         return
@@ -168,8 +178,27 @@ def groups(as_json: bool) -> None:
         (
             one["name"], short_text("group", bytes.fromhex(one["group"])),
             one["subscriber_name"] or short_text("addr", bytes.fromhex(one["subscriber"])),
-            "this node" if one["local"] else "all",
+            "this node" if one["local"] else "all", *([_overlay_text(one["overlay"])] if overlays else []),
         )
         for one in rows
     ]  # fmt: skip
-    columns(("NAME", "GROUP", "SUBSCRIBER", "FROM"), table, "nobody has joined a group")
+    heads = ("NAME", "GROUP", "SUBSCRIBER", "FROM", *(["OVERLAY"] if overlays else []))
+    columns(heads, table, "nobody has joined a group")
+
+
+def _overlays() -> dict[str, dict[str, Any]]:
+    """Return by group what the pub/sub service of the node says of it; nothing if the node runs none."""
+    home = invocation().home
+    running = {one["name"] for one in ask(home, "status").get("services", ()) if not one["problem"]}
+    found: dict[str, dict[str, Any]] = ask_service(home, PUBSUB, "topics")["topics"] if PUBSUB in running else {}
+    return found
+
+
+def _overlay_text(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return ""
+    count = "1 neighbour" if one["neighbours"] == 1 else f"{one['neighbours']} neighbours"
+    parts = [count, *(["ring not whole"] if one["ring"] is False else [])]
+    if (at_s := one["caught_up_s"]) is not None:
+        parts.append(f"caught up {time.strftime('%H:%M', time.gmtime(at_s))} UTC")
+    return ", ".join([*parts, *([f"{one['missing']:,} missing"] if one["missing"] else [])])

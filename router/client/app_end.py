@@ -20,6 +20,7 @@ from router.core.wire.admin import Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
+from router.core.wire.hint import Hinted, decode_hint, is_hint
 from router.core.wire.message import open_message
 from router.core.wire.pubsub import Wanted, decode_wanted, is_wanted
 from router.core.wire.reasons import Reason
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
 FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
 
-News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted | Redeemed
+News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted | Hinted | Redeemed
 
 
 class End(NamedTuple):
@@ -145,7 +146,7 @@ class AppEnd:
         match said:
             case JoinAck() | LeaveAck():
                 self.joins.hear(said)
-            case Report() | Answer() | Inquiry() | Carried() | Wanted() | Redeemed():
+            case Report() | Answer() | Inquiry() | Carried() | Wanted() | Hinted() | Redeemed():
                 self._hear(said)
 
     # -- out -----------------------------------------------------------------------------------------------
@@ -173,9 +174,11 @@ class AppEnd:
         return parts
 
 
-def _decoded(body: bytes) -> Control | Inquiry | Answer | Wanted | Redemption:
+def _decoded(body: bytes) -> Control | Inquiry | Answer | Wanted | Hinted | Redemption:
     if is_inquiry(body):
         return decode_inquiry(body)
+    if is_hint(body):
+        return decode_hint(body)
     if is_redemption(body):
         return decode_redemption(body)
     return decode_wanted(body) if is_wanted(body) else decode_control(body)

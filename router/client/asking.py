@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import trio
 
-from router.client.composer import Composer, Lifetime
+from router.client.composer import Composer
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
 from router.client.publishing import Publishing
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry
 from router.core.wire.reasons import Reason
-
-LIFETIME = Lifetime(ttl_s=0, expiry_min=60)
 
 
 class Question:
@@ -56,7 +54,7 @@ class Asking:
             router = self._publishing.link.router
             assert router is not None
             question = self._open = Question()
-            frame = self._composer.unicast(router, encode_inquiry(inquiry), LIFETIME).frame
+            frame = self._composer.control(router, encode_inquiry(inquiry))
             run = Submission(frame, question, again=False)
             self._publishing.put(run)
             try:

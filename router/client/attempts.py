@@ -21,7 +21,7 @@ SAID_MAX = 400
 Refuse = Callable[[Arrival, Reason, str], None]
 
 
-class Attempts:
+class KeptAttempts:
     """The failure counts of one app. `most`: attempts before a message is refused, 0 for no limit. `path`: None counts
     nothing, because a throwaway key never gets a message twice. `problem` gets sentences for the app's owner."""
 

@@ -23,11 +23,13 @@ from typing import Generic, Literal, TypeVar, Unpack, overload
 
 import trio
 
+from router.client.caught_up import CaughtUp
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
 from router.client.group import IN_FLIGHT, Group, Lifespan, Manner, Publisher
 from router.client.node import ANSWER_S, Address, Node, connect
 from router.client.options import Options
+from router.client.ordering import GAP_S, Order
 from router.client.outcomes import Outcomes
 from router.client.portal import Loop, Portal
 from router.client.received import Message, Received
@@ -77,7 +79,7 @@ class _Messages(AsyncIterator[BlockingReceived]):
         return BlockingReceived(
             one.id, one.body, one.group, one.source, one.sender, one.seq, one.deps, one.code, one.via, one.received_at,
             one.redelivered, one.seen, one.expiry_min, one.wire, partial(run, one.settle),
-            lambda reason, text: run(partial(one.refuse, reason, text)),
+            lambda reason, text: run(partial(one.refuse, reason, text)), missing=one.missing, late=one.late,
         )  # fmt: skip
 
 
@@ -299,15 +301,22 @@ class BlockingNode:
         return BlockingFeed(self._portal, self._node.missed)
 
     @property
+    def caught_up(self) -> BlockingFeed[CaughtUp]:
+        return BlockingFeed(self._portal, self._node.caught_up)
+
+    @property
     def reports(self) -> BlockingFeed[Report]:
         return BlockingFeed(self._portal, self._node.reports)
 
     # -- groups and messages -------------------------------------------------------------------------------
 
     def join(
-        self, group: GroupName, *, raw: bool = False, local: bool = False, timeout_s: float = ANSWER_S
-    ) -> BlockingGroup:
-        act = partial(self._node.join, group, raw=raw, local=local, timeout_s=timeout_s)
+        self, group: GroupName, *, raw: bool = False, local: bool = False, order: Order = "arrival",
+        gap_s: float = GAP_S, timeout_s: float = ANSWER_S,
+    ) -> BlockingGroup:  # fmt: skip
+        act = partial(
+            self._node.join, group, raw=raw, local=local, order=order, gap_s=gap_s, timeout_s=timeout_s
+        )  # fmt: skip
         return BlockingGroup(self._portal, self._portal.run(act))
 
     def group(self, group: GroupName, *, raw: bool = False) -> BlockingGroup:

@@ -7,11 +7,12 @@ earlier), so that publishing it twice delivers it twice.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from router.client.custody.causes import Causes
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
 from router.core.wire import application
@@ -19,13 +20,13 @@ from router.core.wire.application import NONCE_BYTES
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
 from router.core.wire.grouplink import GroupLink
+from router.core.wire.hint import Hint
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S, UINT32_MAX, expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-CAUSES = 4  # how many of the newest messages seen a message names as causes (R-A9, R-E2)
-CAUSES_MAX = 16
+CONTROL_LIFE_MIN = 60
 ALIKE_MAX = 4096  # unsealed bodies remembered, so that an equal one gets another id
 SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that it differs from another process's
 
@@ -48,48 +49,32 @@ class Composed:
     """A message ready to be handed in.
 
     `unsay`: called when it is refused, so that no later message names it as a cause; `undo`: called when it was never
-    sent, to free its sequence number.
+    sent, to free its sequence number; `kept`: called when it is in custody.
     """
 
     id: MessageId
     frame: bytes
     unsay: Callable[[], None]
     undo: Callable[[], None]
-
-
-class RecentIds:
-    """The newest messages of one group that this app has seen or published, at most `most`."""
-
-    def __init__(self, most: int = CAUSES) -> None:
-        self._newest: deque[tuple[MessageId, int]] = deque(maxlen=min(most, CAUSES_MAX))
-
-    def note(self, id: MessageId, until_min: int) -> None:
-        self._newest.appendleft((id, until_min))
-
-    def drop(self, id: MessageId) -> None:
-        """Forget a message that was refused, because no one else will ever see it."""
-        kept = [one for one in self._newest if one[0] != id]
-        self._newest.clear()
-        self._newest.extend(kept)
-
-    def ids(self, now_min: int) -> tuple[MessageId, ...]:
-        """Return the ids newest first, distinct and unexpired (R-A9)."""
-        return tuple(dict.fromkeys(id for id, until_min in self._newest if until_min > now_min))
+    kept: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSender:
-    """All that is needed to publish in a group: its key, how bodies are sealed, and the recent ids."""
+    """All that is needed to publish in a group: its key, how bodies are sealed, and the causes that a message names.
+
+    `hints`: routers that serve it."""
 
     group: PublicKey
     signer: SigningKey | None
     content_key: bytes | None
-    causes: RecentIds
+    causes: Causes
+    hints: tuple[Hint, ...] = ()
 
     @classmethod
-    def of_link(cls, link: GroupLink, causes: RecentIds) -> GroupSender:
+    def of_link(cls, link: GroupLink, causes: Causes) -> GroupSender:
         signer = None if link.seed is None else SigningKey(link.seed)
-        return cls(link.group, signer, link.content_key, causes)
+        return cls(link.group, signer, link.content_key, causes, link.hints)
 
 
 class Composer:
@@ -110,22 +95,23 @@ class Composer:
             name = short(key_text("group", sender.group))
             raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
         now_s = self._wall_s()
-        seen = sender.causes.ids(expiry_min(now_s))
+        causes, now_min = sender.causes, expiry_min(now_s)
+        seen = causes.recent.ids(now_min)
+        deps: tuple[MessageId, ...] = ()
         ttl_s, until_min = self._bounds(lifetime, now_s)
         undo: Callable[[], None] = _nothing
-        if raw or sender.content_key is None:
+        content_key = None if raw else sender.content_key
+        if content_key is None:
             ttl_s, until_min = self._unlike(sender.group + b"".join(seen) + digest(body), ttl_s, until_min, now_s)
         else:
-            seq = self._sequences.take(sender.group)
+            seq, deps = self._sequences.take(sender.group), causes.heads.ids(now_min)
             nonce = self._entropy(NONCE_BYTES)
-            body = application.seal(
-                self._key, sender.group, seq, seen, body, content_key=sender.content_key, nonce=nonce
-            )
+            body = application.seal(self._key, sender.group, seq, deps, body, content_key=content_key, nonce=nonce)
             undo = partial(self._sequences.give_back, sender.group, seq)
         wire = seal_multicast(sender.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)
-        sender.causes.note(id, until_min)
-        return Composed(id, frame(wire), partial(sender.causes.drop, id), undo)
+        causes.published(id, until_min, deps, is_head=content_key is not None and ttl_s > 0)
+        return Composed(id, frame(wire), partial(causes.refused, id), undo, partial(causes.kept, id, until_min))
 
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
         """Compose a message to one address, with the body unsealed."""
@@ -133,7 +119,12 @@ class Composer:
         ttl_s, until_min = self._bounds(lifetime, now_s)
         ttl_s, until_min = self._unlike(destination + digest(body), ttl_s, until_min, now_s)
         wire = seal_unicast(self._key, destination, body, ttl_s=ttl_s, expiry_min=until_min)
-        return Composed(message_id(wire), frame(wire), _nothing, _nothing)
+        return Composed(message_id(wire), frame(wire), _nothing, _nothing, _nothing)
+
+    def control(self, router: PublicKey, body: bytes) -> bytes:
+        """Return the frame of a message to the own router, which acts on each: equal ones are no duplicates (R-C4)."""
+        until_min = expiry_min(self._wall_s()) + CONTROL_LIFE_MIN
+        return frame(seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min))
 
     def _bounds(self, lifetime: Lifetime, now_s: float) -> tuple[int, int]:
         if not 0 <= lifetime.ttl_s <= UINT32_MAX:

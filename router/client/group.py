@@ -59,6 +59,7 @@ class Group:
         self.name = name
         self.raw = raw or sender.content_key is None
         self.causes = sender.causes
+        self.hints = sender.hints
         self.group_keys = GroupKeys(None if self.raw else sender.content_key, sender.causes)
         self._sender = sender
         self._composer = composer

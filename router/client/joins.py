@@ -14,11 +14,12 @@ from itertools import count
 
 import trio
 
-from router.client.custody.outbox import Submission
+from router.client.custody.outbox import Silent, Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
-from router.core.wire.codec import frame
+from router.core.wire.codec import TooLarge, frame
 from router.core.wire.control import Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.hint import TO_ROUTER, Hint, Hinted, encode_hint
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
@@ -38,6 +39,7 @@ class Membership:
     problem: Callable[[str], None]
     local: bool = False
     leave: bool = False
+    hints: tuple[Hint, ...] = ()
     asked_s: float = -math.inf
     granted: bool = False
     was_granted: bool = False
@@ -92,9 +94,10 @@ class Joins:
 
     # -- the app's side ------------------------------------------------------------------------------------
 
-    async def join(self, group: PublicKey, local: bool, timeout_s: float) -> None:
-        """Return when the router has acknowledged. Raise `JoinRefused` or `NotAnswered`."""
-        await self._wait(Membership(group, self._problem, local), timeout_s)
+    async def join(self, group: PublicKey, local: bool, timeout_s: float, hints: tuple[Hint, ...] = ()) -> None:
+        """Return when the router has acknowledged. Raise `JoinRefused` or `NotAnswered`. `hints`: routers that serve
+        the group, which this router hears after each JOIN (R-C28)."""
+        await self._wait(Membership(group, self._problem, local, hints=hints), timeout_s)
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
         """Return when the router has acknowledged the LEAVE. Leaving a group that was not joined succeeds (R-C15)."""
@@ -112,7 +115,7 @@ class Joins:
             raise ClientError(f"this app is in {GROUPS_MAX} groups, which is the most; leave some first")
         earlier = self._memberships.get(membership.group)
         if earlier is not None and not earlier.answered.is_set():
-            if (earlier.local, earlier.leave) == (membership.local, membership.leave):
+            if (earlier.local, earlier.leave, earlier.hints) == (membership.local, membership.leave, membership.hints):
                 membership = earlier
             else:
                 earlier.deny(ClientError("a later request about the same group replaced this one"))
@@ -179,7 +182,7 @@ class Joins:
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:
             membership.asked_s = now_s
-        return [Submission(self._request(membership, router), membership, again=False) for membership in due]
+        return [run for membership in due for run in self._submissions(membership, router)]
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
         membership = self._memberships.get(answer.group)
@@ -192,8 +195,19 @@ class Joins:
             return
         membership.deny(JoinRefused(answer.group))
 
-    def _request(self, membership: Membership, router: PublicKey) -> bytes:
-        control = Leave(membership.group) if membership.leave else Join(membership.group, membership.local)
+    def _submissions(self, membership: Membership, router: PublicKey) -> list[Submission]:
+        """Return the request, and after a JOIN the hints, if they are short enough to be said."""
+        group, hints = membership.group, membership.hints
+        request = Leave(group) if membership.leave else Join(group, membership.local)
+        runs = [Submission(self._sealed(encode_control(request), router), membership, again=False)]
+        if hints and not membership.leave and not membership.local:
+            try:
+                body = encode_hint(Hinted(group, hints), TO_ROUTER)
+            except TooLarge:
+                return runs
+            runs.append(Submission(self._sealed(body, router), Silent(), again=False))
+        return runs
+
+    def _sealed(self, body: bytes, router: PublicKey) -> bytes:
         until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES
-        wire = seal_unicast(self._key, router, encode_control(control), ttl_s=0, expiry_min=until_min)
-        return frame(wire)
+        return frame(seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min))

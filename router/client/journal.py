@@ -2,21 +2,23 @@
 
 Each app has its own SQLite file. An id is kept until its message cannot come any more (expiry and ten minutes); beyond
 `ids_max` the oldest are deleted, which matters only if the node then forgets what it has delivered. Ids are written in
-groups: those handled while one commit runs go into the next.
+groups: those handled while one commit runs go into the next. With them go the heads of each group, which the app's next
+message there names as its causes (R-E9).
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import trio
 
 from router.client.errors import ClientError
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
-from router.core.wire.crypto import MessageId
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import expiry_min
 from router.disk.private_file import FILE_MODE
 
 IDS_MAX = 10_000_000
@@ -26,15 +28,20 @@ PRUNE_EVERY = 1000
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS handled (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, until_s INTEGER NOT NULL);
     CREATE INDEX IF NOT EXISTS handled_until ON handled (until_s);
+    CREATE TABLE IF NOT EXISTS heads (
+        grp BLOB NOT NULL, n INTEGER NOT NULL, id BLOB NOT NULL, until_min INTEGER NOT NULL, PRIMARY KEY (grp, n)
+    ) WITHOUT ROWID;
 """
 
 
 Row = tuple[MessageId, int]
 """An id, and the Unix second after which its message has expired."""
+Head = tuple[MessageId, int]
+"""An id, and the minute in which its message expires."""
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Do nothing once rows are on disk."""
 
 
 class JournalError(ClientError):
@@ -49,7 +56,7 @@ class Journal:
 
     def __init__(
         self, path: str | os.PathLike[str], wall_s: Callable[[], float], ids_max: int = IDS_MAX,
-        on_failed: Callable[[], None] = _nothing,
+        on_failed: Callable[[], None] = nothing,
     ) -> None:  # fmt: skip
         self.path = Path(path)
         self._wall_s = wall_s
@@ -58,6 +65,7 @@ class Journal:
         self._since_pruned = 0
         self._rows: list[Row] = []
         self._then: list[Callable[[], None]] = []
+        self._heads: dict[PublicKey, Callable[[], list[Head]]] = {}
         self._added = self._written = 0  # how often rows were added, and how many of these additions are on disk
         self._is_writing = False
         self._failed: JournalError | None = None
@@ -106,14 +114,27 @@ class Journal:
             raise self._unusable(error) from None
         return found
 
-    def write(self, rows: Sequence[Row], now_s: float) -> None:
-        """Write the ids, each with the Unix second its message expires; they are on disk when this returns."""
+    def heads(self, group: PublicKey) -> list[Head]:
+        """Return the heads of a group, oldest first, as they were written last."""
+        asked = "SELECT id, until_min FROM heads WHERE grp = ? ORDER BY n"
+        try:
+            return [(MessageId(id), until) for id, until in self._database.execute(asked, (bytes(group),))]
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def write(self, rows: Sequence[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]] | None = None) -> None:
+        """Write the ids, each with the Unix second its message expires, and the heads of groups in place of earlier
+        ones; they are on disk when this returns."""
         kept = [(bytes(id), until_s + KEEP_AFTER_EXPIRY_S) for id, until_s in rows]
         run = self._database.execute
         try:
             run("BEGIN IMMEDIATE")
             try:
                 self._database.executemany("INSERT OR IGNORE INTO handled (id, until_s) VALUES (?, ?)", kept)
+                for group, ids in (heads or {}).items():
+                    numbered = [(bytes(group), n, bytes(id), until) for n, (id, until) in enumerate(ids)]
+                    run("DELETE FROM heads WHERE grp = ?", (bytes(group),))
+                    self._database.executemany("INSERT INTO heads VALUES (?, ?, ?, ?)", numbered)
                 self._since_pruned += len(kept)
                 if self._since_pruned >= PRUNE_EVERY:
                     self._prune(now_s)
@@ -129,6 +150,7 @@ class Journal:
         run = self._database.execute
         self._since_pruned = 0
         run("DELETE FROM handled WHERE until_s < ?", (int(now_s),))
+        run("DELETE FROM heads WHERE until_min < ?", (expiry_min(now_s),))
         run("DELETE FROM handled WHERE n <= (SELECT max(n) FROM handled) - ?", (self._ids_max,))
 
     def count(self) -> int:
@@ -143,9 +165,13 @@ class Journal:
         self._then.append(then)
         self._work.set()
 
+    def keep_heads(self, group: PublicKey, heads: Callable[[], list[Head]]) -> None:
+        """Write what `heads` returns at the next commit."""
+        self._heads[group] = heads
+
     async def remember(self, rows: Sequence[Row]) -> None:
         """Return when the rows are on disk. Many tasks may wait at once; they share commits."""
-        self.gather(rows, _nothing)
+        self.gather(rows, nothing)
         mine = self._added
         while self._written < mine:
             if self._is_writing:
@@ -181,10 +207,13 @@ class Journal:
     async def _write_what_waits(self) -> None:
         rows, self._rows = self._rows, []
         then, self._then = self._then, []
+        changed, self._heads = self._heads, {}
+        heads = {group: found() for group, found in changed.items()}
         self._is_writing = True
         try:
-            await trio.to_thread.run_sync(self.write, rows, self._wall_s())
+            await trio.to_thread.run_sync(self.write, rows, self._wall_s(), heads)
         except BaseException:
+            self._heads = changed | self._heads
             self._rows[:0] = rows
             self._then[:0] = then
             raise

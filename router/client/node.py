@@ -35,8 +35,10 @@ import trio
 
 from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
-from router.client.composer import CAUSES, Composer, Lifetime, RecentIds, octets
-from router.client.custody.arrivals import UNICASTS
+from router.client.caught_up import CaughtUp, read_caught_up
+from router.client.composer import Composer, Lifetime, octets
+from router.client.custody.arrivals import UNICASTS, Arrival
+from router.client.custody.causes import RECENT, Causes
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
@@ -46,20 +48,22 @@ from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S, ClientLink
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
+from router.client.ordering import GAP_S, Order
 from router.client.outcomes import Outcomes
 from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX, Publishing
+from router.client.pulling import Pulling
 from router.client.readers import GroupKeys, Messages, Reader, Readers
 from router.client.received import Received
 from router.client.senders import GroupName, Senders
 from router.client.wires import Wires
 from router.core.wire import link_items
-from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.admin import CAUGHT_UP, Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.hint import Hinted
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
-from router.core.wire.redemption import Redeemed
 from router.core.wire.text import BadText, parse_key
 from router.settings.names import Names
 
@@ -85,7 +89,7 @@ def connect(
     outcomes: bool = False,
     window_messages: int = WINDOW_MESSAGES,
     window_bytes: int = WINDOW_BYTES,
-    causes: int = CAUSES,
+    causes: int = RECENT,
     verify: bool = False,
     on_problem: Callable[[str], None] | None = None,
     on_away: Callable[[str], None] | None = None,
@@ -100,9 +104,9 @@ def connect(
     file that remembers handled messages. `attempts_max`: a message is refused once the block has been left by an error
     this often while a loop held it; 0: it comes again without limit. `outcomes`: allows `publish(…, wait=True)`.
     `window_…`: how much the node may hand over before something is settled. `causes`: how many of the newest messages
-    each message names. `verify`: check signatures again, as the node has done. `on_problem` gets each sentence that
-    goes to `node.problems`, instead of the log. `on_away` gets a sentence when the node goes away, and one when it is
-    back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
+    each message's header names. `verify`: check signatures again, as the node has done. `on_problem` gets each sentence
+    that goes to `node.problems`, instead of the log. `on_away` gets a sentence when the node goes away, and one when it
+    is back. Raises `NodeUnavailable`, `KeyringError`, `HomeError`.
     """
     return Node(Settings(**locals()))
 
@@ -110,14 +114,16 @@ def connect(
 class Node:
     """An app's connection to its node, to be used in `async with`, once.
 
-    `problems`: sentences about messages that could not be given to the app, `missed`: messages refused or expired on
-    their way to this app, `reports`: unicasts of this app that ended undelivered. All three are bounded feeds.
+    Bounded feeds: `problems`, sentences about messages that could not be given to the app; `missed`, messages refused
+    or expired on their way to it; `reports`, its unicasts that ended undelivered; `caught_up`, groups of which the node
+    has fetched what it missed.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._sign_on = sign_on = SignOn(settings)
         self.problems: Feed[str] = Feed()
         self.missed: Feed[link_items.Missed] = Feed()
+        self.caught_up: Feed[CaughtUp] = Feed()
         self.reports: Feed[Report] = Feed()
         self._groups: dict[PublicKey, Group] = {}
         self._doors: dict[bytes | None, Reader] = {}
@@ -127,7 +133,11 @@ class Node:
         self._composer = Composer(sign_on.key, self._sequences, settings.wall_s, settings.entropy)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._publishing = Publishing(outbox, waits=settings.when_down == "queue", asks_outcomes=settings.outcomes)
-        self._readers = Readers(self._group_keys, self._problem, settings.wall_s, verify=settings.verify)
+        self.wires, self._asking = Wires(self._composer, self._publishing), Asking(self._composer, self._publishing)
+        self._pulling = Pulling(self.wires, self._asking, self._publishing)
+        self._readers = Readers(
+            self.key, self._group_keys, self._problem, self._pulling.pull, settings.wall_s, verify=settings.verify
+        )  # fmt: skip
         inbox = Inbox(
             settings.window_messages, settings.window_bytes, durable=sign_on.durable, known=self._readers.known,
             problem=self._problem, wake_loops=self._readers.wake, wake_link=lambda: self._link.wake(),
@@ -136,10 +146,8 @@ class Node:
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, settings.wall_s, sign_on.dialling.expect)
         self._link = ClientLink(sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed)
         self._readers.inbox, self._publishing.link = inbox, self._link
-        self._asking = Asking(self._composer, self._publishing)
         self._senders = Senders(sign_on.home, self._causes)
-        self.wires = Wires(self._composer, self._publishing)
-        self.words: Feed[Inquiry | Wanted] = Feed()
+        self.words: Feed[Inquiry | Wanted | Hinted] = Feed()
         """What the router asks of this app, if it is a service of its node."""
         self._attempts = sign_on.attempts(self._problem)
 
@@ -188,6 +196,7 @@ class Node:
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
             nursery.start_soon(self._link.run)
+            nursery.start_soon(self._pulling.run)
             if self._readers.journal is not None:
                 nursery.start_soon(self._readers.journal.run)
             await self._link.first_try()
@@ -221,25 +230,27 @@ class Node:
 
     def _end_loops(self, error: ClientError | None) -> None:
         self._readers.end(error)
-        self.problems.end()
-        self.missed.end()
-        self.reports.end()
-        self.words.end()
+        for feed in (self.problems, self.missed, self.caught_up, self.reports, self.words):
+            feed.end()
 
     # -- groups --------------------------------------------------------------------------------------------
 
     async def join(
-        self, group: GroupName, *, raw: bool = False, local: bool = False, timeout_s: float = ANSWER_S
-    ) -> Group:
+        self, group: GroupName, *, raw: bool = False, local: bool = False, order: Order = "arrival",
+        gap_s: float = GAP_S, timeout_s: float = ANSWER_S,
+    ) -> Group:  # fmt: skip
         """Join a group, now and at every new connection: by a name in this home, a link, or a bare key (whose bodies
-        come unsealed; a `SigningKey` may also publish). `local`: only messages published on this node.
+        come unsealed; a `SigningKey` may also publish). `local`: only messages published on this node. `order`: with
+        "causal" a message comes after all that its sender had read before, or, where that has not come within `gap_s`,
+        with what is missing named in `message.missing`.
 
         Raises `JoinRefused`, `NotAnswered`, `NodeUnavailable`.
         """
         found = self.group(group, raw=raw)
+        self._readers.ordering.choose(found.key, order, gap_s, is_sealed=not found.raw)
         self._groups[found.key] = found
         await self._publishing.until_up()
-        await self._joins.join(found.key, local, timeout_s)
+        await self._joins.join(found.key, local, timeout_s, found.hints)
         return found
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
@@ -255,9 +266,14 @@ class Node:
         await self._publishing.until_up()
         await self._joins.leave(key, timeout_s)
 
-    def _causes(self, group: PublicKey) -> RecentIds:
-        known = self._groups.get(group)
-        return RecentIds(self._sign_on.settings.causes) if known is None else known.causes
+    def _causes(self, group: PublicKey) -> Causes:
+        known, readers = self._groups.get(group), self._readers
+        if known is not None:
+            return known.causes
+        kept = () if readers.journal is None else readers.journal.heads(group)
+        return Causes(
+            self._sign_on.settings.causes, kept, readers.ordering.given.add, partial(readers.published, group)
+        )  # fmt: skip
 
     def _group_keys(self, group: PublicKey) -> GroupKeys:
         """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
@@ -320,6 +336,10 @@ class Node:
         """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
         return await self.wires.pull(group, id, timeout_s)
 
+    def opened(self, one: Arrival) -> Received | None:
+        """Return a message as an app sees it; None if it cannot be given to it, which `problems` says."""
+        return self._readers.open(one)
+
     async def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:
         """Return the node's answer, as JSON, to an operator's question such as `status`."""
         return await self._asking.ask(Inquiry(word, argument), timeout_s)
@@ -348,11 +368,13 @@ class Node:
             settings.on_away(f"the node is away, waiting for it: {link.end.text}" if is_away else "the node is back")
 
     def _hear(self, news: News) -> None:
-        match news:
+        match news:  # not `Redeemed`: an app of the owner redeems nothing
             case link_items.Outcome():
                 self._publishing.followed.hear(news)
+                self.wires.on_outcome(news)
             case link_items.Missed():
                 self.missed.tell(news)
+                self._readers.ordering.missed(news.group, has_journal=self._readers.journal is not None)
                 self._problem(missed_text(news.count, news.reason, "this app"))
             case Report():
                 self.reports.tell(news)
@@ -360,10 +382,11 @@ class Node:
                 self._asking.hear(news)
             case Carried():
                 self.wires.hear(news)
-            case Inquiry() | Wanted():
+                self._readers.carried(news.message_wire)
+            case Inquiry(ask, argument) if ask == CAUGHT_UP:
+                self.caught_up.tell(read_caught_up(argument))
+            case Inquiry() | Wanted() | Hinted():
                 self.words.tell(news)
-            case Redeemed():
-                pass  # an app of the owner redeems nothing
 
     def _problem(self, text: str) -> None:
         self.problems.tell(text)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from router.client.attempts import Attempts
-from router.client.composer import CAUSES
+from router.client.attempts import KeptAttempts
+from router.client.custody.causes import RECENT
 from router.client.errors import ClientError
 from router.client.link import PATIENCE_S, Dialling
 from router.client.sequence import Sequences
@@ -47,7 +47,7 @@ class Settings:
     outcomes: bool = False
     window_messages: int = WINDOW_MESSAGES
     window_bytes: int = WINDOW_BYTES
-    causes: int = CAUSES
+    causes: int = RECENT
     verify: bool = False
     on_problem: Callable[[str], None] | None = None
     on_away: Callable[[str], None] | None = None
@@ -106,9 +106,9 @@ class SignOn:
         """Return the sequence numbers; those of a key that is kept are stored in `apps/` in the home."""
         return Sequences(self._kept("seq"))
 
-    def attempts(self, problem: Callable[[str], None]) -> Attempts:
+    def attempts(self, problem: Callable[[str], None]) -> KeptAttempts:
         """Return the counts of how often this app failed on which message, stored beside its sequence numbers."""
-        return Attempts(self.settings.attempts_max, self._kept("failed"), problem)
+        return KeptAttempts(self.settings.attempts_max, self._kept("failed"), problem)
 
     def _kept(self, kind: str) -> Path | None:
         name = self.settings.as_name or self.key.public.hex()[:16]

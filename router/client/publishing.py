@@ -48,6 +48,8 @@ class Posted:
         self._over(Refused(reason, text, self.id))
 
     def ended(self) -> None:
+        if not self._end.is_set():
+            self.composed.kept()
         self._over(None)
 
     def failed(self, error: ClientError) -> None:

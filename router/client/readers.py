@@ -1,22 +1,27 @@
 """An app's loops over received messages: `async for` settles a message when it asks for the next one.
 
+In a group that was joined in causal order a message is opened when it comes, and given when its turn has come.
 With a journal it is settled once the journal has it on disk, for which a loop does not wait: the messages it moves on
 from are gathered, and one sync writes all that wait. `Received.settle` does wait.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from enum import Enum
 from functools import partial
 
 import trio
 
-from router.client.composer import RecentIds
 from router.client.custody.arrivals import Arrival
+from router.client.custody.asks import Wanted
+from router.client.custody.causes import Causes
 from router.client.custody.inbox import Inbox
 from router.client.errors import NOT_BEGUN, ClientError
-from router.client.journal import Journal, Row
+from router.client.journal import Journal, Row, nothing
+from router.client.ordering import Opened, Ordering
 from router.client.received import Received
 from router.client.said import Said
 from router.client.undeliverable import UNSEALED, Undeliverable
@@ -24,7 +29,15 @@ from router.core.wire.application import ApplicationMessage, SealError, content_
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
-from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
+from router.core.wire.message import (
+    Multicast,
+    Unicast,
+    message_id,
+    open_message,
+    read_header,
+    verify_message,
+    without_via,
+)
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
@@ -38,31 +51,45 @@ class SaidAgain(Exception):
     """A member's signed words came before, in another message."""
 
 
+class Nothing(Enum):
+    """Why a look for the next message has found none."""
+
+    YET = "one was looked at, which cannot be given, or not yet"
+    HERE = "none is here"
+
+
 class GroupKeys:
     """How to read one group: the keys that open its bodies (none: they are unsealed), and its causes."""
 
-    def __init__(self, content_key: bytes | None, causes: RecentIds) -> None:
+    def __init__(self, content_key: bytes | None, causes: Causes) -> None:
         self.keys: Mapping[bytes, bytes] = {} if content_key is None else {content_key_id(content_key): content_key}
         self.causes = causes
 
 
 class Readers:
-    """Hand out messages to loops and settle them. `group_keys` finds the keys of a group; `problem` gets sentences
-    about messages that cannot be given to the app, which are settled all the same."""
+    """Hand out messages to loops and settle them. `me`: this app; `group_keys` finds the keys of a group; `problem`
+    gets sentences about messages that cannot be given to the app, which are settled all the same; `pull` asks the node
+    for a message that is missing."""
 
     def __init__(
         self,
+        me: PublicKey,
         group_keys: Callable[[PublicKey], GroupKeys],
         problem: Callable[[str], None],
+        pull: Callable[[Wanted], None],
         wall_s: Callable[[], float],
+        mono_s: Callable[[], float] = trio.current_time,
         *,
         verify: bool,
     ) -> None:
         self._group_keys = group_keys
         self._problem = problem
         self._undeliverable = Undeliverable(problem, wall_s)
+        self._pull = pull
         self._wall_s = wall_s
+        self._mono_s = mono_s
         self._verify = verify
+        self.ordering = Ordering(me, self.known)
         self._said = Said()
         self._lot = trio.lowlevel.ParkingLot()
         self._ended: ClientError | None = ClientError(NOT_BEGUN)
@@ -82,15 +109,19 @@ class Readers:
         self._is_over, self._ended = True, error
         self.wake()
 
-    async def wait(self) -> None:
-        """Wait until a message may have come. Raise the error that ended the connection, or `StopAsyncIteration`."""
+    async def wait(self, address: bytes | None) -> None:
+        """Wait until a message to this address may have come, or have waited too long for its causes. Raise the error
+        that ended the connection, or `StopAsyncIteration`."""
         if self._ended is not None:
             raise self._ended
         if self._is_over:
             raise StopAsyncIteration
         if self.journal is not None:
             self.journal.check()
-        await self._lot.park()
+        ordering = self.ordering
+        until_s = ordering.wake_s(address, is_full=self.inbox.is_full) if ordering.is_busy else math.inf
+        with trio.move_on_at(until_s):
+            await self._lot.park()
 
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
         """Return the ids among `ids` that the journal has as handled."""
@@ -101,6 +132,7 @@ class Readers:
         if one.done:
             return
         if self.journal is not None:
+            self._keep_heads(one)
             await self.journal.remember(self._rows(one))
         self.inbox.done(one)
 
@@ -110,6 +142,7 @@ class Readers:
             self.inbox.done(one)
         elif not one.done:
             self.journal.check()
+            self._keep_heads(one)
             self.journal.gather(self._rows(one), partial(self.inbox.done, one))
 
     async def leave(self) -> None:
@@ -122,11 +155,108 @@ class Readers:
                 except ClientError as error:
                     self._problem(error.text)
 
+    def published(self, group: PublicKey, id: MessageId, until_min: int) -> None:
+        """Note that a message of this app is in custody: with a journal, a later run knows it as one that it need not
+        wait for."""
+        if self.journal is not None and self.ordering.has(group):
+            self.journal.gather([(id, expiry_s(until_min))], nothing)
+
+    def _keep_heads(self, one: Arrival) -> None:
+        """Let the journal's next commit write what the next message to this group will name, as it is then."""
+        if one.said is not None and self.journal is not None:
+            group = PublicKey(one.address)
+            self.journal.keep_heads(group, self._group_keys(group).causes.heads.lasting)
+
     def _rows(self, one: Arrival) -> list[Row]:
         until_s = expiry_s(one.header.expiry_min)
         if one.said is None:
             return [(one.id, until_s)]
         return [(one.id, until_s), (one.said, max(until_s, int(self._wall_s()) + SAID_KEEP_S))]
+
+    # -- whose turn it is ----------------------------------------------------------------------------------
+
+    def step(self, address: bytes | None) -> Opened | Nothing:
+        """Return the next message to an address, or any (None), after looking at no more than one that has come."""
+        ordering = self.ordering
+        found = ordering.ready(address)
+        if found is not None:
+            return self._give(found)
+        one = ordering.take_found(address)
+        if one is None and ordering.is_crowded(address):
+            one = self._sought(address)
+            if one is None:
+                return self._overdue(address)
+        one = one or self.inbox.take(address)
+        if one is None:
+            return self._overdue(address)
+        return self._look_at(one)
+
+    def _overdue(self, address: bytes | None) -> Opened | Nothing:
+        now_s = self._mono_s()
+        found = self.ordering.overdue(address, now_s, is_full=self.inbox.is_full)
+        self._ask(now_s)
+        return Nothing.HERE if found is None else self._give(found)
+
+    def _sought(self, address: bytes | None) -> Arrival | None:
+        """Return what the message that has waited longest waits for, if it is in the inbox."""
+        picked = (self.inbox.pick(group, id) for group, id in self.ordering.sought(address))
+        return next((one for one in picked if one is not None), None)
+
+    def _look_at(self, one: Arrival) -> Opened | Nothing:
+        received = self.open(one)
+        ordering, group = self.ordering, received.group if received is not None else one.address
+        if received is None:
+            self.move_on(one)
+            ordering.unreadable(one.address, one.id)
+            return Nothing.YET
+        if group is None or not ordering.has(group):
+            return self._give(Opened(one, received))
+        if ordering.holds(group, one.id):
+            self.inbox.refuse(one, Reason.RATE_LIMITED, "the same message waits for its causes already")
+            return Nothing.YET
+        now_s = self._mono_s()
+        found = ordering.offer(Opened(one, received), now_s, self._wall_s())
+        if found is not None:
+            return self._give(found)
+        for dep in received.deps:
+            if ordering.asks.group_of(dep) is not None and (cause := self.inbox.pick(group, dep)) is not None:
+                ordering.found(cause)
+        self._ask(now_s)
+        return Nothing.YET
+
+    def _give(self, opened: Opened) -> Opened:
+        """Count a message as given: the next one that the app publishes follows it."""
+        received = opened.received
+        if received.group is not None and received.sender is not None:
+            causes = self._group_keys(received.group).causes
+            causes.given(received.id, received.expiry_min, opened.arrival.header.ttl_s, received.deps)
+            if self._lot and self.ordering.has(received.group):
+                self.wake()  # it may be what other loops wait for
+        return opened
+
+    def _ask(self, now_s: float) -> None:
+        for wanted in self.ordering.asks.take(now_s) if self.ordering.asks else ():
+            self._pull(wanted)
+
+    def carried(self, wire: bytes) -> None:
+        """Take a message that the node carries to this app, if it is one that others wait for."""
+        id = message_id(wire)
+        if self.ordering.asks.group_of(id) is None:
+            return
+        one = Arrival(0, 0, wire, 0, len(wire), read_header(wire, 0, len(wire)), id, self._wall_s(), redelivered=False)
+        if self.ordering.answered(one, self._sender_of(wire), self._mono_s()) and self.inbox.adopt(one):
+            self.ordering.found(one)
+        self.wake()
+
+    def _sender_of(self, wire: bytes) -> tuple[PublicKey, int] | None:
+        """Return sender and number of a message; None if this app cannot read it."""
+        message = open_message(wire)
+        assert isinstance(message, Multicast)
+        try:
+            said = unseal(message.body, message.group, self._group_keys(message.group).keys)
+        except (Malformed, SealError):
+            return None
+        return said.sender, said.seq
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -180,7 +310,7 @@ class Readers:
             one.said = said.said
             if self._is_said_again(one.said, one.id):
                 raise SaidAgain(SAID_AGAIN.format(sender=short(key_text("addr", said.sender))))
-        group_keys.causes.note(one.id, message.expiry_min)
+        group_keys.causes.recent.note(one.id, message.expiry_min)
         sender, seq, deps, code, body = (
             (None, None, (), None, message.body) if said is None
             else (said.sender, said.seq, said.deps, said.code, said.content)
@@ -240,20 +370,18 @@ class Messages(AsyncIterator[Received]):
 
     async def __anext__(self) -> Received:
         await self._let_go()
-        readers, inbox = self._readers, self._readers.inbox
+        readers = self._readers
         while True:
-            one = inbox.take(self._address)
+            found = readers.step(self._address)
             self._in_a_row += 1
-            if one is None:
+            if isinstance(found, Opened):
+                self._hand.held = found.arrival if self._settle_on_next else None
+                return found.received
+            if found is Nothing.HERE:
                 self._in_a_row = 0
-                await readers.wait()
-                continue
-            received = readers.open(one)
-            if received is None:
-                readers.move_on(one)
-                continue
-            self._hand.held = one if self._settle_on_next else None
-            return received
+                await readers.wait(self._address)
+            else:
+                await self._pause()
 
     async def _let_go(self) -> None:
         """Settle the messages that this loop, or an abandoned one, held."""
@@ -262,6 +390,10 @@ class Messages(AsyncIterator[Received]):
                 self._readers.move_on(hand.held)
                 hand.held = None
         self._left = []
+        await self._pause()
+
+    async def _pause(self) -> None:
+        """Let other tasks run from time to time."""
         if self._in_a_row >= CHECKPOINT_EVERY:
             self._in_a_row = 0
             await trio.lowlevel.checkpoint()

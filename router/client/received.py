@@ -21,6 +21,9 @@ class Message:
     sender is its source. `via`: the router next to ours, None for a message from this node. `received_at`: Unix
     seconds. `redelivered`: an earlier run of this app may have seen it. `seen`: the ids that a multicast's header
     names. `wire`: the bytes as received, without VIA.
+
+    In causal order, `missing`: the ids of its causes that this app has not been given, because they did not come in
+    time or were before its time; `late`: it comes after a message that named it as missing.
     """
 
     id: MessageId
@@ -37,6 +40,8 @@ class Message:
     seen: tuple[MessageId, ...]
     expiry_min: int
     wire: bytes = field(repr=False)
+    missing: tuple[MessageId, ...] = field(default=(), kw_only=True)
+    late: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

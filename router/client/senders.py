@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.client.composer import GroupSender, RecentIds
+from router.client.composer import GroupSender
+from router.client.custody.causes import Causes
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.grouplink import GroupLink, parse_link
 from router.core.wire.link_text import is_link
@@ -17,9 +18,9 @@ GroupName = str | GroupLink | PublicKey | SigningKey
 
 
 class Senders:
-    """Find groups in a home; `causes` returns the recent ids of a group."""
+    """Find groups in a home; `causes` returns what a group's next message names."""
 
-    def __init__(self, home: Home, causes: Callable[[PublicKey], RecentIds]) -> None:
+    def __init__(self, home: Home, causes: Callable[[PublicKey], Causes]) -> None:
         self._home = home
         self._causes = causes
 

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import trio
 
 from router.client.composer import Composed, Composer, GroupSender, Lifetime
-from router.client.custody.outbox import Submission
+from router.client.custody.outbox import Silent, Submission
 from router.client.publishing import Posted, Publishing
 from router.core.wire.codec import frame, unframe
 from router.core.wire.control import Carried, Control, Pull, encode_control
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.link_items import Outcome
 from router.core.wire.message import message_id, with_via
-
-CONTROL_LIFE = Lifetime(ttl_s=0, expiry_min=60)
 
 Done = Callable[[Posted], None]
 
@@ -26,6 +25,8 @@ class Wires:
         self._composer = composer
         self._publishing = publishing
         self._pulled: dict[MessageId, tuple[trio.Event, list[bytes]]] = {}
+        self.on_outcome: Callable[[Outcome], None] = _ignore
+        """Called with each outcome that the router tells, if this app has asked for them."""
 
     def __repr__(self) -> str:
         return f"<wires: {len(self._pulled)} messages are pulled>"
@@ -41,7 +42,7 @@ class Wires:
 
     async def hand_in(self, wire: bytes, done: Done | None = None) -> Posted:
         """Hand signed bytes in as soon as there is room; `done` is called when they are in custody, or refused."""
-        composed = Composed(message_id(wire), frame(wire), _nothing, _nothing)
+        composed = Composed(message_id(wire), frame(wire), _nothing, _nothing, _nothing)
         posted, _ = await self._publishing.post(lambda: composed, done=done)
         return posted
 
@@ -60,8 +61,7 @@ class Wires:
         The node must have been up before."""
         router = self._publishing.link.router
         assert router is not None
-        frame = self._composer.unicast(router, encode_control(control), CONTROL_LIFE).frame
-        self._publishing.put(Submission(frame, _Silent(), again=False))
+        self._publishing.put(Submission(self._composer.control(router, encode_control(control)), Silent(), again=False))
 
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
         """Return the message of that id as its router holds it; None if it does not answer in time."""
@@ -81,18 +81,9 @@ class Wires:
             over.set()
 
 
-class _Silent:
-    """The sink of a control message, which is answered by another message or not at all."""
-
-    def refused(self, reason: object, text: str) -> None:
-        """Do nothing: the router does not act on it, and a `pull` times out."""
-
-    def ended(self) -> None:
-        """Do nothing: the router has it."""
-
-    def failed(self, error: object) -> None:
-        """Do nothing: the connection is gone, and a `pull` times out."""
-
-
 def _nothing() -> None:
     """Undo nothing, because bytes handed in as they are took no sequence number here."""
+
+
+def _ignore(outcome: Outcome) -> None:
+    """Do nothing: nobody has asked to hear of outcomes."""

@@ -16,6 +16,8 @@ class StoreLimits:
     map_bytes_max: int = 0
     keep_s: int = 600
     keep_bytes_max: int = 256 * MIB
+    history_s: int = 7 * 86_400
+    history_bytes_max: int = 1024 * MIB
     cache_bytes_max: int = 32 * MIB
     sweep_rows_max: int = 2_000
 

@@ -71,7 +71,7 @@ def judge_port(url: str, problem: str, dial: Dial | None, started: bool) -> Find
 
 
 def judge_tls(url: str, dial: Dial, key: bytes) -> Finding | None:
-    """Judge who answered at the own port; None if nobody did, which `judge_port` tells."""
+    """Judge the key that answered at this node's own port; None if nothing answered, which `judge_port` tells."""
     if not dial.key:
         return None
     if dial.key != key.hex():

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
 
 from router.core.log.events import Counts
 from router.core.log.line import Line, encode_line, gap, rows
-from router.core.routing.directory import Neighbour, Standing
+from router.core.routing.directory import PUBSUB, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.router import Router
-from router.core.wire.admin import REPORT, WHENCE, Inquiry
+from router.core.wire.admin import HELD, REPORT, WHENCE, Inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -22,6 +26,7 @@ from router.node.link_writer import LinkWriter
 from router.node.orders import ClearQueue, ClockConfirmed
 from router.node.service_questions import ServiceQuestions
 from router.node.wall_clock import State, WallClock
+from router.why.questions import Records as AskedRecords
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +35,16 @@ ROWS_MAX = 4_000
 LOG_BYTES_MAX = 700_000
 LOG_VALUES = 64
 HEARD_MAX = 4_096
+PAGE_MAX = 512  # messages in a page of held ones, before the last parcel
 CONFIRM = "confirm"
+
+
+class Held(Struct, forbid_unknown_fields=True):
+    """A question for messages of a group: those after arrival number `after` that arrived at `since_s` or later."""
+
+    group: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
+    since_s: Annotated[int, Meta(ge=0, le=1 << 40)] = 0
 
 
 class AskedStore(Protocol):
@@ -38,6 +52,8 @@ class AskedStore(Protocol):
 
     @property
     def next_seq(self) -> int: ...
+    @property
+    def records(self) -> AskedRecords: ...
     def oldest_s(self, recipient: bytes, wall_s: int) -> int: ...
     def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]: ...
 
@@ -95,7 +111,7 @@ class Inquiries:
             "status": self._status, "peers": self._peers, "queue": self._queue, "groups": self._groups,
             "drop": self._drop, "reload": self._reloaded, "log": self._log, "clock": self._clock,
             "invited": lambda asked, _: self.invited(asked.router), REPORT: self._report,
-            WHENCE: self._whence,
+            WHENCE: self._whence, HELD: self._held,
         }  # fmt: skip
         act = words.get(inquiry.ask)
         if act is None:
@@ -215,6 +231,18 @@ class Inquiries:
         link = asked.router.links.to(bytes.fromhex(router)) if len(router) == 64 else None
         writer = None if link is None or link.app else asked.link_writers.get(link.id)
         return {"ip": writer.ip if writer is not None else ""}
+
+    def _held(self, asked: Asked, argument: str) -> dict[str, Any]:
+        """Return a page of the messages of a group that the store holds; see `Held`. `goes_on`: history is kept now."""
+        try:
+            said = msgspec.json.decode(argument, type=Held)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            return {"error": f"{HELD}: {str(error)[:200]}"}
+        page = asked.store.records.held(bytes.fromhex(said.group), said.after, PAGE_MAX, said.since_s)
+        return {
+            "keys": base64.b64encode(page.keys).decode(), "upto": page.upto, "more": page.more, "gone": page.gone,
+            "goes_on": asked.router.directory.service_called(PUBSUB) is not None,
+        }  # fmt: skip
 
     def _queue(self, asked: Asked, _: str) -> list[dict[str, Any]]:
         now_s = asked.now().wall_s

@@ -31,7 +31,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
 from router.node.in_flight import InFlight
-from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
+from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
 from router.transport.contract import Stream, StreamBroken
 from router.transport.pace import Paces, StrangerPace
@@ -266,6 +266,7 @@ class Connection:
             said = missed_text(item.count, item.reason, "this node")
             log.warning("%s: %s", self.link_writer.where, said)
             self.link_writer.problem = self.link_writer.problem or said
+            self._tell(MissedSome(self.link_writer.number, item))
 
     # -- writing -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from router.core.log import events as ev
-from router.core.routing.directory import WHY
+from router.core.routing.directory import PUBSUB, WHY
 from router.core.routing.effects import (
     Changes,
     Close,
@@ -53,7 +53,7 @@ from router.disk.store.terms import Applied, MapFull
 from router.node.admin import AskedStore, Inquiries
 from router.node.housekeeping import Housekeeping, HousekeepingLimits, HouseStore, Log, Tidy
 from router.node.in_flight import InFlight
-from router.node.link_events import Clock, Closed, LinkEvent, Measured, Opened, RefusedOne, Settled
+from router.node.link_events import Clock, Closed, LinkEvent, Measured, MissedSome, Opened, RefusedOne, Settled
 from router.node.link_writer import LinkWriter
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured, ServiceNews
 from router.node.service_questions import SERVICE
@@ -75,6 +75,7 @@ class CycleStore(HouseStore, AskedStore, FateStore, Protocol):
     def apply(self, changes: Changes, wall_s: int) -> Applied: ...
     def known(self, ids: Iterable[tuple[int, bytes]]) -> set[bytes]: ...
     def has_room_for(self, size: int) -> bool: ...
+    def keep_history_for(self, service: bytes | None) -> None: ...
 
 
 class CycleLog(Log, Protocol):
@@ -138,6 +139,7 @@ class Cycle:
             router, store, logbook, self.link_writers, self.measured, housekeeping, self._began, wall, self._deeds,
             free_bytes,
         )  # fmt: skip
+        store.keep_history_for(router.directory.service_called(PUBSUB))
         router.begin(self._began)
 
     def __repr__(self) -> str:
@@ -281,6 +283,8 @@ class Cycle:
                 self.router.refused(number, k, reason, text)
                 if reason is Reason.NOT_AUTHORISED:
                     self._warn_once(number)
+            case MissedSome(number, missed):
+                self.router.catch_ups.dropped(number, missed, now)
             case Measured(number, rtt_ns, offset_ns, head):
                 self.measured[number] = heard
                 self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
@@ -318,7 +322,7 @@ class Cycle:
         for job in self._jobs:
             if taken and (messages > self._limits.messages_max or size > self._limits.bytes_max):
                 break
-            messages += len(job.fresh)
+            messages += len(job.fresh) + len(job.vouched)
             size += job.arrived.size
             taken += 1
         jobs, self._jobs = self._jobs[:taken], self._jobs[taken:]
@@ -357,12 +361,12 @@ class Cycle:
                 self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Pulled):
                 if found := self.store.message(effect.message):
-                    self.router.pulled(effect.link, effect.group, *found, now)
+                    self.router.pulls.found(effect.link, effect.group, *found, now)
                     self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, PullFrom):
-                if not self.store.records.knows(effect.message):
-                    self.router.pull(effect.link, effect.group, effect.message, now)
-                    self._carry_out(self.router.take_effects(), now)
+                known = self.store.records.known(self.router.pulls.look_up(effect))
+                self.router.pulls.asked(effect, known, now)
+                self._carry_out(self.router.take_effects(), now)
             elif isinstance(effect, Inquire):
                 self._inquire(effect, now)
             elif isinstance(effect, NeighbourAnswered):

@@ -13,6 +13,7 @@ from router.core.routing.limits import (
     IndexLimits,
     MembershipLimits,
     OutcomeLimits,
+    PullLimits,
     QueueLimits,
     RouteLimits,
 )
@@ -64,6 +65,7 @@ def store_limits(config: Config) -> StoreLimits:
     return StoreLimits(
         synced=store.durability == "synced", map_bytes_initial=store.map_bytes_initial,
         map_bytes_max=store.map_bytes_max, keep_s=queues.keep_s, keep_bytes_max=queues.keep_bytes_max,
+        history_s=queues.history_s, history_bytes_max=queues.history_bytes_max,
     )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def core_limits(config: Config) -> CoreLimits:
             bad_signatures_barred_s=limits.bad_signatures_barred_s,
             strangers_connections_max=strangers_max(limits), strangers_idle_s=limits.strangers_idle_s,
             strangers_spared_s=limits.strangers_spared_s, locals_max=limits.local_services_max,
-            pulls_per_s=limits.pulls_per_s,
+            pulls_per_s=limits.pulls_per_s, pulls_routers_per_s=limits.pulls_routers_per_s,
         ),
         delivery=DeliveryLimits(
             retry_s_min=link.retry_backoff_s_min, retry_s_max=link.retry_backoff_s_max,
@@ -111,7 +113,8 @@ def core_limits(config: Config) -> CoreLimits:
             neighbour_percent=limits.routes_neighbour_percent, hold_s=limits.route_hold_s,
         ),
         seen_recent_max=limits.seen_recent_max, away_s_max=queues.away_s_max, lan_keep_s=queues.lan_keep_s,
-        learned_max=limits.learned_max, guests_max=limits.guests_max, pulls_asked_per_s=limits.pulls_asked_per_s,
+        learned_max=limits.learned_max, guests_max=limits.guests_max,
+        pulls=PullLimits(asked_per_s=limits.pulls_asked_per_s),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from router.core.routing.intake import Arrived
 from router.core.wire.crypto import PublicKey
-from router.core.wire.link_items import Hello, LogHead
+from router.core.wire.link_items import Hello, LogHead, Missed
 from router.core.wire.reasons import Reason
 from router.node.link_writer import LinkWriter
 
@@ -67,4 +67,12 @@ class Measured:
     head: LogHead | None
 
 
-LinkEvent = Opened | Closed | Settled | RefusedOne | Measured | Arrived
+@dataclass(frozen=True, slots=True)
+class MissedSome:
+    """The neighbour has refused or dropped messages that were for this node."""
+
+    link: int
+    missed: Missed
+
+
+LinkEvent = Opened | Closed | Settled | RefusedOne | Measured | MissedSome | Arrived

@@ -23,7 +23,7 @@ from router.actors.actor import actor_system
 from router.core.link.session import Offer
 from router.core.routing.admission import no_place
 from router.core.routing.dial_budget import DialBudget, DialLimits
-from router.core.routing.directory import Directory, Neighbour, Standing
+from router.core.routing.directory import PUBSUB, Directory, Neighbour, Standing
 from router.core.routing.effects import Now
 from router.core.routing.recovered import Belief
 from router.core.routing.router import Router
@@ -116,7 +116,14 @@ class Ready:
 def neighbours(config: Config) -> list[Neighbour]:
     return [
         Neighbour(
-            bytes(one.address), one.name, frozenset(one.grant), one.uplink, one.blocked, one.urls, until_s=one.until_s
+            bytes(one.address),
+            one.name,
+            frozenset(one.grant),
+            one.uplink,
+            one.blocked,
+            one.urls,
+            one.learned,
+            until_s=one.until_s,
         )
         for one in config.peers
     ]
@@ -185,6 +192,7 @@ class Node:
             self._offer = Offer(
                 "router", recovered.epoch, config.store.durability == "synced", config.limits.window_messages,
                 config.limits.window_bytes, b"", config.limits.frame_bytes_max, (), config.node.name or None,
+                self._public_pubsub(),
             )  # fmt: skip
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
@@ -239,6 +247,10 @@ class Node:
             await drained.wait()
             connections.cancel_scope.cancel()
 
+    def _public_pubsub(self) -> PublicKey | None:
+        key = self._directory.service_called(PUBSUB)
+        return PublicKey(key) if key is not None and key in self._directory.public else None
+
     def _urls(self) -> tuple[str, ...]:
         return self._home.listen_urls(self._config.node.listen)
 
@@ -257,10 +269,9 @@ class Node:
 
     def _not_connected(self, neighbour: Neighbour, text: str, let_in: bool) -> None:
         """Tell the service that made a neighbour known that it could not be connected to."""
-        service = self._directory.service_called(neighbour.learned)
-        if service is not None:
+        if neighbour.by:
             said = json.dumps({"key": neighbour.key.hex(), "text": text, "let_in": let_in})
-            self._message_router.hear(ServiceNews(service, UNREACHED, said))
+            self._message_router.hear(ServiceNews(neighbour.by, UNREACHED, said))
 
     def _facts(self) -> dict[str, Any]:
         return {

@@ -84,13 +84,16 @@ class Verifiers:
             await trio.sleep_forever()
 
     def submit(self, job: Job) -> None:
-        task, of_strangers = _Task(job), job.link.lane == STRANGERS
+        link = job.link
+        if link.lane != link.charged and not self._lanes.holds(link.lane, lambda task: task.job.link is link):
+            link.lane = link.charged
+        task, of_strangers = _Task(job), link.lane == STRANGERS
         alone = not self._lanes and len(job.fresh) <= INLINE_MESSAGES_MAX
         if not task.done and (self.count == 0 or (not of_strangers and (alone or not self.pids))):
             task.check_here()
-        self._lanes.add(job.link.lane, task, is_narrow=of_strangers)
+        self._lanes.add(link.lane, task, is_narrow=of_strangers)
         if task.done:
-            self._let_go(job.link.lane)
+            self._let_go(link.lane)
         else:
             self._work.set()
 

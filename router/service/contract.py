@@ -19,25 +19,31 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from router.core.wire.advert import EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.hint import Hinted
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import Reason
+from router.service.between_nodes import Confirm, Forward, Passed, PulledFrom, PullFrom
+from router.service.catching_up import CaughtUp, Dropped, HeldIds, ListHeld
 from router.service.nearby import (
     Attend,
     Dial,
     DialBack,
     DialledBack,
     Interfaces,
+    Linked,
     Listen,
     Listening,
     Unreached,
     WriteAtEnd,
 )
+from router.service.own_key import Attest, Attested
 
 __all__ = [
-    "Advertise", "Agree", "Answer", "Asked", "Attend", "Came", "Chance", "Compute", "Computed", "Confirm", "Deed",
-    "Dial", "DialBack", "DialledBack", "Forward", "Grant", "Hand", "Heard", "Interfaces", "Join", "Keep", "Learn",
-    "Leave", "Listen", "Listening", "Message", "MessageId", "Note", "Now", "Publish", "Pull", "PullFrom", "Pulled",
-    "Refuse", "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
+    "Advertise", "Agree", "Answer", "Asked", "Attend", "Attest", "Attested", "Came", "CaughtUp", "Chance", "Compute",
+    "Computed", "Confirm", "Deed", "Dial", "DialBack", "DialledBack", "Dropped", "Forward", "Grant", "Hand", "Heard",
+    "HeldIds", "Hinted", "Interfaces", "Join", "Keep", "Learn", "Leave", "Linked", "ListHeld", "Listen", "Listening",
+    "Message", "MessageId", "Note", "Now", "Passed", "Publish", "Pull", "PullFrom", "Pulled", "PulledFrom", "Refuse",
+    "Rules", "Send", "Sent", "Setup", "Signed", "Started", "Tick", "Unreached", "Wake", "Wanted", "Write",
     "WriteAtEnd",
 ]  # fmt: skip
 
@@ -175,8 +181,8 @@ class Tick:
 
 
 Heard = (
-    Started | Message | Asked | Came | Sent | Pulled | Computed | Wanted | Signed | Tick | Interfaces | Listening
-    | DialledBack | Unreached
+    Started | Message | Asked | Came | Sent | Passed | Pulled | PulledFrom | Computed | Wanted | Hinted | Signed | Tick
+    | Interfaces | Listening | DialledBack | Unreached | HeldIds | Linked | Dropped | Attested
 )  # fmt: skip
 
 
@@ -203,7 +209,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send to one address; `via` names the next router. With a tag, `Sent` tells of it."""
+    """Send to one address; `via` names the next router. With a tag, `Sent` tells of it, and then `Passed`."""
 
     to: PublicKey
     body: bytes
@@ -219,15 +225,6 @@ class Publish:
     body: bytes
     group: str = ""
     ttl_s: int = TTL_S
-    tag: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Send a multicast on as it was received, to the next router `via`."""
-
-    wire: bytes
-    via: PublicKey
     tag: str = ""
 
 
@@ -255,26 +252,6 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class PullFrom:
-    """Let the own router ask a connected one for a message by its id, if it does not know it.
-
-    What the other answers goes to the group's subscribers here, like any message that it brings; it may not answer."""
-
-    router: PublicKey
-    group: PublicKey
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """Acknowledge a `Wanted`, as the pub/sub service does; until then it is heard again every few seconds."""
-
-    group: PublicKey
-    wanted: bool
-    success: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """Answer an operator's question with a JSON value of at most 64,512 bytes; beyond that the answer is an error."""
 
@@ -294,7 +271,8 @@ class Refuse:
 class Learn:
     """Make a neighbour known to the router until that Unix second; a time that has passed makes it unknown again.
 
-    `how`: "lan", if that is where it was met; otherwise the views name this service."""
+    `how`: "lan", if that is where it was met; "hint", if only a hint names its addresses, which are then dialled within
+    a budget, as they may be a victim's; otherwise the views name this service."""
 
     key: PublicKey
     urls: tuple[str, ...] = ()
@@ -381,7 +359,8 @@ class Wake:
 
 Deed = (
     Keep | Note | Send | Publish | Forward | Join | Leave | Pull | PullFrom | Confirm | Answer | Refuse | Learn | Grant
-    | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial
+    | Agree | Advertise | DialBack | Write | WriteAtEnd | Hand | Compute | Wake | Attend | Listen | Dial | ListHeld
+    | Attest | CaughtUp
 )  # fmt: skip
 
 

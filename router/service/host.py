@@ -79,6 +79,7 @@ class Service(TrioActor):
     """Subclass it and fill in `on_message`. `settings` are those of its `Settings`; `state` is what it keeps."""
 
     node: Node
+    hears_outcomes = False
     elsewhere = "let it do that work in a thread or another process"
 
     def __init__(self, place: Place) -> None:
@@ -133,7 +134,9 @@ class Service(TrioActor):
     @trio.lowlevel.enable_ki_protection  # so a Ctrl-C goes to trio's main task: what comes from here is the service's
     async def _serve(self) -> None:
         place = self.place
-        async with connect(url=place.url, key=place.key, home=place.home, when_down="queue") as self.node:
+        async with connect(
+            url=place.url, key=place.key, home=place.home, when_down="queue", outcomes=self.hears_outcomes
+        ) as self.node:
             if place.state_path.exists():
                 self.state  # noqa: B018  # what was handled before does not come again
             await self.live()

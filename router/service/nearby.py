@@ -60,6 +60,16 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
+class Linked:
+    """A router is connected whose pub/sub service is public, or (`service` is None) is not any more.
+
+    The service called `pubsub` hears it of each such router when it starts and whenever that changes."""
+
+    router: PublicKey
+    service: PublicKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DialledBack:
     """The result of `DialBack` with this tag: the IP address that was dialled ("": there is none), and why the router
     did not answer there, if it did not."""
@@ -75,7 +85,7 @@ class DialledBack:
 
 @dataclass(frozen=True, slots=True)
 class Attend:
-    """Be at these interfaces with a multicast door, by index, and at no others. It is tried again where it fails."""
+    """Join a door's multicast group at exactly these interfaces, by index. Where that fails, it is tried again."""
 
     door: str
     interfaces: tuple[int, ...]

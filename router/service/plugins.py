@@ -60,7 +60,11 @@ class Plugin:
         at = ("services", name)
         if self.settings is NoSettings and options:
             return [Problem((*at, key), f"services.{name}.{key}: {self.spec} has no settings") for key in options]
-        return Schema(self.settings, {}).problems(options, at)
+        found = Schema(self.settings, {}).problems(options, at)
+        more = getattr(self.settings, "problems", None)
+        if found or more is None:
+            return found
+        return [Problem((*at, key), text) for key, text in more(self.settings_of(options))]
 
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
         """Its settings, with defaults for what is not given."""

@@ -19,20 +19,21 @@ from functools import partial
 import trio
 
 from router.client.composer import Lifetime
-from router.client.errors import ClientError, Refused
+from router.client.errors import Refused
 from router.client.publishing import Posted
 from router.client.received import Received
-from router.core.wire.admin import ASKED, LISTENING, UNREACHED
-from router.core.wire.control import JoinAck, LeaveAck
+from router.core.wire.admin import ASKED, DROPPED, LINKED, LISTENING, UNREACHED
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN
-from router.core.wire.message import message_id, with_via
+from router.core.wire.link_items import Outcome
+from router.core.wire.message import MULTICAST, via_of, with_via
 from router.service import contract as c
 from router.service.deed_checks import answer_of, event_of
-from router.service.dial_back import dialled_back
 from router.service.doors import Doors, admit_all
-from router.service.host import Place, SaidError, Service
+from router.service.host import Place, Service
 from router.service.jobs import Jobs
+from router.service.passing import Copies
+from router.service.requests import Requests
 from router.service.state import Batch, State
 from router.transport import contract as transport
 from router.transport.contract import Stream
@@ -44,7 +45,6 @@ SENT_MAX = 100
 """With so many messages in custody that the state still holds, a cycle follows to let go of them."""
 REQUESTS_MAX = 1_000
 """Requests to the router that wait for their turn; then the rules wait as well."""
-PULL_S = 10.0
 DIAL_S = 10.0
 EXPIRY_MIN_UNKEPT = 60
 _CHANCE = random.SystemRandom()
@@ -100,6 +100,7 @@ class RulesHost(Service):
     """A service whose rules decide everything."""
 
     elsewhere = "let it Compute that work"
+    hears_outcomes = True
 
     def __init__(self, place: Place, rules: type[c.Rules]) -> None:
         super().__init__(place)
@@ -111,7 +112,8 @@ class RulesHost(Service):
         self._sends = trio.Event()
         self._sent: list[int] = []
         self._wake = trio.CancelScope()
-        self._warned = set[str]()
+        self._copies = Copies()
+        self._ask = Requests(self, self.hear)
         self._requests, self._requested = trio.open_memory_channel[c.Deed | list[_ToSend]](REQUESTS_MAX)
 
     async def live(self) -> None:
@@ -122,6 +124,7 @@ class RulesHost(Service):
         self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
         admits = getattr(self._rules, "admits", admit_all)
         await self._doors.open(self.nursery, getattr(self._rules, "doors", dict)(), admits)
+        self.node.wires.on_outcome = self._passed
         self._to_send += state.outbox()
         self._sends.set()
         self.hear(c.Started(await self.node.until_up()))
@@ -172,11 +175,19 @@ class RulesHost(Service):
     async def _hear_words(self) -> None:
         """Hear what the router tells: groups that are wanted, what became of requests, and operators' questions."""
         async for inquiry in self.node.words:
-            if isinstance(inquiry, c.Wanted):
+            if isinstance(inquiry, c.Wanted | c.Hinted):
                 self.hear(inquiry)
                 continue
             if inquiry.ask == LISTENING:
                 self.hear(c.Listening(**json.loads(inquiry.argument)))
+            elif inquiry.ask == LINKED:
+                found = json.loads(inquiry.argument)
+                service = PublicKey(bytes.fromhex(found["service"])) if found["service"] else None
+                self.hear(c.Linked(PublicKey(bytes.fromhex(found["router"])), service))
+            elif inquiry.ask == DROPPED:
+                found = json.loads(inquiry.argument)
+                router, group = (PublicKey(bytes.fromhex(found[one])) for one in ("router", "group"))
+                self.hear(c.Dropped(router, group, found["count"]))
             elif inquiry.ask == UNREACHED:
                 found = json.loads(inquiry.argument)
                 self.hear(c.Unreached(PublicKey(bytes.fromhex(found["key"])), found["text"], found["let_in"]))
@@ -250,6 +261,7 @@ class RulesHost(Service):
         batch, later = cycle.batch, {one.id for one, deed in cycle.refused if deed.reason.later}
         batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
         batch.sent, self._sent = self._sent, []
+        batch.outbox.sort(key=_copied_to)
         ready: list[_ToSend] = []
         if batch:
             numbers = await self.commit(batch)
@@ -285,8 +297,13 @@ class RulesHost(Service):
                 self._wake.cancel()
                 self._wake = trio.CancelScope()
                 self.nursery.start_soon(self._tick, at_s, self._wake)
+            case c.Attest(tag=tag):
+                self.hear(c.Attested(tag, self.place.key.sign(deed.signed())))
             case c.Pull() | c.DialBack():
-                self.nursery.start_soon(self._do, deed)
+                self.nursery.start_soon(self._ask.do, deed)
+            case c.PullFrom():
+                if self._ask.pulls.add(deed):
+                    await self._requests.send(deed)
             case _:
                 await self._requests.send(deed)
 
@@ -298,55 +315,7 @@ class RulesHost(Service):
                 self._to_send += asked
                 self._sends.set()
             else:
-                await self._do(asked)
-
-    async def _do(self, deed: c.Deed) -> None:
-        """Ask the router for it; what it does not do is a line of the operator's log, and no failure."""
-        try:
-            match deed:
-                case c.Join(group, local):
-                    await self.node.join(group or self.place.key, local=local)
-                case c.Leave(group):
-                    await self.node.leave(group or self.place.key)
-                case c.Pull(group, id):
-                    self.hear(c.Pulled(group, id, await self.node.pull(group, id, timeout_s=PULL_S)))
-                case c.Confirm(group, wanted, success):
-                    self.node.wires.say((JoinAck if wanted else LeaveAck)(group, success))
-                case c.Answer(number, value):
-                    await self.say("answer", {"number": number, "value": value})
-                case c.Learn(key, urls, until_s, name, how):
-                    more = {"urls": urls, "until_s": until_s, "name": name, "how": how}
-                    await self.say("learn", {"key": key.hex(), **more})
-                case c.Grant(key, rights, until_s, uses):
-                    more = {"rights": rights, "until_s": until_s, "uses": uses}
-                    await self.say("grant", {"key": key.hex(), **more})
-                case c.PullFrom(router, group, id):
-                    named = {"router": router, "group": group, "id": id}
-                    await self.say("pull", {name: value.hex() for name, value in named.items()})
-                case c.Listen(url):
-                    await self.say("listen", {"url": url})
-                case c.Dial(key):
-                    await self.say("dial", {"key": key.hex()})
-                case c.DialBack():
-                    self.hear(await dialled_back(self.node, self.place.key, deed))
-                case c.Advertise():
-                    self.hear(await self._signed(deed))
-                case c.Agree(key, groups, until_s, lan):
-                    agreed = {"groups": [one.hex() for one in groups], "until_s": until_s, "lan": lan}
-                    await self.say("agree", {"key": key.hex(), **agreed})
-        except (ClientError, SaidError) as error:
-            log.warning("%s: %s was not done: %s", self, type(deed).__name__, error)
-
-    async def _signed(self, deed: c.Advertise) -> c.Signed:
-        groups = [self.node.group(one).key.hex() for one in deed.groups]
-        said = {"addresses": deed.addresses, "groups": groups, "ttl_s": deed.ttl_s, "life_s": deed.life_s}
-        try:
-            return c.Signed(deed.tag, bytes.fromhex((await self.say("advertise", said))["message"]))
-        except SaidError as error:
-            if str(error) not in self._warned:
-                self._warned.add(str(error))
-                self.warn(f"it cannot make this node known: {error}")
-            return c.Signed(deed.tag, error=str(error))
+                await self._ask.do(asked)
 
     async def _tick(self, at_s: float, scope: trio.CancelScope) -> None:
         with scope:
@@ -360,20 +329,34 @@ class RulesHost(Service):
             self._sends = trio.Event()
             while self._to_send:
                 number, tag, wire = self._to_send.popleft()
-                await self.node.wires.hand_in(wire, partial(self._settled, number, tag, wire))
+                posted = await self.node.wires.hand_in(wire, partial(self._settled, number, tag, wire))
+                self._copies.expect(posted.id, wire, tag)
 
     def _settled(self, number: int, tag: str, wire: bytes, posted: Posted) -> None:
         if posted.error is not None and not isinstance(posted.error, Refused):
             return  # the connection is gone for good, and the state still holds it
         self._sent.append(number)
         refused = posted.error if isinstance(posted.error, Refused) else None
+        if refused is not None:
+            self._copies.refused(posted.id, wire)
         if tag:
             reason, text = (None, "") if refused is None else (refused.reason, refused.text)
-            self.hear(c.Sent(tag, message_id(wire), reason, text))
+            self.hear(c.Sent(tag, posted.id, reason, text))
         elif refused is not None:
             log.warning("%s: %s", self, refused)
         if len(self._sent) >= SENT_MAX:
             self._work.set()
+
+    def _passed(self, outcome: Outcome) -> None:
+        for passed in self._copies.hear(outcome):
+            self.hear(passed)
+
+
+def _copied_to(one: tuple[str, bytes]) -> bytes:
+    """Return the router that a forwarded copy is for, so that copies for one stand together and share a parcel at the
+    node; b"" for other messages, which go first and in their order."""
+    wire = one[1]
+    return (via_of(wire) or b"") if wire[1] == MULTICAST else b""
 
 
 def _lifetime(ttl_s: int) -> Lifetime:

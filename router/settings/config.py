@@ -112,6 +112,12 @@ class Queues(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     keep_bytes_max: Annotated[int, span(0, BYTES_MAX,
         "The most bytes of settled messages that are kept for PULL and --since; the oldest go first.",
         )] = STORE.keep_bytes_max
+    history_s: Annotated[int, span(0, 366 * DAY_S,
+        "How long messages of groups are kept in which the pub/sub service takes part, until they expire at the "
+        "latest; 0: only as long as keep_s says.")] = STORE.history_s
+    history_bytes_max: Annotated[int, span(0, BYTES_MAX,
+        "The most bytes of messages of such groups that are kept; the oldest go first.",
+        )] = STORE.history_bytes_max
     away_s_max: Annotated[int, span(60, 3660 * DAY_S,
         "How long a subscriber may be away. After that it loses its subscriptions, and what waits for it is dropped "
         "with reason left.")] = CORE.away_s_max

@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
+from router.core.routing.directory import INVITED
 from router.core.wire.crypto import PublicKey, digest
 from router.settings.config import Config, rewrite
 from router.settings.config_peers import AddPeer, Grant, Peer, UpdatePeer, changed, time_text
@@ -85,7 +86,7 @@ def with_guests(text: str, config: Config, guests: Sequence[Guest], now_s: int) 
         known = peers.get(key)
         if known is not None and known.blocked:
             continue
-        wanted = known or Peer(address=key, name=free_name(theirs[0].name, names.__contains__))
+        wanted = known or Peer(address=key, name=free_name(theirs[0].name, names.__contains__), learned=INVITED)
         for one in theirs:
             more = _with_grant(wanted, one, now_s, is_new=wanted.address not in peers and wanted.grant == ())
             if more is None:

@@ -101,9 +101,14 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "Neighbours up to which an invitation lets in another one; beyond it a guest is refused with reason "
         "invite:no-room.")] = CORE.guests_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
-        "PULLs answered in a second for one neighbour.")] = CORE.admission.pulls_per_s
+        "PULLs answered in a second for one app of another node.")] = CORE.admission.pulls_per_s
+    pulls_routers_per_s: Annotated[float, span(0.1, 10**5,
+        "PULLs answered in a second for one app of this node, one client or peer, or a router with which the group is "
+        "agreed.",
+        )] = CORE.admission.pulls_routers_per_s
     pulls_asked_per_s: Annotated[float, span(0.1, 10**5,
-        "PULLs that this router sends for one service of its own; a further one is not sent.")] = CORE.pulls_asked_per_s
+        "PULLs that this router sends for one service or app of its own; a further one is not sent.",
+        )] = CORE.pulls.asked_per_s
     link_items_per_s: Annotated[float, span(1, 100_000,
         "Pings, pongs and unreadable messages taken in a second from one neighbour; five times as many may come at "
         "once, more closes the link.")] = LINK.link_items_per_s

@@ -62,6 +62,9 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     blocked: Annotated[bool, about("Whether it is shut out; while it is, its other settings have no effect.")] = False
     until: Annotated[Until, about(
         "When it stops being a neighbour, in UTC: 2026-12-31T18:00Z. Then it is a stranger. Empty: never.")] = ""
+    learned: Annotated[Literal["config", "invited"], about(
+        'How it became a neighbour: "invited" stands in blocks that the node writes for guests of an invitation. It is '
+        "shown, and has no effect.")] = "config"
 
     @property
     def until_s(self) -> int:
@@ -189,7 +192,10 @@ def _unfit(said: str) -> ConfigError:
 
 def _known(found: dict[PublicKey, Block], address: PublicKey) -> Block:
     if address not in found:
-        raise _unfit(f"{write_address(address)} is no peer in this file; `router peer list` shows them")
+        raise _unfit(
+            f"{write_address(address)} is no peer in this file; `router peer list` shows them, and a guest that could "
+            "not be written into it yet: `router invite revoke ID --with-guests` removes that one"
+        )
     return found[address]
 
 

@@ -74,9 +74,9 @@ def names(home: Home) -> list[str]:
 def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, replace: bool = False) -> str:
     """Keep the group under that name and return the name it is kept under.
 
-    A known group keeps its name unless `rename` is true, and gains the right to send if the new link brings it. A link
-    whose content key is not the one that is kept is refused unless `replace` is true: one of both is damaged, as a
-    group's content key never changes. At most `GROUPS_MAX` are kept.
+    A known group keeps its name unless `rename` is true, and gains the right to send, and newer hints, if the new link
+    brings them. A link whose content key is not the one that is kept is refused unless `replace` is true: one of both
+    is damaged, as a group's content key never changes. At most `GROUPS_MAX` are kept.
     """
     path = _group_path(home, name)
     known = groups(home)
@@ -86,8 +86,10 @@ def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, r
         if link.content_key != kept.content_key and not replace:
             said = f"this link opens {before} by another key than the link that is kept here, so one of them is damaged"
             raise KeyringError(f"{said}; copy it again, or give --replace to believe the new one")
-        if link.content_key != kept.content_key or (kept.seed is None and link.seed is not None):
-            _replace(_group_path(home, before), link.text())
+        gains = link.content_key != kept.content_key or (kept.seed is None and link.seed is not None)
+        believed = (link if gains else kept).with_hints(link.hints or kept.hints)
+        if believed != kept:
+            _replace(_group_path(home, before), believed.text())
     if before is not None and (before == name or not rename):
         return before
     if name in known:

@@ -21,8 +21,8 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
     """Return the answer about one message; `reports`: those of the routers that took custody, by key in hex."""
     if whole is None:
         answer: dict[str, Any] = {
-            "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "recipients": [],
-            "recipients_omitted": 0,
+            "message": trace.identity.hex(), "kind": None, "accepted_at": None, "states": {}, "copies": {},
+            "recipients": [], "recipients_omitted": 0,
         }  # fmt: skip
     else:
         answer = fate_json(whole, tuple(_with(row, reports) for row in whole.recipients))
@@ -31,7 +31,7 @@ def one(found: Found, trace: Trace, whole: Fate | None, reports: Mapping[str, Re
         left_out.insert(
             0, "; ".join(["the log does not record that it was accepted", *_lacks(found, trace.holes), BY_STORE])
         )
-    since = trace.accepted[-1].seq if trace.accepted else 0
+    since = trace.own[-1].seq if trace.accepted else 0
     left_out += [*_not_searched(found), *not_believed(later(found.spoilt, since))]
     by = ("store" if trace.is_by_store else "log") if trace.accepted else None
     return {

@@ -90,8 +90,7 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         _tell_recipient(one, answer["router"], names)
     left = len(answer["recipients"][RECIPIENTS_SHOWN:]) + answer["recipients_omitted"]
     if left:
-        said = ", ".join(f"{count} {state}" for state, count in answer["states"].items())
-        say(f"\nand {left} recipients more; in all {said}")
+        say(f"\nand {left} recipients more; in all {_by_state(answer['states'])}")
 
 
 def _tell_invitation(answer: dict[str, Any], names: Names) -> None:
@@ -133,7 +132,13 @@ def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
         rows.append(("kept until", answer["expires_at"]))
     if not answer["recipients"]:
         rows.append(("owed to", "nobody"))
+    if answer.get("copies"):
+        rows.append(("sent on", f"copies to other routers: {_by_state(answer['copies'])}"))
     return rows
+
+
+def _by_state(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
@@ -154,7 +159,8 @@ def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:
     """Print a recipient's fate; `here`: the answering router. Hops are grouped by router, each with its own clock."""
     reason = f" ({one['reason']})" if one["reason"] else ""
     attempts = f", {_attempts(one['attempts'], one['attempts_complete'])}"
-    say(click.style(f"{_who(one['recipient'], names)}", bold=True))
+    copy = ", a copy that was sent on" if one.get("copy") else ""
+    say(click.style(f"{_who(one['recipient'], names)}", bold=True) + copy)
     if one["reason"] == NOT_KEPT:
         say(f"  not owed: it was away and has no right `store` here, so nothing is kept for it{_remedy(one, names)}")
         return

@@ -10,7 +10,7 @@ that did not connect by the owner's socket is answered likewise, but with names 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from router.core.why.report import Report, decode_report, encode_report, may_hea
 from router.core.wire.admin import Inquiry
 from router.core.wire.text import BadText
 from router.disk.log.search import CANDIDATES_MAX, Found, Log, offered, unaccepted
+from router.disk.store.history import Page
 from router.disk.store.records import Record
 from router.disk.store.terms import StoreError
 from router.why.answers import not_one, one
@@ -60,6 +61,8 @@ class Records(Protocol):
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]: ...
     def knows(self, identity: bytes) -> bool: ...
+    def held(self, group: bytes, after: int, most: int, since_s: int = 0) -> Page: ...
+    def known(self, asked: Sequence[tuple[int, bytes]]) -> set[bytes]: ...
 
 
 class FateStore(Protocol):

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from router.core.wire.text import BadText
 from router.service.settings import Struct, about, span
+from services.discovery.core.seeds import read_seeds
 
 NetworkName = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}( .*)?\Z", extra={"form": "16 hex digits, and a name"})]
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Discovery: how nodes find each other."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings that a form cannot judge, each with what is wrong."""
+        try:
+            read_seeds(self.seeds)
+        except BadText as error:
+            yield "seeds", str(error)
 
     seeds: Annotated[
         tuple[str, ...],

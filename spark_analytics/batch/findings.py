@@ -144,6 +144,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
         found.append({
             "router": router,
             "accepted": sum(row["n"] for row in lines if row["router"] == router),
+            "copies": sum(row["copies"] for row in lines if row["router"] == router),
             **{name: own[name] for name in ("owed", *STATES, "deliveries")},
             "duplicates": own["deliveries"] - own["delivered"] + repeats.get(router, 0),
             "forwards": own["forwards"],

@@ -61,7 +61,7 @@ def _kinds(
         "ids": f'"(?:{HEX}{{64}})++"', "number": number, "positive": positive, "short": short, "time": time,
         "shorts": _list(short), "keys": _list(key), "ranges": _list(rf"\[{number},{short}\]"), "word": _WORD,
         "fields": _map(f"(?:{_TEXT}|{_INTEGER}|true|false)"), "counts": _map(_NUMBER), "schema": f'"{SCHEMA}"',
-        "kind": '"(?:unicast|multicast)"',
+        "kind": '"(?:unicast|multicast|copy)"',
     }  # fmt: skip
 
 

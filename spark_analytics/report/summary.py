@@ -3,8 +3,8 @@
 Findings are lists of rows, by name (whole numbers; keys in hex; a window is its first minute since 1970):
 
     span            min_minute max_minute
-    totals          router accepted owed STATES deliveries duplicates forwards redelivered deferred contradictions
-                    strays
+    totals          router accepted copies owed STATES deliveries duplicates forwards redelivered deferred
+                    contradictions strays
     distinct        messages accepted_again
     windows         router window owed STATES
     latency         event window bucket count max_ns
@@ -55,8 +55,8 @@ MINUTE_NS = 60 * 10**9
 Row = Mapping[str, Any]
 Findings = Mapping[str, Sequence[Row]]
 
-SUMS = ("owed", *STATES, "duplicates", "redelivered", "contradictions", "strays", "accepted", "deliveries", "forwards",
-        "deferred")  # fmt: skip
+SUMS = ("owed", *STATES, "duplicates", "redelivered", "contradictions", "strays", "accepted", "copies", "deliveries",
+        "forwards", "deferred")  # fmt: skip
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
 _DAY = 1440
 _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest first.

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold import custody
+from spark_analytics.batch.gold.accepted import COPY
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
 
@@ -34,8 +35,9 @@ def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
 
 
 def arrivals(rows: DataFrame) -> DataFrame:
-    """Return each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`."""
-    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0").select(
+    """Return each message of the accepted lines among these rows, copies left aside: `id`, `router`, `t`, `parcel`."""
+    is_own = f"event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0 AND NOT accepted.kind <=> '{COPY}'"
+    lines = rows.where(is_own).select(
         *PARCEL, "t", "accepted.ids", F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
     )
     return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel")

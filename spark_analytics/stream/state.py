@@ -24,7 +24,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 4
+VERSION = 5
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """How many parts of one level are folded into one part of the next."""
@@ -41,7 +41,7 @@ ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
     "abuse": "router string, hour long, peer string, signer string, reason string, event string, count long,"
     " lines long",
-    "lines": "router long, minute long, n long",
+    "lines": "router long, minute long, n long, copies long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",
     "waits": "router long, recipient string, code int, minute long, is_within boolean, bucket long, count long,"

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold import delivery, hop_latency, queue_minute
+from spark_analytics.batch.gold import accepted, delivery, hop_latency, queue_minute
 from spark_analytics.batch.gold.tables import Tables
 
 from .state import added_up
@@ -66,7 +66,7 @@ class Running(Tables):
 
     @cached_property
     def lines_now(self) -> DataFrame:
-        sums = self.flagged(self.accepted).groupBy("router", "minute", "is_open").agg(F.sum("n").alias("n"))
+        sums = self.flagged(self.accepted).groupBy("router", "minute", "is_open").agg(*accepted.counted())
         return self.kept.keep(sums)
 
     @cached_property

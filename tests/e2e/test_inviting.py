@@ -106,7 +106,8 @@ async def test_a_guest_that_is_killed_redeems_again_same_answer_one_use(tmp_path
             assert any(change in line and address in line for line in told.splitlines()), told
         assert await until_written(core, secret) == {key.public} == set(in_file(core))
         peers = await core.ask("peers")
-        assert [one["standing"] for one in peers if one["address"] == key.public.hex()] == [Standing.CLIENT.value]
+        [row] = [one for one in peers if one["address"] == key.public.hex()]
+        assert (row["standing"], row["learned"]) == (Standing.CLIENT.value, "invited"), "also once it is written"
 
 
 def _redemption(link: RawLink, secret: bytes) -> bytes:

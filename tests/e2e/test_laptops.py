@@ -37,11 +37,23 @@ class Laptop(NamedTuple):
         """Wait until so many others are heard on its network."""
 
         async def are_heard() -> bool:
-            async with connect(home=self.node.home) as app:
-                found = json.loads(await app.ask("service", "discovery lan list", timeout_s=HANG_S))
-            return [row["heard"] for row in found["networks"]] == [count]
+            return [row["heard"] for row in await self.networks()] == [count]
 
         await until(f"{self.node.name} hears {count}", are_heard)
+
+    async def lists(self, *addresses: str) -> None:
+        """Wait until its networks are where it has exactly these addresses."""
+
+        async def are_listed() -> bool:
+            return [at for row in await self.networks() for at in row["addresses"]] == [*addresses]
+
+        await until(f"{self.node.name} is at {addresses}", are_listed)
+
+    async def networks(self) -> list[dict[str, Any]]:
+        """Return what `router lan list` shows."""
+        async with connect(home=self.node.home) as app:
+            found = json.loads(await app.ask("service", "discovery lan list", timeout_s=HANG_S))
+        return list(found["networks"])
 
     async def hears(self, *others: Laptop) -> None:
         """Wait until exactly these routers nearby are connected."""
@@ -146,7 +158,9 @@ async def test_a_third_without_the_link_learns_that_nodes_are_there_and_nothing_
                 known = b"".join(path.read_bytes() for path in three.node.home.path.rglob("*") if path.is_file())
                 assert bytes(group.public) not in known and group.public.hex().encode() not in known
                 assert other.heard == []
-            await two.node.stop()
+                assert [row["allowed"] for row in await two.lan("off")] == [False]
+                await two.hears()
+                assert not any(row["standing"] == "met" for row in await two.node.ask("peers"))
             await one.finds(1)
             await three.finds(1)
             assert [row["allowed"] for row in await three.lan("off")] == [False]

@@ -15,7 +15,7 @@ from router.core.routing.limits import Limits
 from router.core.routing.router import Router
 from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
 from router.node.verifier_process import verdicts
 
@@ -54,14 +54,16 @@ class OneRouter:
     def link(
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", offset_s: float | None = 0.0,
-        frame_bytes: int = 1 << 20,
+        frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
     ) -> int:  # fmt: skip
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared."""
         number = len(self._numbers) + 1
         self._numbers[number] = 0
         features = ("outcome",) if outcome else ()
-        hello = words.Hello((1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16))
+        hello = words.Hello(
+            (1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16), pubsub=pubsub
+        )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place
         )
@@ -110,8 +112,9 @@ class OneRouter:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
                 self._carry_out(self.router.take_effects())
-            elif isinstance(effect, PullFrom) and not self.store.records.knows(effect.message):
-                self.router.pull(*effect, self.now())
+            elif isinstance(effect, PullFrom):
+                known = self.store.records.known(self.router.pulls.look_up(effect))
+                self.router.pulls.asked(effect, known, self.now())
                 self._carry_out(self.router.take_effects())
 
     def pass_time(self, seconds: float) -> None:

@@ -7,7 +7,7 @@ left. The messages owed to a recipient are a set of indexes, nothing cleverer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -23,10 +23,11 @@ from router.core.routing.recovered import Backlog, Belief, Holding, Recovered
 from router.core.routing.routes import Route
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.why.id_prefix import IdPrefix
-from router.core.wire.lifetime import EPOCH_S
+from router.core.wire.lifetime import EPOCH_S, expiry_s
 from router.core.wire.link_items import Missed
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
+from router.disk.store.history import Page
 from router.disk.store.records import Record
 from router.disk.store.terms import Applied, Beginning
 
@@ -38,6 +39,7 @@ class Disk:
     parcels: dict[int, Parcel] = field(default_factory=dict)
     owed: dict[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
     kept: dict[int, int] = field(default_factory=dict)  # first -> kept since
+    carried: dict[int, int] = field(default_factory=dict)  # first of a parcel that is history -> its end
     ids: dict[tuple[int, bytes], int] = field(default_factory=dict)  # (expiry, id) -> arrival
     holders: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  # (expiry, id) -> whose share it counts in
     due: dict[int, int] = field(default_factory=dict)  # first -> time of the next look
@@ -60,6 +62,14 @@ class Disk:
     def is_owed(self, first: int) -> bool:
         return any(parcel == first for _, parcel in self.owed)
 
+    def gone_before(self, wall_s: int, bytes_max: int) -> list[int]:
+        """Return the parcels that are history no more: those that have ended, and the oldest beyond the limit."""
+        ended = [first for first, end_s in self.carried.items() if end_s <= wall_s]
+        rest = sorted(self.carried.keys() - set(ended))
+        while sum(len(self.parcels[one].blob) for one in rest) > bytes_max:
+            ended.append(rest.pop(0))
+        return ended
+
 
 class NoRecords:
     """The records of this store, which keeps ids and none of what the log lost."""
@@ -67,8 +77,25 @@ class NoRecords:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
+    def held(self, group: bytes, after: int, most: int, since_s: int = 0) -> Page:
+        disk, keys, count = self._disk, list[bytes](), 0
+        for first in sorted(disk.carried):
+            parcel = disk.parcels[first]
+            if first <= after or parcel.signer != group:
+                continue
+            if count >= most:
+                return Page(b"".join(keys), after, True, 0)
+            after = first
+            if parcel.at_s >= since_s:
+                keys += [minute.to_bytes(4, "big") + parcel.id(at) for at, minute in enumerate(parcel.expiries)]
+                count += parcel.count
+        return Page(b"".join(keys), after, False, 0)
+
     def knows(self, identity: bytes) -> bool:
         return any(known == identity for _, known in self._disk.ids)
+
+    def known(self, asked: Sequence[tuple[int, bytes]]) -> set[bytes]:
+        return {one for minute, one in asked if ((minute, one) in self._disk.ids if minute else self.knows(one))}
 
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:
         return []
@@ -84,6 +111,7 @@ class PlainStore:
         self._next: Disk | None = None
         self._sealed_seq = 0
         self._swept_at_s = 0
+        self._service: bytes | None = None
         self.clock: Belief | None = None
         self.records = NoRecords(disk)
         self.path = Path("in memory")
@@ -94,6 +122,9 @@ class PlainStore:
 
     def close(self) -> None:
         self._next = None
+
+    def keep_history_for(self, service: bytes | None) -> None:
+        self._service = service
 
     # -- one transaction -------------------------------------------------------------------------------------
 
@@ -122,6 +153,9 @@ class PlainStore:
         if parcel.stored:
             disk.parcels[parcel.first] = parcel
             disk.due[parcel.first] = min(parcel.deadlines)
+            if parcel.kind == MULTICAST and self._service in parcel.recipients and self._limits.history_s:
+                end_s = min(expiry_s(max(parcel.expiries)), parcel.at_s + self._limits.history_s)
+                disk.carried[parcel.first] = end_s
             for recipient in parcel.recipients:
                 disk.owed[recipient, parcel.first] = frozenset(range(parcel.count))
 
@@ -140,6 +174,8 @@ class PlainStore:
         gone = [first for first in touched if not disk.is_owed(first)]
         released = [disk.parcels[first] for first in gone]
         for first in gone:
+            if first in disk.carried:
+                continue
             if self._limits.keep_s and self._limits.keep_bytes_max:
                 disk.kept[first] = wall_s
             else:
@@ -186,10 +222,16 @@ class PlainStore:
         self._sweep(disk, wall_s)
         self._swept_at_s = swept
         is_sealed = any(seq <= self._sealed_seq for seq in self.disk.log)
-        return is_sealed or len(disk.parcels) + len(disk.ids) < len(self.disk.parcels) + len(self.disk.ids)
+        return is_sealed or any(
+            len(getattr(disk, name)) < len(getattr(self.disk, name)) for name in ("parcels", "ids", "carried")
+        )
 
     def _sweep(self, disk: Disk, wall_s: int) -> dict[bytes, int]:
         limits = self._limits
+        for first in disk.gone_before(wall_s, limits.history_bytes_max):
+            del disk.carried[first]
+            if not disk.is_owed(first):
+                del disk.parcels[first]
         for first in sorted(disk.kept, key=lambda one: (disk.kept[one], one)):
             size = sum(len(disk.parcels[one].blob) for one in disk.kept)
             if size <= limits.keep_bytes_max and disk.kept[first] + limits.keep_s > wall_s:

@@ -19,7 +19,17 @@ from router.core.link.session import Ended, Heard, Messages, Offer, RefusedAt, S
 from router.core.wire import link_items as link
 from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
 from router.core.wire.codec import frame
-from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control, encode_control
+from router.core.wire.control import (
+    Carried,
+    Control,
+    Join,
+    JoinAck,
+    Leave,
+    LeaveAck,
+    Pull,
+    decode_control,
+    encode_control,
+)
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import Multicast, Unicast, message_id, open_message, seal_unicast
@@ -52,6 +62,9 @@ class RouterEnd:
         self.queues: dict[PublicKey, Queue] = {}
         self.durable: set[PublicKey] = set()
         self.accepted: set[MessageId] = set()
+        self.stored: dict[MessageId, bytes] = {}  # what a PULL is answered with, beside what waits for the asker
+        self.pulls: list[MessageId] = []
+        self.inquiries: list[Inquiry] = []
         self.refuse: Callable[[Multicast | Unicast], Reason | None] = lambda message: None
         self.join_answer: bool | None = True
         self.holding = False
@@ -275,6 +288,7 @@ class RouterLink:
         if is_inquiry(message.body):
             inquiry = decode_inquiry(message.body)
             assert not isinstance(inquiry, Answer)
+            self.router.inquiries.append(inquiry)
             if self.router.answers:
                 self.answer(inquiry)
             return None
@@ -287,7 +301,17 @@ class RouterLink:
             case Leave(group):
                 router.members.get(group, {}).pop(self.app, None)
                 self.tell(LeaveAck(group, True))
+            case Pull(_, id):
+                self._carry(id)
         return None
+
+    def _carry(self, id: MessageId) -> None:
+        """Answer a PULL as a router does: beside the window, as far as its slack goes, or not at all."""
+        self.router.pulls.append(id)
+        queue = self.router.queues.get(self.app, Queue())
+        wire = next((one for one in queue.wires if message_id(one) == id), self.router.stored.get(id))
+        if wire is not None and self.outgoing.takes_control(len(wire)):
+            self.tell(Carried(wire))
 
     # -- handing over --------------------------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ def test_ctrl_c_ends_all_of_it(number: signal.Signals, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()) and not processes(tmp_path)
 
 
+@pytest.mark.long
 def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     with subprocess.Popen(
         (*DEMO, "--messages", "50000"), stdout=subprocess.PIPE, text=True, env=environment(tmp_path)

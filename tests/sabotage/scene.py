@@ -1,4 +1,4 @@
-"""A scene for the saboteur: a sample's logs that may be damaged, and what is left of them to count.
+"""A scene for the saboteur: a fleet's logs that may be damaged, and what is left of them to count.
 
 `ledger.py` turns what is left into the numbers that an audit must reach.
 """
@@ -8,35 +8,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
+from fleets.writing import TRUTH, keys_of, log_directory
 from msgspec.structs import replace
 
-from router.audit.sample.fleet import signing_key
-from router.audit.sample.sample import TRUTH, log_directory, write_sample
 from router.core.log.line import Line
 from sabotage.ledger import Ledger, rows
 from sabotage.logs import LogFile, Rows, read_rows, seal_again, segments
 
 LEVELS = ("", "warning", "bad")
-
-
-def samples(tmp_path_factory: pytest.TempPathFactory, shapes: Sequence[tuple[int, int]]) -> Callable[[int], Path]:
-    """Return a function that makes a seed's sample once; shapes (nodes, messages) alternate. Segments are small, so
-    that neighbours witness heads."""
-    made: dict[int, Path] = {}
-
-    def of(seed: int) -> Path:
-        if seed not in made:
-            made[seed] = tmp_path_factory.mktemp(f"sample-{seed}")
-            write_sample(made[seed], *shapes[seed % len(shapes)], seed, segment_bytes=60_000)
-        return made[seed]
-
-    return of
 
 
 class Scene:
@@ -54,7 +38,8 @@ class Scene:
         self.chance = Random(f"saboteur {seed}")
         names: dict[str, str] = {one["router"]: one["name"] for one in self.truth["by_router"]}
         self.names = names
-        self.keys = {router: signing_key(self.truth["seed"], name) for router, name in names.items()}
+        keys = keys_of(directory)
+        self.keys = {router: keys[name] for router, name in names.items()}
         self.logs = {router: log_directory(directory, name) for router, name in names.items()}
         self.statuses: dict[Path, str] = {}
         self.holes: dict[str, list[int]] = {router: [] for router in names}
@@ -123,10 +108,10 @@ class Scene:
 
     def expected(self) -> dict[str, Any]:
         """Return the numbers that the audit must reach."""
-        files = self.counted()
-        beyond = self._witnessed(Ledger(files, self.holes, self.as_of_ns))
-        holes = {router: firsts + beyond[router] for router, firsts in self.holes.items()}
-        return Ledger(files, holes, self.as_of_ns, self.pruned).said()
+        ledger = Ledger(self.counted(), self.holes, self.as_of_ns, self.pruned)
+        for router, firsts in self._witnessed(ledger).items():
+            ledger.holes[router] = self.holes[router] + firsts
+        return ledger.said()
 
     def _witnessed(self, ledger: Ledger) -> dict[str, list[int]]:
         """Return, by router, where its log ends before a head that it sent to neighbours."""
@@ -167,7 +152,7 @@ def _without_heads(rows: Rows) -> Rows:
     return [plain(row) for row in rows]
 
 
-def copied(sample: Path, to: Path, seed: int) -> Scene:
-    """Return a scene on a copy of the sample's directory."""
-    shutil.copytree(sample, to)
+def copied(fleet: Path, to: Path, seed: int) -> Scene:
+    """Return a scene on a copy of the fleet's directory."""
+    shutil.copytree(fleet, to)
     return Scene(to, seed)

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleets.shared import Fleets
 
 from router.audit.engine import Span, audit, evidence_of
 from router.audit.export.logs import export
 from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
 from sabotage.saboteur import SABOTAGES
-from sabotage.scene import copied, samples
+from sabotage.scene import copied
 
 LONG = 8
-SHAPES = [(4, 1000), (6, 900)]
+SHAPES = [(4, 400), (6, 400)]
 """Nodes and messages; some sabotages need several routers."""
 NAMES = Pseudonyms(bytes(range(32)))
 SAME = (
@@ -27,12 +28,12 @@ SAME = (
 )  # fmt: skip
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 """Sabotages of file names only: an export does not have them, since its names are right."""
-QUICK = ("nothing", *[*SABOTAGES][::3], *ABOUT_NAMES)
+QUICK = ("nothing", *[*SABOTAGES][::6], *ABOUT_NAMES)
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    return samples(tmp_path_factory, SHAPES)
+def fleet(fleets: Fleets) -> Callable[[int], Path]:
+    return lambda seed: fleets(*SHAPES[seed % len(SHAPES)], seed)
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
@@ -59,8 +60,8 @@ def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[s
         for seed in range(LONG)
     ],
 )
-def test_an_export_of_what_was_spoilt(name: str, seed: int, sample: Callable[[int], Path], tmp_path: Path) -> None:
-    scene = copied(sample(seed), tmp_path / "logs", seed)
+def test_an_export_of_what_was_spoilt(name: str, seed: int, fleet: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(fleet(seed), tmp_path / "logs", seed)
     if name != "nothing":
         SABOTAGES[name](scene)
     listing = list_logs([scene.directory])

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleets.shared import Fleets
 
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from router.audit.sample.sample import write_sample
 from router.core.log.line import Line, encode_lines
 from sabotage.logs import Rows, read_rows, seal, segments
 from sabotage.scene import Scene, copied
@@ -71,10 +71,8 @@ NONSENSE: dict[str, tuple[str, Change]] = {
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("sample")
-    write_sample(directory, 3, 400, 5)
-    return directory
+def fleet(fleets: Fleets) -> Path:
+    return fleets(4, 400, 0)
 
 
 def audited(scene: Scene) -> dict[str, Any]:
@@ -82,16 +80,14 @@ def audited(scene: Scene) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def before(sample: Path) -> dict[str, Any]:
+def before(fleet: Path) -> dict[str, Any]:
     """Return the audit of the sound logs."""
-    return audited(Scene(sample, 1))
+    return audited(Scene(fleet, 1))
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_signed_nonsense_spoils_one_log_at_most(
-    name: str, sample: Path, before: dict[str, Any], tmp_path: Path
-) -> None:
-    scene = copied(sample, tmp_path / "logs", 1)
+def test_signed_nonsense_spoils_one_log_at_most(name: str, fleet: Path, before: dict[str, Any], tmp_path: Path) -> None:
+    scene = copied(fleet, tmp_path / "logs", 1)
     victim = scene.core()
     event, change = NONSENSE[name]
     _sign(scene, victim, event, change)

@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleets.shared import Fleets
+from fleets.writing import TRUTH
 
 from router.audit.engine import Span, audit
 from router.audit.listing import list_logs
-from router.audit.sample.sample import TRUTH, write_sample
 from sabotage.ledger import Ledger, Row, unlike
 from sabotage.liar import never_sent
 from sabotage.saboteur import FILES, SABOTAGES
-from sabotage.scene import Scene, copied, samples
+from sabotage.scene import Scene, copied
 from sabotage.seals import broken_custody, rewritten
 from spark_analytics.judgement.schema import STATES
 
 LONG = 25
-SHAPES = [(4, 1000), (2, 900), (6, 900), (1, 500), (3, 1500)]
+SHAPES = [(4, 400), (2, 400), (6, 400), (1, 300), (3, 600)]
+"""Nodes and messages."""
 ROUNDS_MAX = 4
 
 Engine = Callable[[Path, int], dict[str, Any]]
@@ -36,16 +38,16 @@ def seeds(quick: int) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    return samples(tmp_path_factory, SHAPES)
+def fleet(fleets: Fleets) -> Callable[[int], Path]:
+    return lambda seed: fleets(*SHAPES[seed % len(SHAPES)], seed)
 
 
 # -- clean logs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_clean_logs_add_up_to_the_truth(seed: int, sample: Callable[[int], Path]) -> None:
-    directory = sample(seed)
+def test_clean_logs_add_up_to_the_truth(seed: int, fleet: Callable[[int], Path]) -> None:
+    directory = fleet(seed)
     truth = json.loads((directory / TRUTH).read_text())
     found = local(directory, truth["as_of_ns"])
     assert differences(truth, found) == []
@@ -56,11 +58,11 @@ def test_clean_logs_add_up_to_the_truth(seed: int, sample: Callable[[int], Path]
 
 
 @pytest.mark.parametrize("seed", seeds(1))
-def test_the_truth_is_the_same_at_any_moment(seed: int, sample: Callable[[int], Path]) -> None:
+def test_the_truth_is_the_same_at_any_moment(seed: int, fleet: Callable[[int], Path]) -> None:
     """An audit as of an earlier moment keeps every number; it only says which lines lie in its future."""
-    directory = sample(seed)
+    directory = fleet(seed)
     truth = json.loads((directory / TRUTH).read_text())
-    early_ns = truth["as_of_ns"] - 20 * 60 * 10**9
+    early_ns = truth["as_of_ns"] - 10 * 60 * 10**9
     found = local(directory, early_ns)
     ledger = Ledger(sorted(directory.glob("*/log/events-*")), {}, early_ns)
     assert differences(ledger.said(), found) == []
@@ -69,8 +71,8 @@ def test_the_truth_is_the_same_at_any_moment(seed: int, sample: Callable[[int], 
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_windows_and_clocks_are_right(seed: int, sample: Callable[[int], Path]) -> None:
-    directory = sample(seed)
+def test_windows_and_clocks_are_right(seed: int, fleet: Callable[[int], Path]) -> None:
+    directory = fleet(seed)
     truth = json.loads((directory / TRUTH).read_text())
     found = local(directory, truth["as_of_ns"])
     step = found["step_minutes"]
@@ -95,17 +97,16 @@ def _by_window(rows: Iterable[Row], name: str, step: int) -> dict[int, Counter[s
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, LONG, 5))])
 @pytest.mark.parametrize("name", SABOTAGES)
-def test_every_sabotage_has_its_verdict(name: str, seed: int, sample: Callable[[int], Path], tmp_path: Path) -> None:
-    scene = copied(sample(seed), tmp_path / "logs", seed)
+def test_every_sabotage_has_its_verdict(name: str, seed: int, fleet: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(fleet(seed), tmp_path / "logs", seed)
     SABOTAGES[name](scene)
     judge(scene, local(scene.directory, scene.as_of_ns))
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, LONG))])
-def test_several_sabotages_at_once(seed: int, tmp_path: Path) -> None:
+def test_several_sabotages_at_once(seed: int, fleets: Fleets, tmp_path: Path) -> None:
     """Apply each to another log of a larger fleet; leave out what only witnesses record, as they are damaged too."""
-    write_sample(tmp_path / "sample", 10, 900, seed, segment_bytes=60_000)
-    scene = copied(tmp_path / "sample", tmp_path / "logs", seed)
+    scene = copied(fleets(10, 400, seed), tmp_path / "logs", seed)
     chosen = scene.chance.sample([one for one in SABOTAGES.values() if one is not rewritten], ROUNDS_MAX)
     for sabotage in sorted(chosen, key=lambda one: (one in FILES, one not in (broken_custody, never_sent))):
         sabotage(scene)
@@ -113,8 +114,8 @@ def test_several_sabotages_at_once(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["copied_elsewhere", "copied_beside", "pruned", "unknown_events", "late_deliveries"])
-def test_what_is_no_loss_is_not_called_one(name: str, sample: Callable[[int], Path], tmp_path: Path) -> None:
-    scene = copied(sample(0), tmp_path / "logs", 0)
+def test_what_is_no_loss_is_not_called_one(name: str, fleet: Callable[[int], Path], tmp_path: Path) -> None:
+    scene = copied(fleet(0), tmp_path / "logs", 0)
     SABOTAGES[name](scene)
     found = local(scene.directory, scene.as_of_ns)
     assert found["verdict"] != "bad" and found["holes"] == found["lost"] == found["broken"] == []

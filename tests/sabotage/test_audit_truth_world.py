@@ -59,7 +59,7 @@ def agree(world: World, found: dict[str, Any]) -> None:
     assert found["residual"] == 0 and found["holes"] == found["problems"] == found["broken"] == found["lost"] == []
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 150))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 150))])
 def test_in_the_midst_of_cuts_and_crashes_and_after_them(seed: int, tmp_path: Path) -> None:
     with World(seed) as world:
         cores, edges, cables = two_tiers(world)

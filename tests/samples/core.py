@@ -11,6 +11,7 @@ from router.core.wire import (
     application,
     control,
     grouplink,
+    hint,
     invitation,
     message,
     prekey,
@@ -127,8 +128,13 @@ LINKS = (
     grouplink.new_group(GROUP.seed, CONTENT_KEY).read_only(),
     replace(
         grouplink.new_group(GROUP.seed, CONTENT_KEY),
-        hints=(grouplink.Hint(ALICE.public, ADDRESSES[:1]), grouplink.Hint(BOB.public, ADDRESSES[1:3])),
+        hints=(hint.Hint(ALICE.public, ADDRESSES[:1]), hint.Hint(BOB.public, ADDRESSES[1:3])),
     ),
+)
+
+HINTS = (
+    hint.encode_hint(hint.Hinted(GROUP.public, LINKS[2].hints), hint.TO_ROUTER),
+    hint.encode_hint(hint.Hinted(BOB.public, LINKS[2].hints[:1]), hint.TO_SERVICE),
 )
 
 RIGHTS = ("join", "store", "relay")

@@ -1,4 +1,4 @@
-"""A sample fleet's segments that come into a directory bit by bit, and the local audit of them."""
+"""A simulated fleet's segments that come into a directory bit by bit, and the local audit of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from fleets.writing import TRUTH
 
 from router.audit import engine
 from router.audit.listing import list_logs
-from router.audit.sample.sample import TRUTH, write_sample
 
 KEY = ("router", "parcel", "recipient")
 
@@ -21,9 +21,8 @@ KEY = ("router", "parcel", "recipient")
 class GrowingLogs:
     """Logs that grow. `here`: where the segments come to; `now`: the instant of every audit."""
 
-    def __init__(self, directory: Path, nodes: int, messages: int, seed: int) -> None:
-        self.there, self.here = directory / "fleet", directory / "logs"
-        write_sample(self.there, nodes, messages, seed, segment_bytes=40_000, segment_s=120)
+    def __init__(self, fleet: Path, directory: Path, seed: int) -> None:
+        self.there, self.here = fleet, directory / "logs"
         self.here.mkdir()
         self.now = int(json.loads((self.there / TRUTH).read_text())["as_of_ns"])
         self.chance = random.Random(seed)

@@ -31,6 +31,7 @@ WALL_S = 1_800_000_000
 KEYS = [bytes((n,)) * 32 for n in range(1, 7)]
 BOOT = b"b" * 16
 LIMITS = StoreLimits(synced=False, map_bytes_initial=1 << 20, keep_s=100, keep_bytes_max=5000, cache_bytes_max=2000)
+PUBSUB = KEYS[2]
 
 
 def apply(store: Store, changes: Changes, wall_s: int = WALL_S) -> tuple[Any, ...]:
@@ -189,6 +190,14 @@ def check_same(random: Random, store: Store, plain: PlainStore, wall_s: int) -> 
         for prefix in (identity, identity[: random.randrange(4, 8)]):
             got, expected = store.message(prefix), plain.message(prefix)
             assert (got and (shape(got[0]), got[1])) == (expected and (shape(expected[0]), expected[1]))
+    for group in KEYS:
+        page = (
+            group,
+            random.randrange(arrival + 2),
+            random.choice((1, 20, 1 << 30)),
+            wall_s - random.choice((0, 20, 999)),
+        )
+        assert store.records.held(*page)[:3] == plain.records.held(*page)[:3]
     assert store.log_values(0, 1 << 30) == plain.log_values(0, 1 << 30)
     assert store.next_seq == plain.next_seq
     assert store.take_damaged() == []

@@ -156,6 +156,7 @@ def _totals(router: str, windows: list[Row]) -> Row:
     sums = {name: sum(row[name] for row in mine) for name in ("owed", *STATES)}
     more = {
         "accepted": sums["owed"] // 3,
+        "copies": 0,
         "deliveries": sums["delivered"] + 1,
         "duplicates": 1,
         "forwards": sums["owed"],

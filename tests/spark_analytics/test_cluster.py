@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from fleets.shared import Fleets
+from fleets.writing import TRUTH
 from samples.growing_logs import said
 from samples.published_tables import unlike
 
 from router.audit import engine
 from router.audit.listing import list_logs
-from router.audit.sample.sample import TRUTH, write_sample
 from spark_analytics import job, package
 
 pytestmark = pytest.mark.long
@@ -31,9 +32,8 @@ def spark_home(directory: Path) -> Path:
 
 
 @pytest.mark.usefixtures("packaged_java")
-def test_two_executors_write_what_one_machine_writes(tmp_path: Path) -> None:
-    logs, local, cluster = tmp_path / "logs", tmp_path / "local", tmp_path / "cluster"
-    write_sample(logs, 4, 400, 5, segment_bytes=60_000)
+def test_two_executors_write_what_one_machine_writes(fleets: Fleets, tmp_path: Path) -> None:
+    logs, local, cluster = fleets(4, 400, 0), tmp_path / "local", tmp_path / "cluster"
     now = json.loads((logs / TRUTH).read_text())["as_of_ns"]
     expected = engine.audit(list_logs([logs]), engine.Span(now), out=local)
     package.write(tmp_path / package.NAME)

@@ -50,10 +50,11 @@ class Sent:
 @dataclass
 class Habits:
     """How the app behaves. `settle_s`: time to handle a message, None: it stalls. `die`: the share of reads that kill
-    it."""
+    it. `refuse`: the share of messages that it refuses, most of them for now."""
 
     settle_s: float | None = 0.01
     die: float = 0.0
+    refuse: float = 0.0
     window_messages: int = 8
     window_bytes: int = 4 << 10
     features: tuple[str, ...] = ()
@@ -269,7 +270,11 @@ class App:
     def _handle_all(self) -> None:
         taken = []
         while (one := self._inbox.take(None)) is not None:
-            taken.append(one)
+            if self.habits.refuse and self.time.chance(self.habits.refuse):
+                later = self.time.chance(0.7)
+                self._inbox.refuse(one, Reason.RATE_LIMITED if later else Reason.PEER_REFUSED, "not this one")
+            else:
+                taken.append(one)
         dies = bool(taken) and self.time.chance(self.habits.die)
         spared = self.time.random.randrange(len(taken)) if dies else len(taken)
         for one in taken[:spared]:

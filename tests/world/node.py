@@ -20,11 +20,12 @@ from router.core.routing.recovered import Recovered
 from router.core.routing.redeeming import Offer as Invited
 from router.core.routing.router import Router
 from router.core.wire.crypto import PublicKey, SigningKey, digest
+from router.core.wire.link_items import LogHead
 from router.disk.limits import StoreLimits
 from router.disk.log.search import Log
 from router.node.admin import Inquiries
-from router.node.cycle import Cycle, CycleLimits, CycleStore, Heard, Verify
-from router.node.housekeeping import HousekeepingLimits
+from router.node.cycle import Cycle, CycleLimits, CycleLog, CycleStore, Heard, Verify
+from router.node.housekeeping import HousekeepingLimits, Tidy
 from router.node.in_flight import InFlight
 from router.node.link_events import Closed
 from router.node.orders import ClearQueue, ClockConfirmed, Reconfigured
@@ -46,6 +47,15 @@ class AnyStore(CycleStore, Protocol):
     def close(self) -> None: ...
 
 
+class AnyLog(CycleLog, Protocol):
+    """The event log that a node needs; `MemoryLog` and `sealed_log.SealedLog` implement it."""
+
+    def head(self) -> LogHead | None: ...
+    def tidy(self) -> None: ...
+    def close(self) -> None: ...
+    def log(self) -> Log: ...
+
+
 @dataclass(frozen=True)
 class Settings:
     """A node's role as a few numbers. Windows are small, so that they matter."""
@@ -56,6 +66,7 @@ class Settings:
     window_bytes: int = 8 << 10
     in_flight_bytes: int = 1 << 20
     commit_s: float = 0.004
+    tick_s: float = 1.0
     drain_s: float = 2.0
     limits: Limits = field(default_factory=Limits)
     store: StoreLimits = field(default_factory=lambda: StoreLimits(keep_s=30))
@@ -95,6 +106,12 @@ class MemoryLog:
     def is_due(self, now: Now) -> bool:
         return False
 
+    def head(self) -> LogHead | None:
+        return None
+
+    def tidy(self) -> None: ...
+    def close(self) -> None: ...
+
     def log(self) -> Log:
         return Log((), (), 0)
 
@@ -105,6 +122,7 @@ class Node:
     def __init__(
         self, time: Time, name: str, key: SigningKey, settings: Settings,
         open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
+        open_log: Callable[[Node], AnyLog] = MemoryLog,
     ) -> None:  # fmt: skip
         self.time = time
         self.clocks = Clocks(time)
@@ -122,6 +140,7 @@ class Node:
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
         self._open_store = open_store
+        self._open_log = open_log
         self._numbers = 0
         self.lives = 0
         self.alive = False
@@ -160,19 +179,20 @@ class Node:
         self.router.guests.started(self._file(), shown)
         self.check_counters(tables=False)
         self.in_flight = InFlight(settings.in_flight_bytes, settings.in_flight_bytes // 4)
-        book = MemoryLog(self)
+        self.book = self._open_log(self)
         self.cycle = Cycle(
-            self.router, self.store, book, self.in_flight, self.clocks, wall, settings.cycle, settings.housekeeping,
-            Inquiries(dict, str, dict, lambda: 0), Fates(book, dict, settings.limits.acceptance.ttl_s_max),
-            lambda: 0 if self.disk_full else PLENTY,
+            self.router, self.store, self.book, self.in_flight, self.clocks, wall, settings.cycle,
+            settings.housekeeping, Inquiries(dict, str, dict, lambda: 0),
+            Fates(self.book, dict, settings.limits.acceptance.ttl_s_max), lambda: 0 if self.disk_full else PLENTY,
         )  # fmt: skip
-        self._later(1.0, self._tick)
+        self._later(self.settings.tick_s, self._tick)
         self._plan()
 
     def crash(self) -> None:
         """Die as by kill -9."""
         self.alive = False
         self.store.close()
+        self.book.close()
         for port in list(self.ports.values()):
             if port.end is not None:
                 port.end.wire.cut()
@@ -266,7 +286,7 @@ class Node:
 
     def _tick(self) -> None:
         self.cycle.tick()
-        self._later(1.0, self._tick)
+        self._later(self.settings.tick_s, self._tick)
         self._plan()
 
     def _plan(self) -> None:
@@ -312,6 +332,8 @@ class Node:
                     self._submit(job)
                 case Dial(key):
                     self.dial(key)
+                case Tidy():
+                    self._soon(self.book.tidy)
                 case Find():
                     self._later(0.01, lambda deed=deed: self.hear(deed.find()))  # type: ignore[misc]
                 case InvitationAnswered(id, reason):

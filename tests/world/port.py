@@ -96,7 +96,7 @@ class Port(LinkWriter):
                     self.ping(node.clocks.mono_ns())
             case Heard(link_items.Ping(t0)):
                 wall_ns = node.clocks.wall_ns()
-                self.say(link_items.Pong(t0, wall_ns, wall_ns, None))
+                self.say(link_items.Pong(t0, wall_ns, wall_ns, node.book.head()))
             case Heard(link_items.Pong(t0, t1, t2, head)) if t0 == self.pinged_ns:
                 rtt_ns = node.clocks.mono_ns() - t0
                 node.hear(Measured(number, rtt_ns, (t1 + t2) // 2 - (node.clocks.wall_ns() - rtt_ns // 2), head))

@@ -21,3 +21,8 @@ def test_a_schedule_ends_with_books_that_balance(first: int, caplog: pytest.LogC
     caplog.set_level(logging.CRITICAL, "router")
     for seed in range(first, first + EACH):
         play(seed)
+
+
+def test_a_message_that_seemed_expired_at_a_reconnect_is_marked_when_it_comes_after_newer_ones() -> None:
+    """The clock of app 2's node was wrong when it reconnected."""
+    play(8817)

@@ -26,7 +26,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
 from world import ledger
 from world.app import App, Habits
-from world.node import AnyStore, Node, Settings
+from world.node import AnyLog, AnyStore, MemoryLog, Node, Settings
 from world.time import End, Time, Wire
 
 
@@ -51,7 +51,10 @@ class Cable:
 class World:
     """A world in which everything is made in the order of the calls, from the seed."""
 
-    def __init__(self, seed: int, open_store: Callable[[Disk, StoreLimits, bytes], AnyStore] = PlainStore) -> None:
+    def __init__(
+        self, seed: int, open_store: Callable[[Disk, StoreLimits, bytes], AnyStore] = PlainStore,
+        open_log: Callable[[Node], AnyLog] = MemoryLog,
+    ) -> None:  # fmt: skip
         self.seed = seed
         self.time = Time(seed)
         self.nodes: list[Node] = []
@@ -60,6 +63,7 @@ class World:
         self._groups: dict[str, SigningKey] = {}
         self._returning: set[Node] = set()
         self._open_store = open_store
+        self._open_log = open_log
 
     def __repr__(self) -> str:
         return f"<world {self.seed} at {self.time!r}: {len(self.nodes)} nodes, {len(self.apps)} apps>"
@@ -87,7 +91,7 @@ class World:
         return self._groups.setdefault(name, SigningKey(name.encode().ljust(32, b"\0")))
 
     def node(self, name: str, settings: Settings | None = None) -> Node:
-        node = Node(self.time, name, self.key(), settings or Settings(), self._open_store)
+        node = Node(self.time, name, self.key(), settings or Settings(), self._open_store, self._open_log)
         node.dial = lambda key: self._asked_to_dial(node, key)
         self.nodes.append(node)
         node.start()

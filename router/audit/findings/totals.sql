@@ -1,6 +1,7 @@
+-- Copies: of accepted, those that a service of the router sends on to another router, to which alone each is owed.
 -- Duplicates: deliveries beyond the first of a unit, and those of an id that the router accepted more than once.
 WITH lines AS (
-    SELECT router, sum(n)::BIGINT AS accepted FROM accepted WHERE is_within GROUP BY router
+    SELECT router, sum(n)::BIGINT AS accepted, coalesce(sum(n) FILTER (kind = 'copy'), 0)::BIGINT AS copies FROM accepted WHERE is_within GROUP BY router
 ),
 units AS (
     SELECT
@@ -24,6 +25,7 @@ repeats AS (
 SELECT
     key AS router,
     coalesce(accepted, 0) AS accepted,
+    coalesce(copies, 0) AS copies,
     coalesce(owed, 0) AS owed,
     coalesce(delivered, 0) AS delivered,
     coalesce(acked, 0) AS acked,

@@ -80,6 +80,9 @@ class Waiting:
         """Return how many wait for each address."""
         return {address: len(queue) for address, queue in self._by.items()}
 
+    def get(self, id: MessageId) -> Arrival | None:
+        return self._all.get(id)
+
     def add(self, one: Arrival) -> None:
         self._all[one.id] = one
         self._by.setdefault(one.address, OrderedDict())[one.id] = one

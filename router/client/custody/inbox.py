@@ -68,6 +68,7 @@ class Inbox:
         self._problem = problem
         self._wake_loops = wake_loops
         self._wake_link = wake_link
+        self._window_messages = window_messages
         self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
         self._asked: set[bytes | None] = set()
         self._reported: set[bytes] = set()
@@ -199,6 +200,32 @@ class Inbox:
         elif self._is_crowded and None not in self._asked:
             self._leave_unread()
         return found
+
+    def pick(self, address: bytes, id: MessageId) -> Arrival | None:
+        """Return a message to this address that waits, out of its turn; None if it is not here."""
+        if self._reads:
+            self._parse()
+        found = self._waiting.get(id)
+        if found is None or found.address != address:
+            return None
+        self._waiting.remove(found)
+        return found
+
+    def adopt(self, one: Arrival) -> bool:
+        """Take a message that came as an answer and not through the window; return whether it is new here. Its copy, if
+        it is queued for this app, is settled when the message is."""
+        if one.id in self._recent:
+            return False
+        self._remember(one)
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the node can hand over nothing, or no message of half the window's bytes, before one is settled."""
+        if self.received - self.settled >= self._window_messages:
+            return True
+        self._forget_settled()
+        return sum(of_read for _, of_read in self._sizes) >= self._crowd[1]
 
     @property
     def _is_crowded(self) -> bool:

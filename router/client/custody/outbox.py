@@ -31,6 +31,19 @@ class Sink(Protocol):
         """The node is gone, so nothing more will be reported of this submission."""
 
 
+class Silent:
+    """The sink of a control message that is answered by another message or not at all: its end tells nothing."""
+
+    def refused(self, reason: Reason, text: str) -> None:
+        """Do nothing: the router does not act on it, and whoever waits for an answer gives up."""
+
+    def ended(self) -> None:
+        """Do nothing: the router has it."""
+
+    def failed(self, error: ClientError) -> None:
+        """Do nothing: the connection is gone, and whoever waits for an answer gives up."""
+
+
 @dataclass(slots=True, eq=False)
 class Submission:
     """A frame that was handed in. `again`: send it again after a lost connection; `was_sent`: on some connection."""

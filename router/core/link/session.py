@@ -16,6 +16,7 @@ from router.core.wire.crypto import PublicKey, SigningKey, verify
 from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.text import clean
 
+from .allowance import Allowance
 from .custody import ADDED_BYTES_MAX, Incoming
 from .machine import Agency, Machine, RemoteProtocolError
 from .table import LinkLimits, Message, St, in_force
@@ -88,6 +89,7 @@ class Offer:
     frame_bytes_max: int = FRAME_BYTES_MAX
     features: tuple[str, ...] = ()
     name: str | None = None
+    pubsub: PublicKey | None = None
 
 
 class Welcome(NamedTuple):
@@ -138,10 +140,9 @@ class Session:
         self._settled = self._refused = 0  # counts of our messages, by the peer
         self._said_goodbye = False
         ours = link_items.Hello(
-            versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable,
-            frame_bytes_max=offer.frame_bytes_max, window_messages=offer.window_messages,
-            window_bytes=offer.window_bytes, features=offer.features, nonce=offer.nonce,
-            key=None if peer else key.public, name=offer.name,
+            versions=(VERSION,), role=offer.role, epoch=offer.epoch, durable=offer.durable, nonce=offer.nonce,
+            frame_bytes_max=offer.frame_bytes_max, window_messages=offer.window_messages, features=offer.features,
+            window_bytes=offer.window_bytes, key=None if peer else key.public, name=offer.name, pubsub=offer.pubsub,
         )  # fmt: skip
         self._our_hello = link_items.encode_item(ours)
         self._their_hello = b""
@@ -374,27 +375,3 @@ def _fault(error: Malformed) -> RemoteProtocolError:
     """Return the error that ends the session for the fault in the peer's bytes."""
     reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.MALFORMED
     return RemoteProtocolError(Reason.UNSUPPORTED if isinstance(error, link_items.UnknownItem) else reason, str(error))
-
-
-class Allowance:
-    """A token bucket: `per_s` tokens a second, at most `burst` saved up. A rate of 0 allows everything."""
-
-    __slots__ = ("_at", "_left", "burst", "per_s")
-
-    def __init__(self, per_s: float, burst: float) -> None:
-        self.per_s = per_s
-        self.burst = burst
-        self._left = burst
-        self._at: float | None = None
-
-    def take(self, count: int, now: float) -> bool:
-        """Take `count` tokens at `now` (monotonic seconds) and return True, or return False if there are too few."""
-        if not self.per_s:
-            return True
-        if self._at is not None:
-            self._left = min(self.burst, self._left + (now - self._at) * self.per_s)
-        self._at = now
-        if self._left < count:
-            return False
-        self._left -= count
-        return True

@@ -26,6 +26,8 @@ VERSION = 1
 BOOT_BYTES = 16
 ID_BYTES = 32
 WORD_BYTES = 4
+COPY = 2
+"""The kind of a multicast that a local service sends on to one router (R-C29), accepted beside the message itself."""
 INT64_MAX = (1 << 63) - 1  # The greatest number in the analytics' types.
 FIELD_MAX = 10**18 - 1  # The greatest number in a line (`cddl/segment.cddl`).
 
@@ -63,16 +65,16 @@ KNOWN_EVENTS = frozenset(("accepted", "segment", "seal")) | OUTWARD_EVENTS | TUR
 class Accepted(Struct, frozen=True, gc=False, array_like=True, tag=0):
     """The acceptance of n messages of one signer from one neighbour, with arrival numbers from `first` on.
 
-    `signer` is the source of a unicast (kind 0) or the group of a multicast (kind 1), `neighbour` the key at
-    the other end of the link. `recipients` are those at this moment: without them a later loss could not be
-    detected. `ids` holds n ids; `sizes` in bytes as received, `ttls` in seconds and `expiries` in minutes since
-    2020 (R-A2) hold n words each.
+    `signer` is the source of a unicast (kind 0) or the group of a multicast (kind 1), or of a copy (kind 2): a
+    multicast that a local service sends on to one router. `neighbour` is the key at the other end of the link.
+    `recipients` are those at this moment: without them a later loss could not be detected. `ids` holds n ids; `sizes`
+    in bytes as received, `ttls` in seconds and `expiries` in minutes since 2020 (R-A2) hold n words each.
     """
 
     at_ns: Natural
     mono_ns: Natural
     first: Natural
-    kind: Annotated[int, Meta(ge=0, le=1)]
+    kind: Annotated[int, Meta(ge=0, le=COPY)]
     signer: Key
     destination: Key | None
     neighbour: Key | None

@@ -30,7 +30,7 @@ from .events import (
 )
 
 VERSION = 1
-KINDS = ("unicast", "multicast")
+KINDS = ("unicast", "multicast", "copy")
 TIME_MAX = 4 * 10**18 - 1
 """The latest time that is logged, in Unix nanoseconds (year 2096); later clock readings are logged as this."""
 

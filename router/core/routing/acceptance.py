@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from router.core.link.session import Allowance
+from router.core.link.allowance import Allowance
 from router.core.log import events as ev
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST, UNICAST
@@ -57,7 +57,7 @@ class Acceptance:
     """Owns the arrival numbers and the sources' rates.
 
     `for_us` handles unicasts to this router itself, and returns why one is refused, or None; `uplinks` returns those
-    configured.
+    configured; `is_met`: whether a router was only met.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Acceptance:
         outcomes: Outcomes, pending: Pending, door: DoorLog, limits: AcceptanceLimits,
         for_us: Callable[[Link, Row, bytes, Now], tuple[Reason, str] | None],
         overhear: Callable[[Link, Row, bytes, Now], None], uplinks: Callable[[], tuple[bytes, ...]],
+        is_met: Callable[[bytes], bool],
     ) -> None:  # fmt: skip
         self._links = links
         self._queues = queues
@@ -80,6 +81,7 @@ class Acceptance:
         self._for_us = for_us
         self._overhear = overhear
         self._uplinks = uplinks
+        self._is_met = is_met
         self._sources: dict[bytes, Allowance] = {}
         self._waiting: dict[Link, deque[Batch]] = {}  # decided except for copies of undecided messages
         self.next_arrival = 1
@@ -125,11 +127,11 @@ class Acceptance:
         run = ParcelDraft()
         source_rate = self._limits.source_messages_per_s
         for job in batch.jobs:
-            valid, refused = job.valid, 0
-            for at, row in enumerate(job.fresh):
+            refused = 0
+            for at, row, is_valid in job.verdicts():
                 if row.k == refused:  # a carried message is refused with its carrier; true copies come again
                     self._seen.refuse(row.id, Reason.RATE_LIMITED, "its carrier was refused; send it again")
-                elif not valid[at]:
+                elif not is_valid:
                     self._refuse(batch, row, Reason.BAD_SIGNATURE)
                     refused = row.k
                     batch.forged += _is_its_own(batch.link, job.fresh, at)
@@ -277,9 +279,11 @@ class Acceptance:
         return Reason.INDEX_FULL if self._index.room(link.holder) < 1 else None
 
     def _parcel(self, link: Link, run: ParcelDraft, recipients: tuple[bytes, ...], now: Now, *, stored: bool) -> Parcel:
+        limits, is_copy = self._limits, is_source_routed(link, run.first)
+        waits_little = is_copy and any(map(self._is_met, recipients))
         parcel = run.parcel(
             self.next_arrival, link.charged, None if link.standing is Standing.LOCAL else link.key, recipients,
-            now.wall_s, self._limits.ttl_s_max, stored=stored, indexed=not is_source_routed(link, run.first),
+            now.wall_s, limits.copy_s_max if waits_little else limits.ttl_s_max, stored=stored, indexed=not is_copy,
         )  # fmt: skip
         self.next_arrival += parcel.count
         return parcel
@@ -299,7 +303,8 @@ class Acceptance:
         named = parcel.recipients + tuple(recipient for recipient, _ in left_out)
         pending.changes.events.append(
             ev.Accepted(
-                now.wall_ns, now.mono_ns, parcel.first, parcel.kind, parcel.signer, parcel.destination,
+                now.wall_ns, now.mono_ns, parcel.first, ev.COPY if parcel.is_copy else parcel.kind, parcel.signer,
+                parcel.destination,
                 link.key, link.id, named, parcel.ids, words(sizes), words(parcel.ttls), words(parcel.expiries),
             )
         )  # fmt: skip

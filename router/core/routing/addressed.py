@@ -11,6 +11,7 @@ from router.core.why.report import REPORT_BYTES_MAX
 from router.core.wire.admin import ANSWER, ASK
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX
 from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
+from router.core.wire.hint import HINT_BYTES_MAX, TO_ROUTER
 from router.core.wire.message import MULTICAST, body_at
 from router.core.wire.reasons import Reason
 
@@ -59,6 +60,10 @@ def out_of_place(
         most = ask_bytes_max
         if is_stranger:
             return Reason.NOT_AUTHORISED, "strangers ask this router nothing"
+    elif kind == TO_ROUTER:
+        most = HINT_BYTES_MAX
+        if is_stranger:
+            return Reason.NOT_AUTHORISED, "strangers give this router no hints"
     elif row.kind == MULTICAST:
         most = ADVERTISEMENT_BYTES_MAX
     elif kind == ANSWER:

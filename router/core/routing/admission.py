@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from ipaddress import ip_network
 
+from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
-from router.core.link.session import Allowance
 from router.core.wire.link_items import Hello
 from router.core.wire.reasons import Reason
 
@@ -98,6 +98,7 @@ class Admission:
             durable=hello.durable if app else True, asks_outcomes=app and "outcome" in hello.features,
             dialled=dialled, place=place, since_s=now.mono_s, active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max, pulls=_a_second(self._limits.pulls_per_s),
+            pulls_as_router=_a_second(self._limits.pulls_routers_per_s), pubsub=None if app else hello.pubsub,
         )  # fmt: skip
         link.admit(standing, self._directory)
         self.measure(link)

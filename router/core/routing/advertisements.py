@@ -9,7 +9,7 @@ messages wait for it. Its services' names are routes that displace nothing (R-D2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import cbor2
@@ -59,7 +59,7 @@ class Advertisements:
     def __init__(self, most: int) -> None:
         self._most = most
         self._by_router: dict[bytes, Entry] = {}
-        self._by_service: dict[bytes, bytes] = {}  # by the key of a service, its router
+        self._by_service: dict[bytes, dict[bytes, None]] = {}  # by the key of a service, who names it, in this order
 
     def __repr__(self) -> str:
         return f"<advertisements of {len(self._by_router)} routers, of at most {self._most}>"
@@ -75,11 +75,11 @@ class Advertisements:
         return None if found is None else found.advert
 
     def router_of(self, service: bytes) -> bytes | None:
-        """Return the router that names this service as its own."""
-        return self._by_service.get(service)
+        """Return the router that names this service as its own: of several, the one that was the first."""
+        return next(iter(self._by_service.get(service, ())), None)
 
     def load(self, by: bytes, value: bytes) -> None:
-        """Enter a row of the store."""
+        """Restore an entry from its row in the store."""
         until_s, message = cbor2.loads(value)
         self._enter(Entry(by, decode_advertisement(message), until_s))
 
@@ -100,7 +100,7 @@ class Advertisements:
 
     def hear(self, entry: Entry, is_connected: Callable[[bytes], bool]) -> list[Entry]:
         """Enter what was heard, as the latest; return the entries that give way."""
-        self._forget(entry.router)
+        self._forget(entry.router, stays=entry.advert.services.values())
         gone = []
         while len(self._by_router) >= self._most:
             away = (one for key, one in self._by_router.items() if not is_connected(key))
@@ -119,10 +119,13 @@ class Advertisements:
     def _enter(self, entry: Entry) -> None:
         self._by_router[entry.router] = entry
         for service in entry.advert.services.values():
-            self._by_service.setdefault(service, entry.router)
+            self._by_service.setdefault(service, {})[entry.router] = None
 
-    def _forget(self, router: bytes) -> None:
+    def _forget(self, router: bytes, stays: Collection[bytes] = ()) -> None:
+        """Forget a router, but for its place among those who name the services in `stays`."""
         entry = self._by_router.pop(router, None)
         for service in entry.advert.services.values() if entry is not None else ():
-            if self._by_service.get(service) == router:
-                del self._by_service[service]
+            if service not in stays:
+                del self._by_service[service][router]
+                if not self._by_service[service]:
+                    del self._by_service[service]

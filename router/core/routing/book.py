@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import cbor2
 
 from .advertisements import SAMPLED, Advertisements, Entry
-from .directory import CONFIG, INVITED, Neighbour
+from .directory import CONFIG, HINT, INVITED, Neighbour
+from .hints import HINTS
 from .invitations import INVITED as INVITATION
 from .invitations import Invitations
 
@@ -24,7 +25,8 @@ ENTRIES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`; `how`: by its own word."""
+    """A neighbour that the service `by` has learned, valid until the Unix second `until_s`. `how`: the word
+    that the service has for this way."""
 
     by: bytes
     key: bytes
@@ -72,7 +74,7 @@ class Book:
         gone: list[Row] = []
         self.invitations.load(row for row in rows if row[0][:1] == INVITATION)
         for key, value in rows:
-            if key[:1] == INVITATION:
+            if key[:1] in (INVITATION, HINTS):
                 continue
             kind, by, of = key[:1], key[1:33], key[33:]
             if kind == REVISION:
@@ -212,14 +214,16 @@ class Book:
             yield key, Neighbour(key, guest.name, of.rights, learned=INVITED, until_s=of.grant_until_s)
         for one in self.learned.values():
             yield one.key, Neighbour(
-                one.key, one.name, urls=one.urls, learned=one.how or self._names[one.by], until_s=one.until_s
+                one.key, one.name, urls=one.urls, learned=one.how or self._names[one.by], until_s=one.until_s,
+                doubted=one.how == HINT, by=one.by,
             )  # fmt: skip
         for said in self.advertisements:
             urls = said.urls(on_loopback=on_loopback)
             yield said.router, Neighbour(said.router, urls=urls, learned=SAMPLED, until_s=said.until_s, doubted=True)
         for granted in self.granted.values():
-            by = self._names[granted.by]
-            yield granted.key, Neighbour(granted.key, "", granted.rights, learned=by, until_s=granted.until_s)
+            yield granted.key, Neighbour(
+                granted.key, "", granted.rights, learned=self._names[granted.by], until_s=granted.until_s, by=granted.by
+            )  # fmt: skip
 
 
 def _deleted(one: Entry) -> Row:

@@ -6,7 +6,7 @@ fit its window stay on disk, and its queue is `behind`: as the window opens, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
 from router.core.log import events as ev
 from router.core.wire import link_items
@@ -108,23 +108,27 @@ class Delivery:
         queue = self._queues.of(recipient)
         if link is None:
             return
-        queue.again = 0
         sent = link.outgoing.sent
         wall_s = now.earliest_ns // SECOND_NS if link.standing is Standing.LOCAL else now.judged_s
-        flying = _flying(link) if owed and owed[0].parcel.first < queue.handed else {}
+        flying = link.flying() if owed and owed[0].parcel.first < queue.handed else {}
         for parcel, start, stop in owed:
-            runs = self._to_hand(queue, parcel, start, stop, flying.get(parcel.first, ()), wall_s)
+            in_flight = flying.get(parcel.first, ())
+            runs = self._to_hand(queue, parcel, start, stop, in_flight, wall_s)
+            if queue.repeats.ahead:
+                expired = (at for at in range(start, stop) if parcel.deadlines[at] <= wall_s)
+                queue.repeats.pass_over(sum(at not in in_flight for at in expired))
             for at, end in runs if link.takes(parcel) else self._short_enough(link, parcel, runs, now):
                 count = min(end - at, link.outgoing.fits(parcel.ends, at))
                 if count:
                     self._hand(link, parcel, at, at + count, now)
+                    queue.repeats.handed(count)
                     queue.position = parcel.first + at + count
                     queue.handed = max(queue.handed, queue.position)
                 if at + count < end:
                     return
             queue.position = parcel.first + stop
         if not more:
-            queue.behind = False
+            queue.behind, queue.repeats.ahead = False, 0
         elif owed:
             self.want(recipient)
             self.is_passing_over |= link.outgoing.sent == sent
@@ -186,9 +190,9 @@ class Delivery:
 
         This also tells the app that it is admitted."""
         queue = self._queues.by_recipient.get(link.key)
+        repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages) if queue is not None else 0
         if link.app:
-            most = min(queue.again, queue.total.messages, link.outgoing.window_messages) if queue is not None else 0
-            self._pending.effects.append(SendItem(link.id, link_items.Redelivered(most)))
+            self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))
         if queue is not None and queue.total.messages:
             queue.behind, queue.position = True, 0
             queue.retry_at = queue.backoff_s = 0.0
@@ -202,7 +206,7 @@ class Delivery:
             return
         stored = [flight for flight in link.flights if flight.parcel is not None and flight.parcel.stored]
         flown = sum(flight.stop - flight.start for flight in stored)
-        queue.again = max(queue.again, queue.total.messages if queue.held else flown)
+        queue.repeats.lost(queue.total.messages if queue.held else flown)
         queue.behind, queue.position = queue.total.messages > 0, 0
         self._queues.forget_if_empty(link.key)
 
@@ -280,6 +284,10 @@ class Delivery:
             if queue.total.messages:
                 queue.position, queue.behind = 0, True
                 self.want(queue.recipient)
+                link = self._links.to(queue.recipient)
+                if queue.repeats.passed and link is not None and link.app:
+                    repeats = queue.repeats.begin(queue.total.messages, link.outgoing.window_messages)
+                    self._pending.effects.append(SendItem(link.id, link_items.Redelivered(repeats)))
 
     def finish(
         self, recipient: bytes, parcel: Parcel, start: int, stop: int, state: str, reason: Reason | None, now: Now,
@@ -326,7 +334,7 @@ class Delivery:
                 flying = dead & self._in_flight(recipient, parcel.first)
                 if flying:
                     again_s = min(again_s or 1 << 40, now.wall_s + self._limits.in_flight_recheck_s)
-                for start, stop, reason in _expired_runs(parcel, sorted(dead - flying)):
+                for start, stop, reason in parcel.expired_runs(sorted(dead - flying)):
                     self.finish(recipient, parcel, start, stop, "expired", reason, now)
             self._pending.changes.defer.append((first, again_s))
 
@@ -380,19 +388,3 @@ class Delivery:
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns, parcel)
         )
-
-
-def _flying(link: Link) -> dict[int, set[int]]:
-    """Return the indexes of messages in flight on a link, by the first arrival of their parcel."""
-    flying: dict[int, set[int]] = {}
-    for one in link.flights:
-        if one.parcel is not None:
-            flying.setdefault(one.parcel.first, set()).update(range(one.start, one.stop))
-    return flying
-
-
-def _expired_runs(parcel: Parcel, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
-    """Yield ascending indexes as (start, stop, reason) of unbroken runs that expire for the same reason."""
-    for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED):
-        for start, stop in unbroken(index for index in indexes if parcel.why_expired(index) is reason):
-            yield start, stop, reason

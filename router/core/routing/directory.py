@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from router.core.wire.address import Reach, TransportAddress, reach_of
 
@@ -13,7 +14,9 @@ from .agreements import Agreements
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
 """The rights that make a neighbour a client; `why` alone does not."""
-CONFIG, INVITED = "config", "invited"
+CONFIG: Literal["config"] = "config"
+INVITED: Literal["invited"] = "invited"
+HINT = "hint"
 DISCOVERY, PUBSUB = "discovery", "pubsub"
 """The names that make services of this node its discovery and its pub/sub service (R-C26, R-C27)."""
 TAG_BYTES = 8  # of a key, where queues and the duplicate index count by it
@@ -49,7 +52,9 @@ class Neighbour:
     until_s: int = 0
     """The Unix second at which the entry ends; 0: it has no end."""
     doubted: bool = False
-    """Whether only an advertisement names its addresses, which may be a victim's: dialling has a budget (R-D22)."""
+    """Whether only an advertisement or hint names its addresses, maybe a victim's: dialling has a budget (R-D22)."""
+    by: bytes = b""
+    """The key of the service that made it a neighbour, and is told if it cannot be connected to; empty: none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,10 @@ class Directory:
         if known is not None or self.agreements.is_met(key):
             return Standing.MET
         return Standing.STRANGER if self.accept_strangers or self.is_inviting else None
+
+    def is_met(self, key: bytes) -> bool:
+        """Whether a router was only met: nothing that its operator or ours has said makes it more (R-C24)."""
+        return self.standing(key, owner=False) is Standing.MET
 
     def rank(self, key: bytes) -> int:
         """Return the rank of routes learned from a neighbour: 2 for a client, 1 for a peer, 0 for any other."""

@@ -158,7 +158,7 @@ class ServiceAnswered(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """Look up a message of a group that a neighbour asks for; if it is still stored, pass it to `Router.pulled`."""
+    """Look up a message of a group that a neighbour asks for; if it is still stored, pass it to `Pulls.found`."""
 
     link: int
     group: bytes
@@ -166,11 +166,14 @@ class Pulled(NamedTuple):
 
 
 class PullFrom(NamedTuple):
-    """Ask a neighbour's router for a message by `Router.pull`, unless the duplicate index knows it."""
+    """Look up in the duplicate index what `Pulls.look_up` names, and pass the ids found to `Pulls.asked`.
 
-    link: int
+    `asker`: the link of the service or app; `messages`: expiry minutes (0: not named) and ids."""
+
+    asker: int
+    router: bytes
     group: bytes
-    message: bytes
+    messages: tuple[tuple[int, bytes], ...]
 
 
 class Inquire(NamedTuple):

@@ -77,6 +77,8 @@ class Examination:
                 if once:
                     seen.refuse(identity, Reason.RATE_LIMITED, "")
                 job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
+            elif not once and not for_us and identity in seen:
+                job.vouched.append(row)
             else:
                 fresh.append(row)
                 positions.extend((start, end, signer_at))

@@ -65,7 +65,7 @@ class FileLooked(NamedTuple):
 
 
 class FileWritten(NamedTuple):
-    """What became of `WriteGuests`: the keys whose grants the file holds, those whose grants do not fit their blocks,
+    """The outcome of `WriteGuests`: the keys whose grants the file holds, those whose grants do not fit their blocks,
     and the neighbours that it now names; or why nothing was written. `is_other`: it was another file by then."""
 
     keys: tuple[PublicKey, ...] = ()
@@ -87,7 +87,7 @@ class Guests:
         self, directory: Directory, book: Book, links: Links, pending: Pending, door: DoorLog, most: int,
         rewrite: Callable[[Callable[[], Sequence[Row]], Now], None],
         configured: Callable[[Iterable[Neighbour], Now, Iterable[PublicKey]], None],
-        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed, Now], None],
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer | Redeemed, Now], object],
         close: Callable[[Link, Reason, str, str, Now], None],
     ) -> None:  # fmt: skip
         self._directory = directory

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from heapq import merge
 
 from .intake import Arrived, Refusal, Row
 from .links import Link
@@ -15,6 +16,8 @@ class Job:
     """One read on its way through verification.
 
     `fresh` need their signature checked; `copies` are copies of messages in flight; `known` were accepted before.
+    `vouched` were accepted before too, and a local service sends them on: their ids are known, so their bytes are those
+    once checked (R-C29).
     `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken` are refused unless
     the index on disk has them as accepted; `carried` likewise, for messages carried by others.
     """
@@ -25,6 +28,7 @@ class Job:
     positions: array[int]
     copies: list[Row] = field(default_factory=list)
     known: list[Row] = field(default_factory=list)
+    vouched: list[Row] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     overtaken: list[tuple[Row, Refusal]] = field(default_factory=list)
     carried: list[tuple[Row, Refusal]] = field(default_factory=list)
@@ -34,6 +38,14 @@ class Job:
         """Return (expiry minute, id) of all rows to look up in the index on disk."""
         rows = [*self.fresh, *(row for row, _ in self.overtaken), *(row for row, _ in self.carried)]
         return [(row.expiry_min, row.id) for row in rows]
+
+    def verdicts(self) -> Iterable[tuple[int, Row, int]]:
+        """Return the fresh and vouched rows in the order of their arrival: position among the fresh (-1: none), row,
+        and whether (1 or 0) its signature is right."""
+        fresh = zip(range(len(self.fresh)), self.fresh, self.valid, strict=True)
+        if not self.vouched:
+            return fresh
+        return merge(fresh, ((-1, row, 1) for row in self.vouched), key=lambda one: one[1].k)
 
     def look_up(self, on_disk: Collection[bytes]) -> None:
         """Sort out `overtaken`: a message accepted before is a duplicate, any other is refused."""

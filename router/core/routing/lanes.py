@@ -7,7 +7,7 @@ narrow lane gets a part of a share, and only one of its tasks is under way at a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import takewhile
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
@@ -73,6 +73,11 @@ class Lanes(Generic[T]):
                 lane.credit = self._share_of(lane)
                 self._turns.append(lane)
         return lane
+
+    def holds(self, bringer: Hashable, is_meant: Callable[[T], bool]) -> bool:
+        """Whether the lane of a source has such a task that is not released."""
+        lane = self._lanes.get(bringer)
+        return lane is not None and any(map(is_meant, lane.order))
 
     def take(self) -> tuple[Lane[T], T] | None:
         """Take the next task to be worked on, with its lane; None if no lane may go on."""

@@ -15,9 +15,12 @@ REFUSED_STRANGERS_PERCENT = 5
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceLimits:
-    """Limits of acceptance: the greatest ttl in seconds, and a source's rate in messages a second (0: no limit)."""
+    """Limits of acceptance: the greatest ttl in seconds, and a source's rate in messages a second (0: no limit).
+
+    `copy_s_max`: how long a copy that a local service sends on waits for a router that was met (R-C29)."""
 
     ttl_s_max: int = 7 * DAY_S
+    copy_s_max: int = 60
     source_messages_per_s: int = 0
     sources_metered_max: int = 10_000
 
@@ -30,7 +33,8 @@ class AdmissionLimits:
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
     router that was met and shares no group is closed after `met_idle_s`. Of one public address prefix at
     most `met_per_prefix_max` routers that were met have a link. `locals_max`: keys recorded as local; `pulls_per_s`:
-    PULLs answered for one neighbour."""
+    PULLs answered for one neighbour, `pulls_routers_per_s`: for one client or peer, or router with which the group is
+    agreed."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -46,6 +50,7 @@ class AdmissionLimits:
     met_per_prefix_max: int = 8
     locals_max: int = 1000
     pulls_per_s: float = 10.0
+    pulls_routers_per_s: float = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,18 @@ class OutcomeLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PullLimits:
+    """Limits of the PULLs of this router, for each service or app that names what is missing: in a second, and open.
+
+    A PULL is open until its message has come, for `open_s` at most (R-C18, R-C30)."""
+
+    asked_per_s: float = 1000.0
+    open_max: int = 256
+    open_of_app_max: int = 16
+    open_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class QueueLimits:
     """Limits of queues, in messages and bytes.
 
@@ -181,4 +198,4 @@ class Limits:
     lan_keep_s: int = DAY_S
     learned_max: int = 1000
     guests_max: int = 1000
-    pulls_asked_per_s: float = 1000.0
+    pulls: PullLimits = field(default_factory=PullLimits)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
-from router.core.link.session import Allowance
 from router.core.wire.codec import FRAME_BYTES_MAX
 from router.core.wire.reasons import Reason
 
@@ -41,11 +41,12 @@ class Link:
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right. `place`: the prefix of its address, if any.
     `active_s`: when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it
-    accepts. `allowance` meters its messages, `forgeries` those with a false signature. `lane`: the lane in which its
-    messages wait for verification; it is fixed, even if the standing changes, to keep their order. `charged`: the
-    neighbour whose share of queues its messages use, one for all that are not known and have agreed on nothing;
-    `holder`: for which the ids of its messages count in the duplicate index. `shut`: it has not
-    answered our invitation yet, and until it does only this router's own messages go there.
+    accepts. `pubsub`: the public pub/sub service of that router, as it says. `allowance` meters its messages,
+    `forgeries` those with a false signature, `pulls` and `pulls_as_router` what it asks for. `lane`: the lane in which
+    its messages wait for verification; it follows `charged` when none of them waits, to keep their order. `charged`:
+    the neighbour whose share of queues its messages use, one for all that are not known and have agreed on nothing;
+    `holder`: for which the ids of its messages count in the duplicate index. `shut`: it has not answered our invitation
+    yet, and until it does only this router's own messages go there.
     """
 
     id: int
@@ -75,7 +76,9 @@ class Link:
     allowance: Meter = field(default_factory=lambda: Allowance(0, 0))
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
     frame_bytes_max: int = FRAME_BYTES_MAX
+    pubsub: bytes | None = None
     pulls: Allowance = field(default_factory=lambda: Allowance(0, 0))
+    pulls_as_router: Allowance = field(default_factory=lambda: Allowance(0, 0))
 
     def __post_init__(self) -> None:
         self._charge(self.standing not in UNKNOWN)
@@ -90,6 +93,14 @@ class Link:
         if not self.flights:
             self.flights = deque()
         self.flights.append(flight)
+
+    def flying(self) -> dict[int, set[int]]:
+        """Return the indexes of messages in flight, by the first arrival of their parcel."""
+        found: dict[int, set[int]] = {}
+        for one in self.flights:
+            if one.parcel is not None:
+                found.setdefault(one.parcel.first, set()).update(range(one.start, one.stop))
+        return found
 
     def takes(self, parcel: Parcel) -> bool:
         """Whether no message of the parcel is too long for the peer."""

@@ -31,6 +31,7 @@ from router.core.wire.control import (
     encode_control,
 )
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.hint import TO_ROUTER, TO_SERVICE, Hinted, decode_hint, encode_hint
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import MULTICAST, seal_unicast
 from router.core.wire.pubsub import Wanted, encode_wanted
@@ -41,11 +42,13 @@ from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .advertisements import Advertised
 from .directory import UNKNOWN, WHY, Directory, Standing
 from .door_log import DoorLog
-from .effects import Inquire, NeighbourAnswered, Now, Pending, Pulled, SendOwn
+from .effects import Inquire, NeighbourAnswered, Now, Pending, SendOwn
 from .groups import Groups, Subscription
 from .guests import ORDERS
+from .hints import Hints
 from .intake import Row
 from .limits import MembershipLimits
+from .linked import LinkedServices
 from .links import Flight, Link, Links
 from .service_words import WORDS
 from .upstream import Upstream
@@ -59,7 +62,7 @@ class Membership:
 
     `left(subscriber, group)` is called when a subscriber's queue for a group (None: its whole queue) ends;
     `service_says` handles inquiries of services, `advertised` the advertisements of the discovery service, `orders` the
-    operator's orders about invitations, `redeems` what is said about invitations.
+    operator's orders about invitations, `redeems` what is said about invitations, `pulls` what a neighbour asks for.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Membership:
         advertised: Callable[[Advertised, Now], tuple[Reason, str] | None],
         orders: Callable[[Link, Inquiry, Now], None],
         redeems: Callable[[Link, bytes, Now], tuple[Reason, str] | None],
+        pulls: Callable[[Link, bytes, bytes, Now, bool], None],
     ) -> None:  # fmt: skip
         self._key = key
         self._directory = directory
@@ -82,8 +86,11 @@ class Membership:
         self._advertised = advertised
         self._orders = orders
         self._redeems = redeems
-        self.upstream = Upstream(directory, groups, links, pending, self.say)
-        self._wanted = WantedGroups(directory, groups, links, self.say)
+        self._pulls = pulls
+        self.hints = Hints(directory, groups, pending)
+        self.upstream = Upstream(directory, groups, self.hints, links, pending, self.say)
+        self._wanted = WantedGroups(directory, groups, self.hints, links, self.say)
+        self._linked = LinkedServices(directory, links, self.say)
         self._awaited: dict[bytes, int] = {}  # by neighbour's router: number of answers due on the present link
 
     # -- requests of neighbours ------------------------------------------------------------------------------
@@ -116,6 +123,8 @@ class Membership:
         body = data[start:end]
         if is_redemption(body):
             return self._redeems(link, body, now)
+        if body[:2] == TO_ROUTER:
+            return self._hear_hint(link, body, now)
         try:
             said = decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)
         except UnknownControl as error:
@@ -147,11 +156,20 @@ class Membership:
             case JoinAck(group, success):
                 self.upstream.heard_ack(link, group, success, now)
             case Pull(group, message):
-                agreed = link.up and self._directory.agreements.has(link.key, group)
-                if (agreed or self._may_join(link, group)) and link.pulls.take(1, now.mono_s):
-                    self._pending.effects.append(Pulled(link.id, group, message))
+                self._pulls(link, group, message, now, self._may_join(link, group))
             case _:  # other acks and reports need no action
                 pass
+
+    def _hear_hint(self, link: Link, body: bytes, now: Now) -> tuple[Reason, str] | None:
+        """Take a HINT, which is not answered; return why it is refused, or None."""
+        try:
+            said = decode_hint(body)
+        except Malformed as error:
+            return Reason.MALFORMED, str(error)
+        if self.hints.heard(link, said):
+            self._wanted.hinted(said.group, now)
+            self.upstream.hinted(said.group, now)
+        return None
 
     def _hear_inquiry(self, link: Link, inquiry: Inquiry | Answer, now: Now) -> tuple[Reason, str] | None:
         """Pass on an inquiry or a neighbour's answer; return why it is refused, or None.
@@ -195,13 +213,13 @@ class Membership:
             self.say(link, control, now)
 
     def say(
-        self, link: Link, control: Control | Answer | Inquiry | Wanted | Redemption, now: Now,
+        self, link: Link, control: Control | Answer | Inquiry | Wanted | Hinted | Redemption, now: Now,
         to: PublicKey | None = None,
-    ) -> None:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Send a control message of this router to a neighbour, or through it to `to`: never queued, so its ttl is 0.
 
-        If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped; a JOIN is
-        repeated by its sender if the answer is missing.
+        If it does not fit the window and its slack, because the neighbour settles nothing, it is dropped and this
+        returns False; a JOIN is repeated by its sender if the answer is missing.
         """
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
         to = to or PublicKey(link.key)
@@ -210,16 +228,19 @@ class Membership:
                 body = encode_inquiry(control)
             case Wanted():
                 body = encode_wanted(control)
+            case Hinted():
+                body = encode_hint(control, TO_SERVICE if link.standing is Standing.LOCAL else TO_ROUTER)
             case Redeem() | Redeemed():
                 body = encode_redemption(control)
             case _:
                 body = encode_control(control)
         wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
         if not link.outgoing.takes_control(len(wire)):
-            return
+            return False
         n = link.outgoing.send(1, len(wire))
         link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))
+        return True
 
     def _may_join(self, link: Link, group: bytes) -> bool:
         allowed = link.up and self._directory.may_subscribe(link.key, link.standing, group)
@@ -307,20 +328,25 @@ class Membership:
     def link_up(self, link: Link, now: Now) -> None:
         """Tell a service that came up what is wanted, and join at a neighbour what is to be joined there."""
         self._wanted.link_up(link, now)
+        self._linked.link_up(link, now)
         self.upstream.link_up(link, now)
 
     def link_down(self, link: Link) -> None:
         self._awaited.pop(link.key, None)
         self._wanted.link_down(link)
+        self._linked.link_down(link)
         self.upstream.link_down(link)
 
     def ask_again(self, now: Now) -> None:
         """Repeat each request that was not acknowledged, as far as the link's window allows; the rest next time."""
         self._wanted.ask_again(now)
+        self._linked.tell(now)
         self.upstream.ask_again(now)
 
     def _tell_of(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)
+        if not wanted:
+            self.hints.forget(group)
         if wanted != was_wanted:
             self._wanted.changed(group, now)
             self.upstream.changed(group, wanted, now)

@@ -44,10 +44,11 @@ class Outcomes:
         """Send an app that asked each message's recipients and those left out; follow the parcel if it is stored."""
         if not origin.outcomes:
             return
-        what = self._of(origin, parcel.recipients, "queued" if parcel.stored else "unconfirmed")
-        for recipient, reason in left_out:
-            what += self._of(origin, (recipient,), "refused", reason)
-        self._tell(origin, parcel, 0, parcel.count, what)
+        if not (parcel.is_copy and parcel.stored):  # a service that names the one recipient hears when it has ended
+            what = self._of(origin, parcel, parcel.recipients, "queued" if parcel.stored else "unconfirmed")
+            for recipient, reason in left_out:
+                what += self._of(origin, parcel, (recipient,), "refused", reason)
+            self._tell(origin, parcel, 0, parcel.count, what)
         if parcel.stored:
             while len(self._watched) >= self._limits.watched_max:
                 del self._watched[next(iter(self._watched))]
@@ -59,13 +60,14 @@ class Outcomes:
         """Send the publisher the outcome of messages start..stop-1 for one recipient, if it follows them."""
         origin = self._watched.get(parcel.first)
         if origin is not None and origin.up and origin.outcomes:
-            self._tell(origin, parcel, start, stop, self._of(origin, (recipient,), state, reason))
+            self._tell(origin, parcel, start, stop, self._of(origin, parcel, (recipient,), state, reason))
 
     def _of(
-        self, origin: Link, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
+        self, origin: Link, parcel: Parcel, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
     ) -> tuple[RecipientOutcome, ...]:
-        """Return the outcome by recipient key for a local app, if the configuration allows it, else as a count."""
-        if self._limits.named and origin.standing is Standing.LOCAL:
+        """Return the outcome by recipient key for a local app, if the configuration allows it or the app has named the
+        recipient itself, else as a count."""
+        if (self._limits.named or parcel.is_copy) and origin.standing is Standing.LOCAL:
             return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
         return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
 
@@ -78,7 +80,9 @@ class Outcomes:
     def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
         """Note that a recipient will never get messages start..stop-1, to tell it when it is connected.
 
-        Beyond `missed_max` recipients, this is only in the log."""
+        Beyond `missed_max` recipients, this is only in the log; so it is for copies, whose message others pass on."""
+        if parcel.is_copy:
+            return
         if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
             return
         self._to_tell[recipient] = None

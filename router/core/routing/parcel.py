@@ -7,7 +7,7 @@ when they are accepted. Its bytes are the received frames, unchanged; its arriva
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -57,6 +57,11 @@ class Parcel:
         return len(self.ends)
 
     @property
+    def is_copy(self) -> bool:
+        """Whether this is a copy for one router that a local service names (R-C29): its message is known by another."""
+        return not self.indexed
+
+    @property
     def stream(self) -> tuple[bytes, bytes | None]:
         """Return the stream, within which order matters: the signer, and for unicasts the destination."""
         return self.signer, self.destination
@@ -83,8 +88,17 @@ class Parcel:
         return max(map(self.item_size, range(self.count)))
 
     def why_expired(self, index: int) -> Reason:
-        """Return whether the ttl or the expiry ends message `index` first, as a reason."""
-        return Reason.EXPIRY_PASSED if self.deadlines[index] >= expiry_s(self.expiries[index]) else Reason.TTL_EXPIRED
+        """Return what ends message `index` first: its ttl, its expiry, or the time that a copy waits at most."""
+        if self.deadlines[index] >= expiry_s(self.expiries[index]):
+            return Reason.EXPIRY_PASSED
+        cut = self.is_copy and self.deadlines[index] < self.at_s + self.ttls[index]
+        return Reason.NEXT_AWAY if cut else Reason.TTL_EXPIRED
+
+    def expired_runs(self, indexes: Sequence[int]) -> Iterator[tuple[int, int, Reason]]:
+        """Yield ascending indexes as (start, stop, reason) of unbroken runs that expire for the same reason."""
+        for reason in (Reason.TTL_EXPIRED, Reason.EXPIRY_PASSED, Reason.NEXT_AWAY):
+            for start, stop in unbroken(index for index in indexes if self.why_expired(index) is reason):
+                yield start, stop, reason
 
     def frames(self, start: int, stop: int, *, local: bool = False) -> memoryview:
         """Return the frames of messages start..stop-1, ready to be written; with VIA if `local`."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from router.core.wire.message import MULTICAST
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import NOT_SHARED, Reason
 
 from .directory import UNKNOWN, Directory, Standing
 from .groups import Groups
@@ -128,7 +128,7 @@ class Routing:
     def multicast(self, group: bytes, via: bytes | None, neighbour: bytes, standing: Standing) -> Plan:
         directory = self._directory
         if not directory.may_bring(neighbour, standing, group):
-            return Reason.NOT_AUTHORISED
+            return NOT_SHARED if standing is Standing.MET else Reason.NOT_AUTHORISED
         if directory.is_node_local(group) and standing is not Standing.LOCAL:
             return Reason.NOT_LOCAL_SOURCE  # a replay
         if via is not None and standing is Standing.LOCAL:  # 2, local sources alone (R-C6)

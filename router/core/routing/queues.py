@@ -16,6 +16,7 @@ from .backoff import StreamBackoff
 from .directory import STRANGERS, TAG_BYTES
 from .duplicate_index import fair_room
 from .limits import QueueLimits
+from .repeats import Repeats
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Queue:
     """One recipient's queue.
 
     `position`: the first arrival not yet handed to the present link; `behind`: some of what is owed has not been
-    handed to it; `again`: number of messages that were handed to an earlier link and may arrive twice; `retry_at`: the
+    handed to it; `repeats`: the messages that were handed to an earlier link and may arrive twice; `retry_at`: the
     monotonic second until which the whole queue backs off; `held`: the streams that back off; `handed`: no message
     from this arrival number on has been handed to the present link.
     """
@@ -50,7 +51,7 @@ class Queue:
     shares: dict[bytes, Tally] = field(default_factory=dict)
     position: int = 0
     behind: bool = False
-    again: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
     retry_at: float = 0.0
     backoff_s: float = 0.0
     held: StreamBackoff = field(default_factory=StreamBackoff)
@@ -58,6 +59,11 @@ class Queue:
 
     def __repr__(self) -> str:
         return f"<queue of {self.recipient.hex()[:8]}: {self.total.messages} messages, {self.total.bytes} bytes>"
+
+    def recovered(self) -> None:
+        """Begin, after a restart, with what is owed: nothing of it has been handed to the present link."""
+        self.behind = True
+        self.repeats.recovered(self.total.messages)
 
     def owes(self, signer: bytes) -> bool:
         """Whether any message of this signer is owed."""

@@ -53,7 +53,7 @@ class Redeeming:
     link's neighbour may be told everything, as it has answered."""
 
     def __init__(
-        self, links: Links, pending: Pending, say: Callable[[Link, Redeem, Now], None],
+        self, links: Links, pending: Pending, say: Callable[[Link, Redeem, Now], object],
         admitted: Callable[[Link, Now], None],
     ) -> None:  # fmt: skip
         self._links = links

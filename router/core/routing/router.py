@@ -12,9 +12,8 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.log import events as ev
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
-from router.core.wire.control import Carried, Pull, Report
+from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
-from router.core.wire.lifetime import expiry_s
 from router.core.wire.message import MULTICAST
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import REDEEM
@@ -23,8 +22,9 @@ from .acceptance import Acceptance
 from .admission import Admission
 from .away import Away
 from .book import Book
+from .catch_ups import CatchUps
 from .delivery import Delivery
-from .directory import PUBSUB, Directory, Neighbour, Standing
+from .directory import PUBSUB, Directory, Neighbour
 from .door_log import DoorLog
 from .duplicate_index import Index
 from .effects import Close, Decision, Effect, Now, Pending
@@ -41,6 +41,7 @@ from .owed import Damaged, Due, Owed
 from .own_advertisement import OwnAdvertisement
 from .parcel import Parcel
 from .plans import Plans, Routing
+from .pulls import Pulls
 from .purges import Purge, Purges
 from .queues import Queues
 from .recovered import Holding, Recovered
@@ -74,6 +75,7 @@ class Router:
             lambda said, now: self._services.advertised(said, now),
             lambda link, inquiry, now: self.guests.order(link, inquiry, now),
             lambda link, body, now: (self.guests if body[:2] == REDEEM else self.redeeming).hear(link, body, now),
+            lambda *pull: self.pulls.heard(*pull),
         )  # fmt: skip
         self.redeeming = Redeeming(self.links, self._pending, self._membership.say, self._admitted)
         self._outcomes = Outcomes(self.links, self._pending, limits.outcomes, recovered.missed)
@@ -88,9 +90,11 @@ class Router:
         change, met, say = self._revocation.change, self._revocation.met, self._membership.say
         book = Book(limits.learned_max)
         self.advertisements = book.advertisements
+        self.pulls = Pulls(directory, self.links, self.groups, self.seen, self._pending, self.door, limits.pulls, say)
+        self.catch_ups = CatchUps(directory, self.links, self.groups, say)
         self._services = ServiceWords(
-            directory, book, self.links, self.seen, self._pending, change, met, say,
-            limits.pulls_asked_per_s, OwnAdvertisement(key, directory, book),
+            directory, book, self.links, self.pulls, self.catch_ups, self._pending, change, met, say,
+            OwnAdvertisement(key, directory, book),
         )  # fmt: skip
         self.guests = Guests(
             directory, book, self.links, self._pending, self.door, limits.guests_max, self._services.rewrite,
@@ -103,7 +107,7 @@ class Router:
         self._acceptance = Acceptance(
             self.links, self.queues, plans, self.routes, self.seen, self.index, self._delivery, self._outcomes,
             self._pending, self.door, limits.acceptance, self._membership.hear, self._membership.overhear,
-            lambda: directory.uplinks,
+            lambda: directory.uplinks, directory.is_met,
         )  # fmt: skip
         self.witness = Witness(directory, self.links, self._pending)
         self._recover(recovered, now)
@@ -116,6 +120,7 @@ class Router:
         for one in recovered.held:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
+        self._membership.hints.load(recovered.book)
         self._services.began(recovered.book, now)
         self.guests.began(now)
         for route in recovered.routes:
@@ -125,7 +130,7 @@ class Router:
                 end_route(self.routes, self._pending, route, now)
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
-            queue.behind, queue.again = True, queue.total.messages
+            queue.recovered()
         for subscription in recovered.subscriptions:
             self.groups.add(subscription)
         self._revocation.recovered({one.subscriber for one in recovered.subscriptions if not one.durable}, now)
@@ -274,6 +279,9 @@ class Router:
 
     def drop(self, recipient: bytes, owed: Sequence[Owed], now: Now) -> None:
         self._delivery.drop(recipient, owed, now)
+        for parcel, start, stop in owed:  # whoever is still in the group is told what it has missed
+            if parcel.kind == MULTICAST and self.groups.get(parcel.signer, recipient) is not None:
+                self._outcomes.miss(recipient, parcel, start, stop, Reason.LEFT)
 
     def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
         self._delivery.lose(damaged, now)
@@ -281,27 +289,6 @@ class Router:
     def clear_queue(self, recipient: bytes) -> None:
         """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
         self._queue_ends(recipient, None)
-
-    def pull(self, number: int, group: bytes, message: bytes, now: Now) -> None:
-        """Ask a neighbour's router for a message (R-C30), which it carries to us or does not answer."""
-        link = self.links.get(number)
-        if link is not None:
-            self._membership.say(link, Pull(PublicKey(group), MessageId(message)), now)
-
-    def pulled(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
-        """Answer a PULL by carrying the message, if it is of that group and still valid (R-C17); a stranger's, only if
-        the door log can afford a line."""
-        link = self.links.get(number)
-        valid = parcel.kind == MULTICAST and parcel.signer == group
-        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
-            return
-        if link.standing is Standing.STRANGER and not self.door.spares(link.standing, now):
-            return
-        self._membership.say(link, Carried(parcel.wire(index)), now)
-        whole = ((parcel.first + index, 1),)
-        self._pending.changes.events.append(
-            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
-        )
 
     def joined_at(self, uplink: bytes) -> tuple[int, int]:
         """Return how many groups an uplink has let us join, and how many we want."""
@@ -340,6 +327,7 @@ class Router:
         self._delivery.retry(now)
         self._membership.ask_again(now)
         self._services.tick(now)
+        self.catch_ups.tell(now)
         self.redeeming.tick(now)
         self.guests.tick(now)
         self.door.tick(now)

@@ -13,23 +13,24 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from router.core.link.session import Allowance
+from router.core.link.allowance import Allowance
 from router.core.log import events as ev
-from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.admin import CAUGHT_UP, Answer, Inquiry
 from router.core.wire.crypto import InvalidKey, PublicKey
 from router.core.wire.reasons import REASON_MAX, Reason
 
 from .advertisements import Advertised, Entry
 from .book import ENTRIES_MAX, Book, Granted, Learned, Row
-from .directory import DISCOVERY, OF_CLIENTS, WHY, Directory, Neighbour
-from .effects import Dial, ListenFor, Now, Pending, PullFrom, ServiceAnswered
+from .catch_ups import CatchUps
+from .directory import DISCOVERY, OF_CLIENTS, PUBSUB, WHY, Directory, Neighbour
+from .effects import Dial, ListenFor, Now, Pending, ServiceAnswered
 from .links import Link, Links
 from .own_advertisement import CannotAdvertise, OwnAdvertisement
-from .seen import Seen
+from .pulls import PULL, Pulls
 
-LEARN, GRANT, AGREE, PULL, NOTE, ANSWER = "learn", "grant", "agree", "pull", "note", "answer"
+LEARN, GRANT, AGREE, NOTE, ANSWER = "learn", "grant", "agree", "note", "answer"
 ADVERTISE, LISTEN, DIAL = "advertise", "listen", "dial"
-WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE, LISTEN, DIAL))
+WORDS = frozenset((LEARN, GRANT, AGREE, PULL, NOTE, ANSWER, ADVERTISE, LISTEN, DIAL, CAUGHT_UP))
 NOTES_PER_S = 200.0
 NOTES_BURST = 1000.0
 DAY_S = 86_400
@@ -47,7 +48,7 @@ class _Learn(Struct, forbid_unknown_fields=True):
     urls: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=8)] = ()
     until_s: Seconds = 0
     name: Name = ""
-    how: Literal["", "lan"] = ""
+    how: Literal["", "lan", "hint"] = ""
 
 
 class _Grant(Struct, forbid_unknown_fields=True):
@@ -72,12 +73,6 @@ class _Dial(Struct, forbid_unknown_fields=True):
     key: Hex
 
 
-class _Pull(Struct, forbid_unknown_fields=True):
-    router: Hex
-    group: Hex
-    id: Hex
-
-
 class NotedEvent(Struct, forbid_unknown_fields=True):
     """An event as a service writes it down; its host judges each by this form before it is kept."""
 
@@ -99,24 +94,23 @@ class _Answer(Struct, forbid_unknown_fields=True):
 
 
 class ServiceWords:
-    """Carries out the requests of services.
+    """Carries out the requests of services; `pulls`: those for a message that is missing, which apps may make too.
 
     `change(act, now)` changes the directory and ends what depended on rights that are gone; `met(keys, now)` applies
     what has changed in agreements; `say` sends the answer."""
 
     def __init__(
-        self, directory: Directory, book: Book, links: Links, seen: Seen, pending: Pending,
+        self, directory: Directory, book: Book, links: Links, pulls: Pulls, catch_ups: CatchUps, pending: Pending,
         change: Callable[[Callable[[], None], Now], None],
-        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], None],
-        pulls_per_s: float, own: OwnAdvertisement,
+        met: Callable[[Iterable[bytes], Now], None], say: Callable[[Link, Answer, Now], object],
+        own: OwnAdvertisement,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._book = book
         self._links = links
-        self._seen = seen
-        self._pulls_per_s = pulls_per_s
+        self._pulls = pulls
+        self._catch_ups = catch_ups
         self._own = own
-        self._pulls: dict[bytes, Allowance] = {}
         self._pending = pending
         self._change = change
         self._met = met
@@ -125,11 +119,14 @@ class ServiceWords:
 
     def hear(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
         """Carry out a service's request and answer it once that is committed; return why it is refused, or None."""
+        if inquiry.ask == PULL:
+            return self._pulls.ask(link, inquiry, now)
         if link.key not in self._directory.services:
             return Reason.NOT_AUTHORISED, f"only services that node.services names may say {inquiry.ask}"
         words: Mapping[str, Callable[[bytes, str, Now], dict[str, Any]]] = {
-            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, PULL: self._pull, NOTE: self._note,
+            LEARN: self._learn, GRANT: self._grant, AGREE: self._agree, NOTE: self._note,
             ANSWER: self._answer, ADVERTISE: self._advertise, LISTEN: self._listen, DIAL: self._dial,
+            CAUGHT_UP: self._catch_ups.caught_up,
         }  # fmt: skip
         try:
             answer = words[inquiry.ask](link.key, inquiry.argument, now)
@@ -200,22 +197,6 @@ class ServiceWords:
             self._pending.changes.events.append(ev.State(now.wall_ns, now.mono_ns, "met", fields))
         self._met(routers, now)
 
-    def _pull(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        """Ask a neighbour's router for a message in our own name, unless this router knows it (R-C30)."""
-        said = msgspec.json.decode(argument, type=_Pull)
-        router, group, message = (bytes.fromhex(one) for one in (said.router, said.group, said.id))
-        PublicKey.checked(group)
-        link = self._links.to(router)
-        if message in self._seen:
-            return {"asked": False}
-        if link is None or link.app:
-            return {"error": "that router is not connected"}
-        most = self._pulls_per_s
-        if not self._pulls.setdefault(by, Allowance(most, max(1.0, most))).take(1, now.mono_s):
-            return {"error": f"{most:g} messages a second may be asked for (limits.pulls_asked_per_s); ask again later"}
-        self._pending.effects.append(PullFrom(link.id, group, message))
-        return {"asked": True}
-
     def _listen(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
         said = msgspec.json.decode(argument, type=_Listen)
         self._pending.effects.append(ListenFor(by, said.url))
@@ -260,8 +241,8 @@ class ServiceWords:
         return {}
 
     def _advertise(self, by: bytes, argument: str, now: Now) -> dict[str, Any]:
-        if not self._directory.has_role(by, DISCOVERY):
-            return {"error": f'only the service called "{DISCOVERY}" advertises this router'}
+        if not any(self._directory.has_role(by, role) for role in (DISCOVERY, PUBSUB)):
+            return {"error": f'only the services called "{DISCOVERY}" and "{PUBSUB}" advertise this router'}
         try:
             made, rows = self._own.sign(argument, now)
         except CannotAdvertise as error:

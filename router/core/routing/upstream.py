@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from router.core.log import events as ev
 from router.core.wire.control import Join, Leave
 from router.core.wire.crypto import PublicKey
+from router.core.wire.hint import Hinted
 
 from .directory import Directory
 from .effects import Now, Pending
 from .groups import Groups
+from .hints import Hints
 from .links import Link, Links
 
 JOIN_AGAIN_S = 5
@@ -24,11 +26,12 @@ class Upstream:
     """Repeats each JOIN until it is acknowledged on the present link. `say(link, control, now)` sends."""
 
     def __init__(
-        self, directory: Directory, groups: Groups, links: Links, pending: Pending,
-        say: Callable[[Link, Join | Leave, Now], None],
+        self, directory: Directory, groups: Groups, hints: Hints, links: Links, pending: Pending,
+        say: Callable[[Link, Join | Leave | Hinted, Now], object],
     ) -> None:  # fmt: skip
         self._directory = directory
         self._groups = groups
+        self._hints = hints
         self._links = links
         self._pending = pending
         self._say = say
@@ -98,6 +101,13 @@ class Upstream:
             else:
                 self._leave(link, (group,), now)
 
+    def hinted(self, group: bytes, now: Now) -> None:
+        """Tell the uplinks where the group is joined of new hints; the others hear them with the JOIN."""
+        for key in self._directory.uplinks:
+            link = self._links.to(key)
+            if link is not None and (key, group) in (self._asked.keys() | self._member):
+                self._tell_hints(link, group, now)
+
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:
         """Send a LEAVE to a neighbour that sent a message of a group nobody here has joined."""
         if not self._groups.is_wanted(group) and (link.uplink or self._directory.is_lan(link.key, group)):
@@ -130,8 +140,14 @@ class Upstream:
         if link.outgoing.room()[0] > 0 and not link.shut:
             self._asked[link.key, group] = now.mono_s
             self._say(link, Join(PublicKey(group), not link.uplink), now)
+            if link.uplink:
+                self._tell_hints(link, group, now)
         else:
             self._asked[link.key, group] = 0
+
+    def _tell_hints(self, link: Link, group: bytes, now: Now) -> None:
+        for hinted in self._hints.of(group):
+            self._say(link, hinted, now)
 
     def _leave(self, link: Link, groups: Iterator[bytes] | tuple[bytes, ...], now: Now) -> None:
         for group in dict.fromkeys(groups):

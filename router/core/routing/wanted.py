@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.core.wire.crypto import PublicKey
+from router.core.wire.hint import Hinted
 from router.core.wire.pubsub import Wanted
 
 from .directory import DISCOVERY, PUBSUB, Directory
 from .effects import Now
 from .groups import Groups
+from .hints import Hints
 from .links import Link, Links
 
 AGAIN_S = 5
@@ -24,13 +26,15 @@ class WantedGroups:
     """Tells these services when a group becomes wanted, or is not any more, each until it acknowledges.
 
     Each time one connects it is told of all wanted groups, and of those it has joined or not yet let go of that are
-    not. `say(link, wanted, now)` sends."""
+    not. The pub/sub service hears with each SUB what hints there are (R-C28). `say(link, wanted, now)` sends."""
 
     def __init__(
-        self, directory: Directory, groups: Groups, links: Links, say: Callable[[Link, Wanted, Now], None]
-    ) -> None:
+        self, directory: Directory, groups: Groups, hints: Hints, links: Links,
+        say: Callable[[Link, Wanted | Hinted, Now], object],
+    ) -> None:  # fmt: skip
         self._directory = directory
         self._groups = groups
+        self._hints = hints
         self._links = links
         self._say = say
         self._open: dict[tuple[bytes, bytes], tuple[bool, float]] = {}
@@ -50,6 +54,13 @@ class WantedGroups:
                 self._ask(link, group, now)
             elif key is not None and self._groups.is_wanted(group):
                 self._open.pop((key, group), None)  # an UNSUB that is overtaken
+
+    def hinted(self, group: bytes, now: Now) -> None:
+        """Tell the pub/sub service of new hints, with another SUB."""
+        key = self._directory.service_called(PUBSUB)
+        link = None if key is None else self._links.to(key)
+        if link is not None:
+            self._ask(link, group, now)
 
     def link_up(self, link: Link, now: Now) -> None:
         if not self.is_service(link.key):
@@ -87,3 +98,6 @@ class WantedGroups:
         self._open[link.key, group] = wanted, now.mono_s if has_room else 0
         if has_room:
             self._say(link, Wanted(PublicKey(group), wanted), now)
+            if wanted and self._directory.has_role(link.key, PUBSUB):
+                for hinted in self._hints.of(group):
+                    self._say(link, hinted, now)

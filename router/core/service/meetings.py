@@ -21,7 +21,7 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
-from router.core.link.session import Allowance
+from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAGS_MAX, Meet, Meeting, Met
 

@@ -17,6 +17,8 @@ from router.core.wire.reasons import by_word
 
 ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted")
 UNACCOUNTED = "unaccounted"
+COPY = "copy"
+"""The kind of an acceptance by which a service of this node sends a multicast on to one router."""
 HOPS_MAX = 50
 SECOND_NS = 1_000_000_000
 SPOILT_TOLD = 5
@@ -50,6 +52,12 @@ class Trace:
     spoilt: tuple[Spoilt, ...] = ()
     is_by_store: bool = False
     noted: tuple[Line, ...] = ()
+
+    @property
+    def own(self) -> tuple[Line, ...]:
+        """Return the acceptances of the message itself, without copies that a service sent on; if there is none, the
+        first copy."""
+        return tuple(line for line in self.accepted if line.kind != COPY) or self.accepted[:1]
 
     @property
     def stream(self) -> tuple[bytes, bytes | None]:
@@ -99,7 +107,7 @@ class Recipient:
 
     `until_s`: the Unix second at which the router gives up, None if the delivery has ended. `hops_omitted`: number of
     hops left out in the middle of this router's, after the first `HOPS_MAX // 2`. `is_partial`: events are missing, so
-    there may have been more attempts."""
+    there may have been more attempts. `is_copy`: a router that a service of this node sent the message on to."""
 
     recipient: str
     state: str
@@ -110,11 +118,12 @@ class Recipient:
     next: str = ""
     hops_omitted: int = 0
     is_partial: bool = False
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The fate of one message at one router, by its last acceptance.
+    """The fate of one message at one router, by its last acceptance. The last `recipients` are those of copies.
 
     `times`: the number of acceptances, since an id may be accepted again after its expiry."""
 
@@ -136,26 +145,46 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
     `prospect_of(recipient, first, index)` is called for each recipient without an outcome."""
     if not trace.accepted:
         return None
-    row = trace.accepted[-1]
-    at = (row.ids or "").index(trace.identity.hex()) // 64
-    arrival, ttl, expiry = (row.first or 0) + at, (row.ttls or ())[at], (row.expiries or ())[at]
-    until_s = deadline_s(row.t // SECOND_NS, ttl, expiry, ttl_s_max)
+    own = trace.own
+    row = own[-1]
+    recipients = _recipients(row, trace, prospect_of, now_ns, ttl_s_max)
+    for line in trace.accepted:
+        if line.kind == COPY and line.seq > row.seq:
+            copies = _recipients(line, trace, prospect_of, now_ns, ttl_s_max)
+            recipients += [replace(one, is_copy=True) for one in copies]
+    return Fate(
+        trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
+        row.router or "", row.t, len(own), _until_s(row, _index_in(row, trace), ttl_s_max), tuple(recipients),
+    )  # fmt: skip
+
+
+def _index_in(row: Line, trace: Trace) -> int:
+    """Return the place of the traced message among those of an acceptance."""
+    return (row.ids or "").index(trace.identity.hex()) // 64
+
+
+def _until_s(row: Line, at: int, ttl_s_max: int) -> int:
+    return deadline_s(row.t // SECOND_NS, (row.ttls or ())[at], (row.expiries or ())[at], ttl_s_max)
+
+
+def _recipients(
+    row: Line, trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns: int, ttl_s_max: int
+) -> list[Recipient]:
+    """Return the fate for each recipient that an acceptance names."""
+    at = _index_in(row, trace)
+    arrival, until_s = (row.first or 0) + at, _until_s(row, at, ttl_s_max)
     by_recipient: dict[str, list[Line]] = {one: [] for one in row.recipients or ()}
     for line in trace.outward:
         if line.recipient in by_recipient and line.seq > row.seq and covers(line, arrival):
             by_recipient[line.recipient].append(line)
     doubt = _doubt(trace, row.seq)
-    recipients = tuple(
+    return [
         _marked(
             _ended(one, lines) or _open(one, lines, prospect_of(one, row.first or 0, at), until_s, doubt, now_ns),
             trace, row.seq, lines,
         )
         for one, lines in by_recipient.items()
-    )  # fmt: skip
-    return Fate(
-        trace.identity.hex(), row.kind or "", row.source or row.group or "", row.destination, row.peer,
-        row.router or "", row.t, len(trace.accepted), until_s, recipients,
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def covers(line: Line, arrival: int) -> bool:

@@ -25,11 +25,14 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
     """Return the owner's JSON; `recipients` are those of the fate, extended by what other routers reported.
 
     Times are UTC text and, for programs, nanoseconds. At most `RECIPIENTS_MAX` recipients or about `BYTES_MAX` bytes of
-    them are listed, the first; `states` counts all of them by state."""
+    them are listed, the first; `states` counts all of them by state, `copies` apart from these those that were sent
+    on."""
     named = {"group": found.signer} if found.kind == "multicast" else {"destination": found.destination}
     states: dict[str, int] = {}
+    copies: dict[str, int] = {}
     for one in found.recipients:
-        states[one.state] = states.get(one.state, 0) + 1
+        counts = copies if one.is_copy else states
+        counts[one.state] = counts.get(one.state, 0) + 1
     told, size = [], 0
     for one in recipients[:RECIPIENTS_MAX]:
         row = recipient_json(one)
@@ -41,16 +44,17 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
         "message": found.message, "kind": found.kind, **named, "source": found.signer,
         "accepted_at": time_text(found.accepted_ns), "accepted_ns": found.accepted_ns, "router": found.router,
         "brought_by": found.brought_by, "accepted_times": found.times,
-        "expires_at": time_text(found.until_s * SECOND_NS), "states": states, "recipients": told,
+        "expires_at": time_text(found.until_s * SECOND_NS), "states": states, "copies": copies, "recipients": told,
         "recipients_omitted": len(found.recipients) - len(told),
     }  # fmt: skip
 
 
 def recipient_json(one: Recipient) -> dict[str, Any]:
+    copy = {"copy": True} if one.is_copy else {}
     until = {} if one.until_s is None else {"until": time_text(one.until_s * SECOND_NS)}
     return {
         "recipient": one.recipient, "state": one.state, "reason": one.reason, "attempts": one.attempts,
-        "attempts_complete": not one.is_partial, **until, "next": one.next,
+        "attempts_complete": not one.is_partial, **copy, **until, "next": one.next,
         "hops": [hop_json(hop) for hop in one.hops], "hops_omitted": one.hops_omitted,
     }  # fmt: skip
 

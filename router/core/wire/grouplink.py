@@ -8,24 +8,16 @@ repr shows one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import shape
-from .address import TransportAddress, encoded_addresses, read_addresses
 from .codec import encode
 from .crypto import KEY_BYTES, PublicKey, SigningKey
+from .hint import HINTS_MAX, Hint, encoded_hints, read_hints
 from .link_text import GROUP, changed_link, read_link, write_link
-from .text import clean, key_text, short
+from .text import BadText, clean, key_text, short
 
 NAME_BYTES_MAX = 64
-HINTS_MAX = 2
-
-
-class Hint(NamedTuple):
-    """A router that serves a group, and where it can be reached."""
-
-    router: PublicKey
-    addresses: tuple[TransportAddress, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,8 +46,19 @@ class GroupLink:
         if self.seed is not None:
             fields["seed"] = self.seed
         if self.hints:
-            fields["at"] = [[one.router, encoded_addresses(one.addresses)] for one in self.hints]
+            fields["at"] = encoded_hints(self.hints)
         return write_link(GROUP, encode(fields), leave_out="addresses of the routers that serve the group")
+
+    def with_hints(self, hints: tuple[Hint, ...]) -> GroupLink:
+        """Return the link with as many of these hints as it has room for, the first ones first."""
+        for count in range(min(len(hints), HINTS_MAX), 0, -1):
+            found = replace(self, hints=hints[:count])
+            try:
+                found.text()
+            except BadText:
+                continue
+            return found
+        return replace(self, hints=())
 
     def read_only(self) -> GroupLink:
         return replace(self, seed=None)
@@ -81,17 +84,10 @@ def parse_link(text: str) -> GroupLink:
             shape.octets(found["key"], "key", KEY_BYTES),
             shape.octets(found["seed"], "seed", KEY_BYTES) if "seed" in found else None,
             link_name(found),
-            _hints(found["at"]) if "at" in found else (),
+            read_hints(found["at"]) if "at" in found else (),
         )
     except ValueError as error:
         raise changed_link(GROUP, error) from None
-
-
-def _hints(value: Any) -> tuple[Hint, ...]:
-    """Return the hints with an address of a known kind."""
-    rows = [shape.array(one, "a router that serves it", 2, 2) for one in shape.array(value, "at", 1, HINTS_MAX)]
-    hints = [Hint(shape.checked_key(key, "at"), read_addresses(addresses, "at")) for key, addresses in rows]
-    return tuple([one for one in hints if one.addresses])
 
 
 def link_name(found: shape.Fields) -> str | None:

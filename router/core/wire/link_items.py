@@ -27,7 +27,7 @@ HELLO_BYTES_MAX = 1024
 ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
-HELLO_ITEMS_MAX = 128  # the known keys make at most 57; the rest is for keys of later versions
+HELLO_ITEMS_MAX = 128  # the known keys make at most 59; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -50,7 +50,9 @@ class UnknownItem(Malformed):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first item in each direction. `epoch`: of the store; `key`: only where no TLS proves it."""
+    """The first item in each direction. `epoch`: of the store; `key`: only where no TLS proves it.
+
+    `pubsub`: the router's pub/sub service, if it is public."""
 
     versions: tuple[int, ...]
     role: str
@@ -63,6 +65,7 @@ class Hello:
     nonce: bytes
     key: PublicKey | None = None
     name: str | None = None
+    pubsub: PublicKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,8 @@ def _encode_hello(hello: Hello) -> bytes:
         fields["key"] = hello.key
     if hello.name is not None:
         fields["name"] = clean(hello.name, NAME_BYTES_MAX)
+    if hello.pubsub is not None:
+        fields["pubsub"] = hello.pubsub
     wire = encode([2, fields])
     try:
         decode_item(wire)
@@ -296,6 +301,7 @@ def _hello(fields: Any) -> Hello:
         nonce=shape.octets(found["nonce"], "nonce", NONCE_BYTES),
         key=shape.checked_key(found["key"], "key") if "key" in found else None,
         name=shape.text(found["name"], "name", NAME_BYTES_MAX) if "name" in found else None,
+        pubsub=shape.checked_key(found["pubsub"], "pubsub") if "pubsub" in found else None,
     )
 
 

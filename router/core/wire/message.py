@@ -219,5 +219,10 @@ def with_via(wire: bytes, via: PublicKey) -> bytes:
     return b"".join((b"\x85", without_via(wire)[1:], _VIA_HEAD, via))
 
 
+def via_of(wire: bytes) -> PublicKey | None:
+    """Return the router that a message names as VIA, or None."""
+    return PublicKey(wire[2 - _VIA_BYTES :]) if wire[:1] == b"\x85" else None
+
+
 def without_via(wire: bytes) -> bytes:
     return b"\x84" + wire[1:-_VIA_BYTES] if wire[:1] == b"\x85" else wire

@@ -1,8 +1,8 @@
 """Why a message was not passed on: one list for refusals, the event log, metrics and the CLI.
 
 Numbers 0-63 are the router's; every service has a later range (`RANGES`), and declares its reasons in its `reasons.py`.
-A reason that is not declared in this process is shown by its number. Those of discovery's range that the router itself
-gives, which redeems invitations and dials, are declared here.
+A reason that is not declared in this process is shown by its number. Those of a service's range that the router itself
+gives, which redeems invitations, dials, and knows what is shared with whom, are declared here.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class Reason(IntEnum):
     STORE_DAMAGED = 29, "store-damaged", "The message's bytes were damaged on the disk of this node."
     CLOCK_DOUBTED = 30, "clock-doubted", "Clocks disagree about whether the message is valid now.", True
     NOT_KEPT = 31, "not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it."
+    NEXT_AWAY = 32, "next-away", "The next router was away, and a copy for it waits a minute at most."
 
 
 def by_word(word: str) -> Reason | None:
@@ -137,5 +138,8 @@ INVITE_NO_ROOM = Reason.declare(
 ADVERT_STALE = Reason.declare(200, "advert:stale", "A newer advertisement of that router is known.")
 ADVERT_ADDRESS = Reason.declare(
     201, "advert:address", "The advertisement names an address that its bringer may not name."
+)
+NOT_SHARED = Reason.declare(
+    224, "pubsub:not-shared", "No group of that name is shared with the router that sent it, or not yet.", later=True
 )
 DIAL_BUDGET = Reason.declare(204, "dial:budget", "That address was dialled often enough for now.", later=True)

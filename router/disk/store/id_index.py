@@ -31,6 +31,8 @@ LATE_MAX = 32_768  # ids in memory, some 230 bytes each
 FLOORS = 256
 KEY_BYTES = WORD.size + ID_BYTES
 ERASED = bytes(KEY_BYTES)
+MINUTES_MAX = 20_000  # noted as being in `ids`, some of them no more: two weeks
+NEAR = 16
 FORGET_MIN = 16  # rows of `late` that one transaction deletes at least, if there are that many
 
 
@@ -59,6 +61,8 @@ class IdIndex:
         self._is_committed = False
         self._swept_at_s = 0
         self._swept_late = b""  # all late ids that expired in earlier minutes are gone
+        self._minutes: dict[bytes, None] = {}  # all minutes in `ids`, and some before; empty: not yet asked for
+        self._near = bytes(WORD.size)  # the minute of the id that was found last
 
     def load(self, txn: Any, next_arrival: int) -> tuple[int, dict[bytes, int]]:
         """Take the late ids into memory, at the start; return the count of all ids, and of each holder's but the
@@ -66,6 +70,7 @@ class IdIndex:
         get = txn.get
         self._late, self._late_count = [{} for _ in range(FLOORS)], 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
+        self._minutes = {}
         for first, row in txn.cursor(self._late_db):
             arrival, stop = NUMBER.unpack(first)[0], _ids_stop(row)
             for at in range(0, stop, KEY_BYTES):
@@ -119,6 +124,8 @@ class IdIndex:
         self._staged, self._is_committed = None, False
         late = self._late
         for floor in staged.merged:
+            if self._minutes:
+                self._minutes.update((key[:4], None) for key in late[floor % FLOORS])
             self._late_count -= len(late[floor % FLOORS])
             late[floor % FLOORS] = {}
         for key, arrival in staged.added:
@@ -227,15 +234,36 @@ class IdIndex:
             for key, value in floor.items():
                 if key.startswith(prefix, 4):
                     yield key[4:], NUMBER.unpack_from(value)[0]
+        if len(prefix) == ID_BYTES:
+            yield from self._whole(txn, prefix)
+            return
+        cursor = txn.cursor(self._db)
+        for minute in self._minutes_in(txn):
+            found = cursor.set_range(minute + prefix)
+            while found and cursor.key().startswith(minute + prefix):
+                yield cursor.key()[4:], NUMBER.unpack_from(cursor.value())[0]
+                found = cursor.next()
+
+    def _whole(self, txn: Any, identity: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield a whole id where it stands in `ids`: first looked for in the minute of the one before and some that
+        follow, since ids are asked for in order."""
+        if not self._minutes or len(self._minutes) > MINUTES_MAX:
+            self._minutes = dict.fromkeys(self._minutes_in(txn))
+        cursor, near = txn.cursor(self._db), WORD.unpack(self._near)[0]
+        for minutes in ([WORD.pack(one) for one in range(near, min(near + NEAR, 1 << 32))], self._minutes):
+            for key, value in cursor.getmulti([minute + identity for minute in minutes]):
+                self._near = key[:4]
+                yield identity, NUMBER.unpack_from(value)[0]
+                return
+
+    def _minutes_in(self, txn: Any) -> Iterator[bytes]:
+        """Yield the minutes in `ids`: a skip scan."""
         cursor, minute = txn.cursor(self._db), b""
         found = cursor.first()
         while found:
             ascending(minute, cursor.key()[:4])
             minute = cursor.key()[:4]
-            found = cursor.set_range(minute + prefix)
-            while found and cursor.key().startswith(minute + prefix):
-                yield cursor.key()[4:], NUMBER.unpack_from(cursor.value())[0]
-                found = cursor.next()
+            yield minute
             following = WORD.unpack(minute)[0] + 1
             found = following < 1 << 32 and cursor.set_range(WORD.pack(following))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from router.core.log.line import KINDS, VERSION, Line
 from router.core.routing.parcel import Parcel
 from router.core.why.id_prefix import IdPrefix
 from router.disk.store.file import in_words
+from router.disk.store.history import History, Page
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 
@@ -31,13 +32,20 @@ class Records:
     """Reads in separate transactions, which must not run during a commit."""
 
     def __init__(
-        self, path: Path, environment: Any, databases: Mapping[str, Any], ids: IdIndex, parcels: Parcels
+        self,
+        path: Path,
+        environment: Any,
+        databases: Mapping[str, Any],
+        ids: IdIndex,
+        parcels: Parcels,
+        history: History,
     ) -> None:
         self.path = path
         self._env = environment
         self._meta = databases["meta"]
         self._ids = ids
         self._parcels = parcels
+        self._history = history
 
     @in_words
     def load(self) -> int:
@@ -53,6 +61,26 @@ class Records:
         """Whether the duplicate index holds an id, whatever its expiry; a skip scan over the expiry minutes."""
         with self._env.begin() as txn:
             return any(True for _ in self._ids.arrivals(txn, identity))
+
+    @in_words
+    def held(self, group: bytes, after: int, most: int, since_s: int = 0) -> Page:
+        """Return messages of a group that the store holds, queued ones and history, in the order of arrival.
+
+        They arrived after the number `after` and at second `since_s` or later; at most `most` and what their last
+        parcel has more."""
+        with self._env.begin() as txn:
+            return self._history.page(txn, group, after, most, since_s)
+
+    @in_words
+    def known(self, asked: Sequence[tuple[int, bytes]]) -> set[bytes]:
+        """Return which of these ids the duplicate index holds, by (expiry minute, id); minute 0: it is not known, and
+        looked for in each."""
+        with self._env.begin() as txn:
+            found = self._ids.known(txn, [one for one in asked if one[0]])
+            for minute, identity in asked:
+                if not minute and any(True for _ in self._ids.arrivals(txn, identity)):
+                    found.add(identity)
+        return found
 
     @in_words
     def accepted(self, prefix: IdPrefix, router: bytes, most: int) -> list[Record]:

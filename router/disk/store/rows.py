@@ -86,7 +86,7 @@ def encode_parcel(parcel: Parcel) -> bytes:
         [
             VERSION, parcel.kind, parcel.signer, parcel.destination, parcel.neighbour, parcel.via, parcel.at_s,
             list(parcel.recipients), parcel.ids, words(parcel.ends), words(parcel.ttls), words(parcel.expiries),
-            words(parcel.deadlines), bytes(WORD.size),
+            words(parcel.deadlines), *((True,) if parcel.is_copy else ()), bytes(WORD.size),
         ]
     )[: -WORD.size]  # fmt: skip
     return row + _checksum(parcel.first, row)
@@ -97,11 +97,11 @@ def decode_parcel(first: int, row: bytes, blob: bytes) -> Parcel | None:
     if row[-WORD.size :] != _checksum(first, row[: -WORD.size]):
         return None
     _, kind, signer, destination, neighbour, via, at_s, recipients, ids, *columns, _ = cbor2.loads(row)
-    ends, ttls, expiries, deadlines = map(column_of, columns)
+    ends, ttls, expiries, deadlines = map(column_of, columns[:4])
     return Parcel(
         first=first, kind=kind, signer=signer, destination=destination, neighbour=neighbour, via=via,
         recipients=tuple(recipients), at_s=at_s, blob=blob, ends=ends, ids=ids, ttls=ttls, expiries=expiries,
-        deadlines=deadlines,
+        deadlines=deadlines, indexed=len(columns) == 4,
     )  # fmt: skip
 
 

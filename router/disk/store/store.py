@@ -12,6 +12,7 @@ Layout, all integers of keys and rows big endian, first = arrival number of a pa
     queues   recipient(32) first            -> QueueRow: what the recipient is still owed of that parcel
     pending  first                          -> how many recipients it is still owed to, if there was more than one
     kept     unix second(4) first           -> a parcel owed to no recipient any more, kept for a while
+    history, carried, ends                  -> parcels that are kept until they expire (disk/store/history.py)
     ids      expiry minute(4) id(32)        -> arrival number(8) [holder(8)]: the duplicate index
     late     first                          -> expiry minute(4) id(32) of each message [holder(8)], until it is in `ids`
     shares   holder(8)                      -> how many ids count for it(8)
@@ -46,16 +47,18 @@ from router.disk.limits import StoreLimits
 from router.disk.store import tables
 from router.disk.store.damage import Damage
 from router.disk.store.file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
+from router.disk.store.history import History
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
-from router.disk.store.retained import Retained
+from router.disk.store.retained import Retained, last_recipient
 from router.disk.store.rows import NUMBER, TIMED, VERSION, WORD, QueueRow, ascending, backlog, owing, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull
 
 LEFT_BYTES_MAX = 256 << 20  # the most of the map that is left for settling and events
 _NAMES = (
-    "parcels", "frames", "queues", "pending", "kept", "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
+    "parcels", "frames", "queues", "pending", "kept", "history", "carried", "ends",
+    "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
 )  # fmt: skip
 
 
@@ -73,16 +76,21 @@ class Store:
         self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
         self._damage = Damage()
         self._due_keys: dict[int, bytes] = {}
-        self._kept = Retained(self._db["kept"], self._parcels, limits.keep_s, limits.keep_bytes_max)
+        self._history = History(self._db, self._parcels, limits.history_s, limits.history_bytes_max)
+        self._kept = Retained(self._db["kept"], self._parcels, self._history, limits.keep_s, limits.keep_bytes_max)
         self._sealed_seq = 0
         self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
         self._txn: Any = None
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
-        self.records = Records(path, self._env, self._db, self._ids, self._parcels)
+        self.records = Records(path, self._env, self._db, self._ids, self._parcels, self._history)
 
     def close(self) -> None:
         self._env.close()
+
+    def keep_history_for(self, service: bytes | None) -> None:
+        """Keep what is owed to that service, the pub/sub service, as history from now on; None: nothing."""
+        self._history.service = service
 
     # -- starting --------------------------------------------------------------------------------------------
 
@@ -119,7 +127,7 @@ class Store:
     @in_words
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
-        before = list(self._state), self._kept.bytes, self._sealed_seq
+        before = list(self._state), self._kept.sizes, self._sealed_seq
         txn = self._txn = self._env.begin(write=True)
         try:
             for parcel in changes.parcels:
@@ -134,9 +142,7 @@ class Store:
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
             txn.abort()
-            self._ids.abort()
-            self._state, self._kept.bytes, self._sealed_seq = before
-            self._grow()
+            self._restore(before)
             raise MapFull from None
         self._before = before
         return Applied(released, forgotten, value)
@@ -149,10 +155,14 @@ class Store:
             txn.commit()
             self._ids.committed()
         except lmdb.MapFullError:
-            self._ids.abort()
-            self._state, self._kept.bytes, self._sealed_seq = self._before
-            self._grow()
+            self._restore(self._before)
             raise MapFull from None
+
+    def _restore(self, before: tuple[list[int], tuple[int, int], int]) -> None:
+        self._ids.abort()
+        self._state, sizes, self._sealed_seq = before
+        self._kept.restore(sizes)
+        self._grow()
 
     def _grow(self) -> None:
         now = self._env.info()["map_size"]
@@ -185,6 +195,7 @@ class Store:
         if not parcel.stored:
             return
         self._parcels.put(txn, parcel)
+        self._history.note(txn, parcel)
         first, size = NUMBER.pack(parcel.first), len(parcel.blob)
         row = QueueRow(parcel.count, size, size, parcel.signer[:8], parcel.neighbour[:8]).encode()
         queues = self._db["queues"]
@@ -211,20 +222,10 @@ class Store:
                 txn.put(key, row.encode(), db=queues)
         released = []
         for first, recipients in gone.items():
-            if self._last_recipient(txn, first, recipients):
+            if last_recipient(txn, self._db["pending"], first, recipients):
                 self._kept.add(txn, first, whole[first].bytes, wall_s)
                 released.append(whole[first])
         return released
-
-    def _last_recipient(self, txn: Any, first: int, gone: int) -> bool:
-        key = NUMBER.pack(first)
-        raw = txn.get(key, db=self._db["pending"])
-        left = (WORD.unpack(raw)[0] if raw else 1) - gone
-        if left > 0:
-            txn.put(key, WORD.pack(left), db=self._db["pending"])
-        elif raw:
-            txn.delete(key, db=self._db["pending"])
-        return left <= 0
 
     def _put_due(self, txn: Any, defer: Iterable[tuple[int, int]]) -> None:
         for first, again_s in defer:

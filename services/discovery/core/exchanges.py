@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from router.core.service.adverts import Verified, replaces, verified
 from router.core.wire.address import AddressSource, refusal_of
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, decode_advertisement
 from router.core.wire.crypto import PublicKey
@@ -16,7 +17,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.discovery.core import sampling as s
 from services.discovery.core.advertised import Advertised, ViewEntry
-from services.discovery.core.known import Known, Verified, replaces, verified
+from services.discovery.core.known import Known
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
 from services.discovery.core.own import TAG as OWN
 from services.discovery.core.refusals import Refusals

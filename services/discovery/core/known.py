@@ -2,98 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from router.core.wire.address import AddressSource, Reach, public_prefix, reach_of, refusal_of
-from router.core.wire.advert import EXPIRY_S, Advertisement, Succession, succession
-from router.core.wire.advert import refusal_of as out_of_time
+from router.core.service.adverts import KNOWN_MAX, Adverts
+from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
-from router.core.wire.reasons import Reason
-from services.discovery.reasons import ADVERT_ADDRESS
 
-KNOWN_MAX = 4_096
 SERVICE = "discovery"
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """An advertisement whose signature, times and addresses were judged: what sampling passes on."""
-
-    advert: Advertisement
-    exp: int
-    prefix: bytes | None
-
-    @property
-    def key(self) -> PublicKey:
-        return self.advert.router
-
-    @property
-    def rev(self) -> int:
-        return self.advert.rev
-
-
-class Known:
+class Known(Adverts):
     """The router of this node (`router`, once the service has started), its advertisement (`own`), what routers on
-    allowed local networks say (`nearby`), and the newest one of each other router.
-
-    Of these at most `most`: the one that was used least lately is forgotten."""
+    allowed local networks say (`nearby`), and the newest one of each other router. `on_lan`: some network is
+    allowed."""
 
     def __init__(self, most: int = KNOWN_MAX) -> None:
+        super().__init__(SERVICE, most)
         self.router: PublicKey | None = None
-        self.own: Advertisement | None = None
         self.nearby: dict[PublicKey, Advertisement] = {}
-        self._most = most
-        self._newest: dict[PublicKey, Advertisement] = {}
-
-    def __repr__(self) -> str:
-        return f"<{len(self._newest)} advertisements known>"
-
-    def newest(self, router: PublicKey) -> Advertisement | None:
-        return self._newest.get(router)
-
-    def service_of(self, router: PublicKey) -> PublicKey | None:
-        """Return the key of that router's discovery service, if its advertisement names one."""
-        found = self._newest.get(router)
-        return None if found is None else found.services.get(SERVICE)
-
-    def take(self, heard: Advertisement, source: AddressSource, now_s: float) -> Verified | tuple[Reason, str]:
-        """Judge an advertisement that `source` brought, and keep it if it is the newest; else return why not.
-
-        What is cheap is judged first; a copy of a known one is not verified again."""
-        known = self._newest.get(heard.router)
-        if refused := out_of_time(heard, known, now_s, EXPIRY_S + 3600) or self._misplaced(heard, source):
-            return refused
-        if (known is None or known.wire != heard.wire) and not heard.verify():
-            return Reason.BAD_SIGNATURE, "the advertisement is not signed by the router that it names"
-        self.remember(heard)
-        return verified(heard, int(now_s))
-
-    def remember(self, advert: Advertisement) -> None:
-        """Keep an advertisement that is verified, in place of an earlier one of the same router."""
-        self._newest.pop(advert.router, None)
-        while len(self._newest) >= self._most:
-            del self._newest[next(iter(self._newest))]
-        self._newest[advert.router] = advert
-
-    def _misplaced(self, heard: Advertisement, source: AddressSource) -> tuple[Reason, str] | None:
-        """Return why none of its addresses counts, or None if one does (R-D12)."""
-        refusals = [refusal_of(one, source, on_loopback=self._is_on_loopback) for one in heard.addresses]
-        if None in refusals:
-            return None
-        return next(filter(None, refusals), (ADVERT_ADDRESS, "it names no address of a kind that is known"))
-
-    @property
-    def _is_on_loopback(self) -> bool:
-        """Whether this node is reached on its own machine only."""
-        return self.own is not None and any(reach_of(one.host) is Reach.LOOPBACK for one in self.own.addresses)
-
-
-def verified(advert: Advertisement, now_s: int) -> Verified:
-    """Return what sampling passes on of an advertisement that was judged."""
-    prefixes: Iterable[bytes | None] = map(public_prefix, advert.addresses)
-    return Verified(advert, advert.deadline_s(now_s), next(filter(None, prefixes), None))
-
-
-def replaces(heard: Advertisement, known: Advertisement | None) -> bool:
-    return succession(heard, known) is Succession.NEWER
+        self.on_lan = False

@@ -10,7 +10,6 @@ Size and type are judged before anything is decoded. Signatures of advertisement
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +21,8 @@ from router.core.wire.advert import (
     Advertisement,
     read_advertisement,
 )
-from router.core.wire.codec import Malformed, TooLarge, decode, encode, first_of, head
+from router.core.wire.codec import Malformed, encode, head
+from router.core.wire.forms import Form, read_form
 from router.core.wire.meeting import MET_ITEMS_MAX, Meet, Met, meet_fields, met_fields, nonce, read_meet, read_met
 from router.core.wire.reasons import REASON_MAX
 from router.core.wire.text import TEXT_BYTES_MAX, clean
@@ -35,10 +35,6 @@ DIALLED_BYTES_MAX = 512
 VIEW_BYTES_MAX = 16 + VIEW_MAX * (4 + ADVERTISEMENT_BYTES_MAX)
 
 _VIEW = b"\xa1\x64view"
-
-
-class UnknownMessage(Malformed):
-    """Raised for a type of message that this version does not know."""
 
 
 class Entry(NamedTuple):
@@ -117,24 +113,8 @@ def _view(view: tuple[Entry, ...]) -> bytes:
 
 def decode_message(body: bytes) -> Message:
     """Return the message in the BODY of a unicast to a discovery service; else raise `Malformed`."""
-    count, kind = first_of(body)
-    form = _FORMS.get(kind)
-    if count != 2:
-        raise Malformed(f"a message to discovery has {count} values instead of 2")
-    if form is None:
-        raise UnknownMessage(f"discovery message type {kind} is unknown")
-    if len(body) > form.bytes_max:
-        raise TooLarge(f"{form.name} of {len(body)} bytes; the limit is {form.bytes_max}")
-    return form.read(decode(body, 2 + form.items_max)[1])
-
-
-class _Form(NamedTuple):
-    """The name of a type of message, the limits of its map, and its reader."""
-
-    name: str
-    bytes_max: int
-    items_max: int
-    read: Callable[[Any], Message]
+    found: Message = read_form(body, "discovery", _FORMS)
+    return found
 
 
 def _sample(value: Any) -> Sample:
@@ -170,12 +150,12 @@ def _dialled(value: Any) -> Dialled:
 
 
 _VIEW_ITEMS_MAX = 3 + VIEW_MAX * (2 + ADVERTISEMENT_ITEMS_MAX)
-_FORMS: dict[int, _Form] = {
-    1: _Form("an advertisement", ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, read_advertisement),
-    2: _Form("SAMPLE", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sample),
-    3: _Form("SAMPLED", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sampled),
-    4: _Form("MEET", SMALL_BYTES_MAX, 3, read_meet),
-    5: _Form("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
-    6: _Form("DIAL_ME", SMALL_BYTES_MAX, 5, _dial_me),
-    7: _Form("DIALLED", DIALLED_BYTES_MAX, 9 + ADDRESS_ITEMS_MAX, _dialled),
+_FORMS: dict[int, Form] = {
+    1: Form("an advertisement", ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, read_advertisement),
+    2: Form("SAMPLE", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sample),
+    3: Form("SAMPLED", VIEW_BYTES_MAX, _VIEW_ITEMS_MAX, _sampled),
+    4: Form("MEET", SMALL_BYTES_MAX, 3, read_meet),
+    5: Form("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
+    6: Form("DIAL_ME", SMALL_BYTES_MAX, 5, _dial_me),
+    7: Form("DIALLED", DIALLED_BYTES_MAX, 9 + ADDRESS_ITEMS_MAX, _dialled),
 }

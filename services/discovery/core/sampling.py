@@ -181,7 +181,7 @@ class Sampling:
         return self._sampler.memory
 
     def hear(self, event: Event, now: Now) -> list[Deed]:
-        """Decide what follows from one thing that was heard."""
+        """Return the deeds that follow from one event."""
         self._give_up(now)
         match event:
             case Tick():

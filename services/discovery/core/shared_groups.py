@@ -1,8 +1,9 @@
 """Which groups this node has in common with routers on local networks, as MEET and MET tell (D20, C25).
 
-`Meetings` decides; here its words become messages, and what is in common an `Agree`. Nobody is met who is not near, and
-no group is named: who does not know it learns nothing of it. What was agreed stays when a router is no longer near; the
-node's router keeps it for a while, and takes it back at the next meeting.
+`Meetings` decides; this file turns its words into messages, and what is in common into an `Agree`. Only routers nearby
+are met, and no group is named, so a router that does not know a group learns nothing of it. An agreement outlives the
+nearness: the node's router keeps it for a while, and the next meeting renews it or takes it back. It ends at once when
+this node is on no local network any more. The routers' keys are kept, so it ends for routers met before a restart, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.messages import Message, encode_message
 from services.discovery.core.refusals import Refusals
 
+KEPT = b"agreed"
+KEY_BYTES = 32
+AGREED_MAX = 256
+"""The most routers whose agreements are kept; the router holds no more either."""
 TTL_S = 30
 AGREED_S = 7200
 NOTED_S = 60.0
@@ -28,11 +33,13 @@ _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
 class InCommon:
-    """Hears which groups are wanted here, and meets each router nearby; stands behind the part that says who is."""
+    """Meets each router nearby about the groups that are wanted here. It hears after the part that says who is near."""
 
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._known = known
         self._chance = setup.chance
+        kept = setup.kept.get(KEPT, b"")
+        self._agreed = [PublicKey(kept[at : at + KEY_BYTES]) for at in range(0, len(kept), KEY_BYTES)]
         self._meetings: Meetings | None = None
         self._near: frozenset[PublicKey] = frozenset()
         self._refusals = Refusals()
@@ -51,6 +58,8 @@ class InCommon:
             self._meetings.want(heard.group, heard.wanted, now.mono_s)
             deeds.append(c.Confirm(heard.group, heard.wanted))
         self._look_around(self._meetings, now)
+        if not self._known.on_lan:
+            deeds += self._end_all()
         return [*deeds, *self._carry_out(self._meetings.tick(now.mono_s), now), *self._later(self._meetings, now)]
 
     def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
@@ -76,6 +85,24 @@ class InCommon:
                 meetings.meet(router, service, now.mono_s)
         self._near = near
 
+    def _note_agreed(self, router: PublicKey, is_agreed: bool) -> Iterator[c.Deed]:
+        """Store whether any groups are agreed on with a router."""
+        if (router in self._agreed) == is_agreed:
+            return
+        if is_agreed:
+            self._agreed = [*self._agreed, router][-AGREED_MAX:]
+        else:
+            self._agreed.remove(router)
+        yield c.Keep(KEPT, b"".join(self._agreed) or None)
+
+    def _end_all(self) -> Iterator[c.Deed]:
+        """End what was agreed on with every router."""
+        for router in self._agreed:
+            yield from (c.Learn(router), c.Agree(router, (), 0, lan=True))
+        if self._agreed:
+            self._agreed = []
+            yield c.Keep(KEPT, None)
+
     def _carry_out(self, decided: Iterable[Decided], now: c.Now) -> Iterator[c.Deed]:
         for one in decided:
             match one:
@@ -84,6 +111,7 @@ class InCommon:
                 case Common(router, topics, left_out):
                     groups = tuple(PublicKey(group) for group in sorted(topics))
                     yield c.Agree(router, groups, int(now.wall_s) + AGREED_S, lan=True)
+                    yield from self._note_agreed(router, bool(groups))
                     if left_out:
                         yield c.Note("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
                 case Drop(by, cause):

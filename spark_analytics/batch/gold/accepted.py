@@ -6,7 +6,7 @@ An arrival number is given once; a line that gives it again (our routers never d
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.judgement.schema import GRACE_NS
@@ -15,6 +15,7 @@ from spark_analytics.judgement.span import Span
 STEP = 1 << 16
 """The size of the ranges in which arrival numbers are compared with each other."""
 
+COPY = "copy"
 _COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
 _SAID = ("kind", "signer", "destination", "peer")
 
@@ -45,6 +46,13 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
         is_over.alias("is_over"),
         span.is_within().alias("is_within"),
     )  # fmt: skip
+
+
+def counted() -> tuple[Column, Column]:
+    """Return the sums over accepted lines: messages (`n`), and `copies` among them: sent on by a service of the router
+    to another router, to which alone each is owed."""
+    n = F.col("n")
+    return F.sum(n).alias("n"), F.sum(F.when(F.col("said.kind") == COPY, n).otherwise(0)).alias("copies")
 
 
 def owed(accepted: DataFrame) -> DataFrame:

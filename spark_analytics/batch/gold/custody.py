@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.gold.accepted import COPY
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
 
@@ -18,12 +19,14 @@ ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
 
 
+OWN = f"is_within AND NOT kind <=> '{COPY}'"
 BITS_OF_ROUTERS = 63
 """How many routers get a bit each in the check of which routers have a message."""
 
 
 def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
-    """Key (id, router): the `first_t` of all acceptances; `times`: how many are within the audit's time span;
+    """Key (id, router): the `first_t` of all acceptances; `times`: how many are within the audit's time span, without
+    copies that the router sent on;
     `brought`: a bit for each router with a log here that is said to have brought it, unless it signed it itself.
     Laid out by id."""
     keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
@@ -32,11 +35,15 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
     )
     brought = F.expr(f"shiftleft(1L, cast(neighbour % {BITS_OF_ROUTERS} AS int))")
     messages = lines.join(keys, "peer", "left").select(
-        "router", "t", "is_within", "ids", brought.alias("brought"), F.explode(F.expr("sequence(0L, n - 1)")).alias("i")
+        "router",
+        "t",
+        "is_within",
+        "said.kind",
+        "ids",
+        brought.alias("brought"),
+        F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )
-    ids = messages.select(
-        F.expr(ID).alias("id"), "router", "t", F.col("is_within").cast("int").alias("time"), "brought"
-    )
+    ids = messages.select(F.expr(ID).alias("id"), "router", "t", F.expr(f"cast({OWN} AS int)").alias("time"), "brought")
     by_id = ids.repartition(partitions, "id").groupBy("id", "router")
     return by_id.agg(F.sum("time").alias("times"), F.min("t").alias("first_t"), F.bit_or("brought").alias("brought"))
 

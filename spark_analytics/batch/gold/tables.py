@@ -113,8 +113,8 @@ class Tables:
 
     @cached_property
     def lines(self) -> DataFrame:
-        """Count messages accepted (`n`) by router and minute."""
-        return self.accepted.where("is_within").groupBy("router", "minute").agg(F.sum("n").alias("n"))
+        """Count messages accepted (`n`), and copies among them, by router and minute."""
+        return self.accepted.where("is_within").groupBy("router", "minute").agg(*accepted.counted())
 
     @cached_property
     def minutes(self) -> list[dict[str, Any]]:

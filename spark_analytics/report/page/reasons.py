@@ -34,4 +34,5 @@ SENTENCES = {
     "store-damaged": "The message's bytes were damaged on the disk of this node.",
     "clock-doubted": "Clocks disagree about whether the message is valid now.",
     "not-kept": "The recipient was away and has no right `store` here, so nothing is kept for it.",
+    "next-away": "The next router was away, and a copy for it waits a minute at most.",
 }

@@ -254,6 +254,10 @@ _BESIDE = (
         "accepted_again",
         "How often a router accepted a message that it had accepted before. Should be 0: routers know what they have.",
     ),
+    (
+        "copies",
+        "Sent on to another router by a service of the router here. Each is owed to that router, and counted above.",
+    ),
     ("contradictions", "Deliveries with two different ends in the log, counted under the first. Should be 0."),
     ("strays", "Ends of deliveries whose acceptance is not in these logs, so they count nowhere above."),
 )

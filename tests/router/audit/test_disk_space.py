@@ -6,16 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleets.shared import Fleets
 from rigs.small_disk import on_a_small_disk
-
-from router.audit.sample.sample import write_sample
 
 ROUTER = f"{sys.executable} -m router"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
-    write_sample(tmp_path / "logs", 4, 2000, 3)
+def here(fleets: Fleets, tmp_path: Path) -> Path:
+    (tmp_path / "logs").symlink_to(fleets(10, 400, 0))
     return tmp_path
 
 
@@ -29,12 +28,6 @@ def test_an_audit_s_temporary_files(here: Path) -> None:
     said = on_a_small_disk(here, f"TMPDIR=$PWD/full {ROUTER} audit logs")
     text = f"the disk of {here}/full is full: make room there, or set TMPDIR to a directory on another disk"
     assert said == [text, "code 1", "full"]
-
-
-def test_a_sample(here: Path) -> None:
-    said = on_a_small_disk(here, f"{ROUTER} audit-sample --messages 20000 --out full/new/out")
-    text = f"the disk of {here}/full/new/out is full: make room there, or name with --out a directory on another disk"
-    assert said == [f"{text}; nothing of the sample is left", "code 1", "full"]
 
 
 def test_an_export(here: Path) -> None:

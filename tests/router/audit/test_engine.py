@@ -139,6 +139,29 @@ def test_an_id_accepted_again_and_delivered_again_is_a_duplicate(
     assert (found["messages"], found["accepted_again"], found["duplicates"]) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("routers_with_bits", [63, 0])
+def test_copies_that_a_service_sends_on_are_counted_apart_and_are_no_acceptances_again(
+    routers_with_bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BITS_OF_ROUTERS", routers_with_bits)
+    here, there = Log(A), Log(B)
+    here.accepted(1, ["x", "y"], [APP, OTHER_APP])
+    for recipient in (APP, OTHER_APP):
+        here.outward("delivered", [(1, 2)], recipient=recipient)
+    for first, recipient in ((3, name(B)), (5, message_id("a third router"))):
+        here.accepted(first, ["x", "y"], [recipient], at=0.5, kind="copy", peer=OTHER_APP)
+        here.outward("acked", [(first, 2)], recipient=recipient, parcel=first)
+    there.accepted(1, ["x", "y"], at=0.8, peer=name(A))
+    there.outward("delivered", [(1, 2)], at=1.2)
+    for number, log in enumerate((here, there)):
+        ended(log).write(tmp_path / str(number))
+    found = audited(tmp_path)
+    assert states(found) == {"owed": 10, "delivered": 6, "acked": 4} and found["residual"] == 0
+    assert (found["messages"], found["copies"], found["accepted_again"], found["duplicates"]) == (2, 4, 0, 0)
+    assert [(row["followed"], row["broken"]) for row in found["custody"]] == [(2, 0)]
+    assert found["verdict"] == "good"
+
+
 def test_what_belongs_to_no_unit_is_a_stray(tmp_path: Path) -> None:
     log = Log()
     log.accepted(10, range(3))

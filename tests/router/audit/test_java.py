@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from fleets.shared import Fleets
+from fleets.writing import TRUTH
 from rigs.patience import HANG_S
 
 from router.audit import java
 from router.audit.database import AuditFailed
-from router.audit.sample.sample import TRUTH, write_sample
 
 
 def fake(directory: Path, version: str) -> Path:
@@ -74,16 +75,16 @@ def test_a_java_whose_start_was_interrupted_is_ended_and_no_other_starts(
     [(signal.SIGINT, False), pytest.param(signal.SIGTERM, True, marks=pytest.mark.long)],
 )
 def test_an_audit_by_spark_ends_at_a_signal_with_a_line(
-    number: signal.Signals, is_started: bool, tmp_path: Path
+    number: signal.Signals, is_started: bool, fleets: Fleets, tmp_path: Path
 ) -> None:
-    write_sample(tmp_path / "logs", 2, 100, 1)
+    logs = fleets(4, 400, 0)
     (tmp_path / "near").mkdir()
     command = [
         sys.executable,
         "-m",
         "router",
         "audit",
-        str(tmp_path / "logs"),
+        str(logs),
         "--engine",
         "spark",
         "--out",
@@ -131,12 +132,12 @@ def test_the_tests_see_no_java_of_this_machine() -> None:
 
 
 @pytest.mark.long
-def test_an_audit_by_spark_where_no_java_is_installed(tmp_path: Path) -> None:
+def test_an_audit_by_spark_where_no_java_is_installed(fleets: Fleets) -> None:
     """Slow for a Spark of its own."""
-    write_sample(tmp_path / "logs", 2, 50, 1)
-    command = [sys.executable, "-m", "router", "audit", str(tmp_path / "logs"), "--engine", "spark", "--json"]
+    logs = fleets(4, 400, 0)
+    command = [sys.executable, "-m", "router", "audit", str(logs), "--engine", "spark", "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    truth = json.loads((tmp_path / "logs" / TRUTH).read_text())
+    truth = json.loads((logs / TRUTH).read_text())
     found = json.loads(ran.stdout)
     assert (found["engine"], found["messages"]) == ("spark", truth["messages"])

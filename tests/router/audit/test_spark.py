@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from samples.audit_logs import LATE, SECOND, START, Log
 
-from router.audit import engine, spark
+from router.audit import spark
 from router.audit.database import AuditFailed
 from router.audit.engine import Span
 from router.audit.listing import list_logs
@@ -34,26 +33,6 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "pyspark.errors", None)
     with pytest.raises(AuditFailed, match=r"pip install '.\[spark\]'"):
         spark.audit(list_logs([directory]), AS_OF)
-
-
-@pytest.mark.xdist_group("spark")
-def test_files_that_spark_must_not_touch_are_told_of_all_the_same(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session: SparkSession = request.getfixturevalue("spark")
-    directory = log().write(tmp_path / "logs")
-    (directory / ".aside-events-0000000000000001.jsonl").write_bytes(b"{}\n")
-    (directory / "events-0000000000000009.jsonl").write_bytes(b"")
-    os.mkfifo(directory / "events-0000000000000099.jsonl")
-    (directory / "events-0000000000000199.jsonl").symlink_to("/nonexistent")
-    monkeypatch.chdir(tmp_path)
-    listing = list_logs([Path("logs")])
-    found = spark.audited(session, listing, AS_OF)
-    expected = engine.audit(listing, AS_OF)
-    assert found.pop("run")["files"] == expected.pop("run")["files"] == 5
-    assert (found.pop("engine"), expected.pop("engine")) == ("spark", "local")
-    assert found == expected
-    assert any("not a regular file" in problem for problem in found["problems"])
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from router.bench import scenarios, traffic
-from router.bench.hostile import OPEN, SETTINGS, Pair, besieged
+from router.bench.hostile import OPEN, SETTINGS, besieged
 from router.bench.noise import machine
+from router.bench.on_a_lan import on_a_lan, why_not
+from router.bench.pair import Pair
 from router.bench.report import write_attacks, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
 from router.bench.strangers import ATTACKS
 from router.bench.yardstick import Yardstick
+from router.cli import main
 from router.core.log.events import Accepted, decode_events
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
@@ -44,6 +46,7 @@ def test_every_delivery_is_counted(bench: Bench) -> None:
     assert min(row["cpu_us_per_message"], row["client_cpu_us_per_message"], row["rss_mib"]) > 0
 
 
+@pytest.mark.long  # the test below drains twice
 def test_a_backlog_comes_back_whole_and_in_order(bench: Bench) -> None:
     row = scenarios.drain(bench, "unix", 400)
     assert (row["lost"], row["doubled"], row["out_of_order"]) == (0, 0, 0)
@@ -94,8 +97,8 @@ def test_idle_links_and_latency_have_figures(bench: Bench) -> None:
     ],
 )
 def test_what_cannot_be_measured_is_refused(words: list[str], said: str) -> None:
-    ran = subprocess.run([sys.executable, "-m", "router", "bench", *words], capture_output=True, text=True)
-    assert ran.returncode == 2
+    ran = CliRunner().invoke(main, ["bench", *words])
+    assert ran.exit_code == 2
     assert said in ran.stderr
 
 
@@ -137,3 +140,27 @@ async def test_strangers_do_their_harm_and_an_honest_pair_loses_nothing(bench: B
             harm = await end()
     assert (row["lost"], row["refused"]) == (0, 0)
     assert harm["links"] >= 1 and harm["mbit_per_s"] > 0
+
+
+@pytest.mark.long
+async def test_under_a_flood_of_datagrams_a_pair_on_a_lan_loses_nothing_and_its_nodes_dial_nobody(bench: Bench) -> None:
+    """Whether it is slowed down is measured by the bench, on a quiet machine."""
+    if reason := why_not():
+        pytest.skip(reason)
+    async with on_a_lan(replace(bench, base=Path(tempfile.mkdtemp(dir=bench.base)))) as lan:
+        dials, heard = lan.counted("Tcp", "ActiveOpens"), lan.counted("Udp", "InDatagrams")
+        async with lan.flooded(2_000.0) as end:
+            row = await lan.pair.run(300, 150.0)
+            harm = await end()
+        heard = lan.counted("Udp", "InDatagrams") - heard
+        assert (row["lost"], row["refused"]) == (0, 0)
+        assert lan.counted("Tcp", "ActiveOpens") == dials
+        assert heard > harm["datagrams_per_s"] * harm["seconds"], "both nodes hear nearly all"
+        for node in lan.nodes:
+            assert [one["standing"] for one in await node.rig.ask("peers")].count("met") == 1
+
+
+def test_a_flood_that_was_left_out_stands_in_the_report_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "measured.md"
+    write_attacks(path, [{"attack": "datagrams", "met": None, "verdict": "left out: no namespaces"}], 64, 20.0)
+    assert "| datagrams |  |  |  | left out: no namespaces |  |  |" in path.read_text()

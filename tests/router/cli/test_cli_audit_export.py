@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from conftest import Run, RunningNode
+from fleets.shared import Fleets
 from samples.logs import KEY, OTHER
 from samples.segments import write_log
 
-from router.audit.sample.sample import write_sample
 from router.core.wire.text import key_text
 
 SAME = (
@@ -37,10 +37,8 @@ def summary(path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("logs")
-    write_sample(directory, 4, 600, 3)
-    return directory
+def logs(fleets: Fleets) -> Path:
+    return fleets(4, 400, 0)
 
 
 def test_an_export_has_the_figures_of_the_logs_and_none_of_their_keys(logs: Path, tmp_path: Path) -> None:

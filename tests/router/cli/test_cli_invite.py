@@ -119,6 +119,8 @@ def test_a_node_that_does_not_run_invites_nobody(router: Run, home: Path) -> Non
     assert router("invite").exit_code == 3
     router("init")
     assert router("invite", "--at", "tls://core.example.org:4100").exit_code == 3
+    assert router("invite", "--at", "tls://core.example.org:4100", "--group", "friends").exit_code == 3
+    assert not keyring.groups(Home(home)), "no group is made for an invitation that there is not"
     assert router("invite", "list").exit_code == 3
     (home / "router.toml").write_text("[limits]\nstrangers_connections_max = 0\n")
     refused = router("invite")

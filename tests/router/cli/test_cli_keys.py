@@ -12,6 +12,7 @@ from conftest import Run
 from samples.core import INVITATIONS, LINKS
 
 from router.cli import main
+from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import parse_link
 from router.core.wire.text import key_text, parse_key, short
 
@@ -89,6 +90,34 @@ def test_a_known_group_is_renamed_and_keeps_what_it_may(router: Run) -> None:
     taken = router("group", "add", link, "--name", "other")
     assert taken.exit_code == 2 and "is the name of another group" in taken.stderr
     assert lines(router("group", "share", "folks")) == [link]
+
+
+def test_a_shared_link_names_the_uplinks_or_this_node_where_others_reach_it(
+    router: Run, home: Path, tmp_path: Path
+) -> None:
+    """Only where there is a configuration, at most two, and not with --no-hints (R-C28)."""
+    [link] = lines(router("group", "new", "family"))
+    keys = [SigningKey(bytes((n,)) * 32).public for n in range(1, 5)]
+
+    def shared(text: str, *flags: str) -> list[tuple[str, list[str]]]:
+        (home / "router.toml").write_text(text)
+        found = parse_link(lines(router("group", "share", "family", *flags))[-1])
+        assert found.with_hints(()) == parse_link(link)
+        return [(key_text("addr", one.router), [each.url for each in one.addresses]) for one in found.hints]
+
+    own = '[node]\nadvertise = ["tls://198.51.100.7:4101"]\n'
+    me = lines(router("id"))[0].split()[-1]
+    assert shared(own) == [(me, ["tls://198.51.100.7:4101"])]
+    peer = '[[peers]]\naddress = "{}"\nuplink = {}\nurls = ["unix:/tmp/x", "tls://core.example:{}"]\n'
+    peers = [peer.format(key_text("addr", key), "true" if n else "false", 4101 + n) for n, key in enumerate(keys)]
+    up = [(key_text("addr", key), [f"tls://core.example:{4101 + n}"]) for n, key in enumerate(keys)][1:3]
+    assert shared(own + "".join(peers)) == up
+    assert shared(own + "".join(peers), "--no-hints") == [] == shared("")
+    hinted = lines(router("group", "share", "family"))[0]
+    other = ["--home", str(tmp_path / "other")]
+    CliRunner().invoke(main, [*other, "group", "add", hinted])
+    again = CliRunner().invoke(main, [*other, "group", "share", "family"])
+    assert again.stdout == hinted + "\n", "a node that can name nobody passes on what the link named"
 
 
 def test_a_link_that_is_for_reading_only_is_said_to_be(router: Run, tmp_path: Path) -> None:

@@ -230,6 +230,11 @@ def test_a_unicast_is_delivered(at_node: Run, node: RunningNode) -> None:
     assert found["source"] == found["sender"]
 
 
+def test_sub_since_says_that_a_node_without_the_service_keeps_no_history(at_node: Run, party: Party) -> None:
+    done = at_node("sub", party.group, "--since", "1h")
+    assert done.exit_code == 2 and 'add "services.pubsub" to `services`' in done.stderr, done.stderr
+
+
 def test_sub_ends_cleanly_on_ctrl_c(at_node: Run, node: RunningNode, party: Party) -> None:
     with listening(node, "sub", party.group) as process:
         at_node("pub", party.group, "hello")

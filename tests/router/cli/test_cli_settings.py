@@ -116,6 +116,19 @@ def test_check_says_which_keys_serve_would_refuse(
     assert len(checked.stderr.splitlines()) == 1
 
 
+def test_a_seed_of_discovery_that_is_none_is_found_before_serve(router: Run, home: Path) -> None:
+    router("init")
+    named = '[node]\nservices = ["services.discovery"]\n[services.discovery]\n'
+    (home / "router.toml").write_text(named + 'seeds = ["upsycle:AAAA"]\n')
+    for command in (("config", "check"), ("serve",)):
+        result = router(*command)
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "router.toml line 4: services.discovery.seeds[0]: This is not an invitation or the link of a node: letters "
+            "of it are changed. Copy the whole link again, from upsycle: to its last letter.\n"
+        )
+
+
 @pytest.mark.parametrize("args", [("serve",), ("config", "show"), ("peer", "list")])
 def test_nothing_runs_on_a_broken_configuration(router: Run, home: Path, args: tuple[str, ...]) -> None:
     router("init")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import ROUTER
+from fleets.shared import Fleets
 from rigs.patience import HANG_S
 
-from router.audit.sample.sample import write_sample
 from router.cli.signals import SIGNALS, removing
 
 SLOW = """
@@ -72,10 +72,10 @@ def test_what_a_library_makes_of_an_interrupt_is_not_told(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_audit_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    write_sample(tmp_path / "logs", 4, 5000, 3)
+def test_an_audit_leaves_nothing(number: signal.Signals, fleets: Fleets, tmp_path: Path) -> None:
+    logs = fleets(10, 400, 0)
     (tmp_path / "near").mkdir()
-    command = [*ROUTER, "audit", str(tmp_path / "logs"), "--out", str(tmp_path / "near" / "out")]
+    command = [*ROUTER, "audit", str(logs), "--out", str(tmp_path / "near" / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not list(tmp_path.glob("near/.router-audit-*/audit.duckdb")):
             assert process.poll() is None
@@ -84,15 +84,3 @@ def test_an_audit_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None
         assert process.communicate(timeout=HANG_S) == ("", said(number))
     assert process.returncode == 128 + number
     assert list((tmp_path / "near").iterdir()) == []
-
-
-def test_a_sample_leaves_nothing(tmp_path: Path) -> None:
-    command = [*ROUTER, "audit-sample", "--messages", "9000000", "--out", str(tmp_path / "new" / "out")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while not list(tmp_path.glob("new/out/*/log/events-*")):
-            assert process.poll() is None
-            time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=HANG_S)[1] == said(signal.SIGTERM)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []

@@ -65,3 +65,9 @@ async def test_a_lost_connection_ends_the_question(end: RouterEnd, autojump_cloc
             end.cut()
         end.answers = True
         assert await node.ask("peers") == b'{"asked": "peers "}'
+
+
+async def test_the_same_question_is_asked_however_often_within_a_minute(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        for _ in range(200):
+            assert await node.ask("status") == b'{"asked": "status "}'

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.client.composer import Composed, Composer, GroupSender, Lifetime, RecentIds
+from router.client.composer import Composed, Composer, GroupSender, Lifetime
+from router.client.custody.causes import Causes, RecentIds
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
 from router.core.wire.application import content_key_id, unseal
@@ -44,7 +45,7 @@ def unicast(composed: Composed) -> Unicast:
 
 
 def test_a_sealed_message() -> None:
-    made, sender = composer(), GroupSender.of_link(LINK, RecentIds())
+    made, sender = composer(), GroupSender.of_link(LINK, Causes())
     first = made.multicast(sender, b"one", Lifetime(60, 10), raw=False)
     second = made.multicast(sender, b"two", Lifetime(60, 10), raw=False)
     message = multicast(second)
@@ -54,7 +55,7 @@ def test_a_sealed_message() -> None:
 
 
 def test_what_is_taken_back_leaves_no_trace() -> None:
-    made, sender = composer(), GroupSender.of_link(LINK, RecentIds())
+    made, sender = composer(), GroupSender.of_link(LINK, Causes())
     first = made.multicast(sender, b"one", Lifetime(), raw=False)
     first.unsay()
     first.undo()
@@ -83,8 +84,8 @@ def test_the_newest_causes_first_distinct_and_unexpired() -> None:
 
 def test_read_only_and_bare_keys() -> None:
     with pytest.raises(CannotPublish, match="reading only"):
-        composer().multicast(GroupSender.of_link(LINK.read_only(), RecentIds()), b"", Lifetime(), raw=True)
-    bare = GroupSender(PublicKey(LINK.group), SigningKey(b"g" * 32), None, RecentIds())
+        composer().multicast(GroupSender.of_link(LINK.read_only(), Causes()), b"", Lifetime(), raw=True)
+    bare = GroupSender(PublicKey(LINK.group), SigningKey(b"g" * 32), None, Causes())
     assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
 
 

@@ -9,9 +9,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
 from router.client.joins import Joins
+from router.core.wire.address import parse_address
 from router.core.wire.codec import unframe
 from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
 from router.core.wire.crypto import SigningKey
+from router.core.wire.hint import Hint, Hinted, decode_hint
 from router.core.wire.message import open_message
 from router.core.wire.reasons import Reason
 
@@ -63,6 +65,30 @@ async def test_asked_until_answered_and_again_at_a_new_connection(autojump_clock
         nursery.start_soon(world.joins.all_again)
         await wait_all_tasks_blocked()
         world.joins.hear(JoinAck(ONE, True))
+
+
+async def test_hints_follow_each_join_and_their_refusal_is_not_its(autojump_clock: MockClock) -> None:
+    """An older router does not know them; a membership of this node alone needs none (R-C28)."""
+    world = World()
+    hints = (Hint(TWO, (parse_address("tls://198.51.100.7:4101"),)),)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.join, ONE, False, 60, hints)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(world.joins.join, TWO, True, 60, hints)
+        await wait_all_tasks_blocked()
+        join, hint, other = world.requests()
+        assert (said(join), said(other)) == (Join(ONE, False), Join(TWO, True))
+        assert decode_hint(open_message(unframe(hint.frame)).body) == Hinted(ONE, hints)
+        hint.sink.refused(Reason.UNSUPPORTED, "control message type 11 is unknown")
+        for group in (ONE, TWO):
+            world.joins.hear(JoinAck(group, True))
+    world.joins.restart()
+    assert len(world.requests()) == 3 and world.problems == []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.joins.leave, ONE, 10)
+        await wait_all_tasks_blocked()
+        assert [said(run) for run in world.requests()] == [Leave(ONE)]
+        world.joins.hear(LeaveAck(ONE, True))
 
 
 async def test_leaving_ends_the_membership(autojump_clock: MockClock) -> None:

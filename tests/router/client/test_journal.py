@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from router.client.journal import Journal, JournalError
-from router.core.wire.crypto import MessageId
+from router.client.journal import Head, Journal, JournalError, Row
+from router.core.wire.crypto import MessageId, PublicKey
 
 NOW_S = 1_800_000_000
 IDS = [MessageId(number.to_bytes(32, "big")) for number in range(3000)]
@@ -86,9 +87,9 @@ async def test_many_tasks_share_commits(tmp_path: Path, monkeypatch: pytest.Monk
     commits: list[int] = []
     write = journal.write
 
-    def counted(some: list[tuple[MessageId, int]], now_s: float) -> None:
+    def counted(some: list[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]]) -> None:
         commits.append(len(some))
-        write(some, now_s)
+        write(some, now_s, heads)
 
     monkeypatch.setattr(journal, "write", counted)
     async with trio.open_nursery() as nursery:
@@ -106,7 +107,7 @@ async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
     journal = Journal(tmp_path / "journal", lambda: NOW_S)
     failed: list[JournalError] = []
 
-    def broken(some: object, now_s: float) -> None:
+    def broken(some: object, now_s: float, heads: object) -> None:
         raise JournalError("the disk is full")
 
     async def remember(id: MessageId) -> None:
@@ -134,9 +135,9 @@ async def test_what_is_gathered_while_a_commit_runs_goes_into_one(
     done: list[MessageId] = []
     write = journal.write
 
-    def counted(some: list[tuple[MessageId, int]], now_s: float) -> None:
+    def counted(some: list[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]]) -> None:
         commits.append(len(some))
-        write(some, now_s)
+        write(some, now_s, heads)
 
     monkeypatch.setattr(journal, "write", counted)
     async with trio.open_nursery() as nursery:
@@ -154,7 +155,7 @@ async def test_what_cannot_be_gathered_is_told_and_tried_again(tmp_path: Path, m
     journal = Journal(tmp_path / "journal", lambda: NOW_S, on_failed=told.set)
     done: list[MessageId] = []
 
-    def broken(some: object, now_s: float) -> None:
+    def broken(some: object, now_s: float, heads: object) -> None:
         raise JournalError("the disk is full")
 
     async with trio.open_nursery() as nursery:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from rigs.router_end import RouterEnd, later
 from samples.apps import FAMILY, OPEN, raw_wires, settled, sign_on, take
 from trio.testing import wait_all_tasks_blocked
 
-from router.client.journal import Journal, Row
+from router.client.journal import Head, Journal, Row
 from router.core.wire.application import seal
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.message import message_id, seal_multicast
 from router.core.wire.reasons import Reason
 
@@ -256,9 +256,9 @@ class CountedJournal(Journal):
 
     commits = 0
 
-    def write(self, rows: Sequence[Row], now_s: float) -> None:
+    def write(self, rows: Sequence[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]] | None = None) -> None:
         CountedJournal.commits += 1
-        super().write(rows, now_s)
+        super().write(rows, now_s, heads)
 
 
 async def test_a_loop_with_a_journal_shares_syncs(

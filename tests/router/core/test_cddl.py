@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
+from samples import pubsub
 from samples.core import (
     ADVERTISEMENTS,
     ALICE,
@@ -21,6 +22,7 @@ from samples.core import (
     CONTENT_KEYS,
     CONTROLS,
     GROUP,
+    HINTS,
     INVITATIONS,
     ITEMS,
     LINKS,
@@ -40,6 +42,7 @@ from router.core.wire.application import SealError, decode_application, unseal, 
 from router.core.wire.codec import Malformed, encode, frame
 from router.core.wire.control import decode_control, encode_control
 from router.core.wire.grouplink import parse_link
+from router.core.wire.hint import decode_hint
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.link_text import SCHEME
@@ -49,6 +52,7 @@ from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
 from services.discovery.core.messages import decode_message, encode_message
+from services.pubsub.core import messages as pubsub_messages
 
 CDDL = Path(__file__).parents[3] / "cddl"
 STREAM = b"".join(map(frame, (*WIRES, *map(encode_item, ITEMS))))
@@ -103,13 +107,15 @@ Decoder = Callable[[bytes], object]
 NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("message", "message", open_message, WIRES),
     ("control", "control", decode_control, tuple(map(encode_control, CONTROLS))),
-    ("pubsub", "message", decode_wanted, tuple(map(encode_wanted, WANTED))),
+    ("pubsub", "wanted", decode_wanted, tuple(map(encode_wanted, WANTED))),
+    ("pubsub", "between", pubsub_messages.decode_message, tuple(map(pubsub_messages.encode_message, pubsub.MESSAGES))),
     ("link", "link-item", decode_item, tuple(map(encode_item, ITEMS))),
     ("application", "message", _open_group, APPLICATIONS),
     ("application", "sealed-body", _unseal, (SEALED,)),
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
+    ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
     ("discovery", "message", _decode_discovery, tuple(map(encode_message, MESSAGES))),
     ("invitation", "redemption", decode_redemption, tuple(map(encode_redemption, REDEMPTIONS))),
@@ -121,6 +127,8 @@ BEYOND_CDDL = (
     "the seal does not fit",
     "addr is not a name that DNS knows",
     "at is not a name that DNS knows",
+    "a topic stands twice among the rings",
+    "an index points beyond the advertisements",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

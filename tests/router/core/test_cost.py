@@ -50,6 +50,7 @@ from router.core.wire.application import SealError, decode_application, unseal, 
 from router.core.wire.codec import Malformed, decode, first_of, frame, frame_bounds, head, split_frames, unframe
 from router.core.wire.control import decode_control, encode_control
 from router.core.wire.grouplink import parse_link
+from router.core.wire.hint import decode_hint
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
@@ -111,6 +112,7 @@ COSTS = {
     "report.decode_report": Cost(decode_report, 20_000, 20, 64),  # a router that was asked may say a hundred words
     "prekey.decode_prekey": Cost(decode_prekey, 2000, 0.1),
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
+    "hint.decode_hint": Cost(decode_hint, 12_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from router.core.wire import advert, grouplink, invitation, meeting, redemption
+from router.core.wire import advert, grouplink, hint, invitation, meeting, redemption
 from router.core.wire.address import encoded_addresses, parse_address, read_addresses
 from router.core.wire.codec import decode, encode
 from router.core.wire.crypto import SigningKey, digest
@@ -31,6 +31,7 @@ URLS = (
     "tls://198.51.100.7:4101", "tls://[2001:db8::7]:65535", "tls://router.example.org:443", "wss://example.org/router",
 )  # fmt: skip
 ADDRESSES = tuple(map(parse_address, URLS))
+HINTS = ("to_router", hint.TO_ROUTER), ("to_service", hint.TO_SERVICE)
 REV, EXPIRY_MIN = 1_790_000_000_000, 3_100_000
 
 
@@ -47,6 +48,9 @@ def make() -> dict[str, Any]:
             **{f"invitation_{name}": one.text() for name, one in _invitations().items()},
         },
         "invitation_id": invitation.invitation_id(SECRET).hex(),
+        "hint": {
+            name: hint.encode_hint(hint.Hinted(GROUP.public, _hinted().hints), kind).hex() for name, kind in HINTS
+        },
         "redemption": {name: redemption.encode_redemption(one).hex() for name, one in _redemptions().items()},
         "message": {name: messages.encode_message(one).hex() for name, one in _messages().items()},
         "topic": MEETING.topic(GROUP.public).hex(),
@@ -72,7 +76,7 @@ def _group_link() -> grouplink.GroupLink:
 
 
 def _hinted() -> grouplink.GroupLink:
-    hints = grouplink.Hint(ROUTER.public, ADDRESSES[:1]), grouplink.Hint(BOB.public, ADDRESSES[1:3])
+    hints = hint.Hint(ROUTER.public, ADDRESSES[:1]), hint.Hint(BOB.public, ADDRESSES[1:3])
     return grouplink.GroupLink(GROUP.public, CONTENT_KEY, None, None, hints)
 
 
@@ -129,6 +133,8 @@ def test_frozen_values_are_read_back() -> None:
         assert found == one and found.verify()
     for name, answer in _redemptions().items():
         assert redemption.decode_redemption(bytes.fromhex(FROZEN["redemption"][name])) == answer
+    for name, _ in HINTS:
+        assert hint.decode_hint(bytes.fromhex(FROZEN["hint"][name])) == hint.Hinted(GROUP.public, _hinted().hints)
     for name, message in _messages().items():
         assert messages.decode_message(bytes.fromhex(FROZEN["message"][name])) == message
 

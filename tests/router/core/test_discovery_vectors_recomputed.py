@@ -73,6 +73,11 @@ def test_links() -> None:
     assert FROZEN["invitation_id"] == blake3(SECRET).hex()
 
 
+def test_hints() -> None:
+    said = {"addr": GROUP, "at": [[ROUTER, FOUR], [BOB, [5, [SIX, NAMED]]]]}
+    assert FROZEN["hint"] == {"to_router": cbor([11, said]).hex(), "to_service": cbor([14, said]).hex()}
+
+
 def test_redemptions() -> None:
     expected: dict[str, list[Any]] = {
         "redeem": [9, {"inv": SECRET}],

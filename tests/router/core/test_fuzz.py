@@ -14,6 +14,7 @@ from samples.core import (
     CONTENT_KEYS,
     CONTROLS,
     GROUP,
+    HINTS,
     ITEMS,
     PREKEY,
     PREKEY_SEEDS,
@@ -30,6 +31,7 @@ from router.core.wire.advert import decode_advertisement, decode_datagram
 from router.core.wire.application import SealError, decode_application, unseal, unseal_unicast
 from router.core.wire.codec import Malformed, frame, split_frames, unframe
 from router.core.wire.control import decode_control, encode_control
+from router.core.wire.hint import decode_hint
 from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
@@ -49,6 +51,7 @@ READERS: dict[str, Reader] = {
     "decode_wanted": decode_wanted,
     "decode_message": decode_message,
     "decode_redemption": decode_redemption,
+    "decode_hint": decode_hint,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
     "decode_advertisement": decode_advertisement,
@@ -68,6 +71,7 @@ SAMPLES = (
     encode_prekey(PREKEY),
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),
+    *HINTS,
     *(one.message for one in ADVERTISEMENTS),
     frame(WIRES[0]),
 )

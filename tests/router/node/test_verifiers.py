@@ -15,7 +15,7 @@ from samples.core import ALICE, BOB
 
 from router.core.link.custody import Outgoing
 from router.core.link.session import Messages
-from router.core.routing.directory import Standing
+from router.core.routing.directory import STRANGERS, Standing
 from router.core.routing.intake import read_messages
 from router.core.routing.job import Job
 from router.core.routing.links import Link
@@ -127,6 +127,27 @@ async def test_neighbours_do_not_wait_for_each_other_and_each_keeps_its_order() 
     for its in (theirs, mine):
         assert [id(one) for one in jobs if one.link is its[0].link] == [id(one) for one in its]
     assert max(at for at, one in enumerate(jobs) if one.link is calm) < 35
+
+
+async def test_who_is_known_better_leaves_the_lane_of_strangers_once_nothing_of_it_waits_there() -> None:
+    near = link(2, Standing.MET)
+    async with verifying(1) as (verifiers, released):
+        before = job(near, range(MANY))
+        verifiers.submit(before)
+        near.charged = near.key  # groups were agreed on
+        after = [job(near, range(MANY)), job(near, range(1))]
+        for one in after:
+            verifiers.submit(one)
+        assert near.lane == STRANGERS
+        assert [id(one) for one in await released.until(3)] == [id(one) for one in (before, *after)]
+        strangers = [job(link(n, Standing.STRANGER), range(MANY)) for n in range(3, 53)]
+        for one in strangers:
+            verifiers.submit(one)
+        mine = job(near, range(MANY))
+        verifiers.submit(mine)
+        assert near.lane == near.key
+        jobs = await released.until(54)
+    assert next(at for at, one in enumerate(jobs) if one is mine) < 13, "of 50 that came before, few were first"
 
 
 async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_place() -> None:

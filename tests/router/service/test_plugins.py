@@ -148,6 +148,8 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
             'COMMANDS = {"tally-up": "Ours."}',
             'declares the command "tally-up" and has no function tally_up',
         ),
+        ("scenarios.py", "def", "has a scenarios.py that cannot be read: SyntaxError: "),
+        ("scenarios.py", 'SCENARIOS = {"many": "Many."}', 'declares the command "many" and has no function many'),
         ("settings.py", "def", "settings.py: invalid syntax"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
         (

@@ -120,7 +120,7 @@ async def test_the_address_book_is_bounded_and_says_who_learned_whom_until_when(
 async def test_only_a_configured_service_may_say_such_words(tmp_path: Path) -> None:
     home = made(tmp_path)
     async with serving(home.path, {}), connect(home=home) as node:
-        for word in ("learn", "grant", "agree", "pull", "note", "answer"):
+        for word in ("learn", "grant", "agree", "note", "answer"):
             with pytest.raises(Refused, match=r"only services that node\.services names") as told:
                 await said(node, word, key=GUEST.public.hex())
             assert told.value.reason is Reason.NOT_AUTHORISED
@@ -206,7 +206,7 @@ def test_the_configuration_beats_what_services_say_and_blocked_beats_all() -> No
     book.grant(Granted(BY, KEY, frozenset(("join",)), 10, None), 0)
     alone = book.neighbours({}, 0)[KEY]
     join, relay = frozenset(("join",)), frozenset(("relay",))
-    assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester", until_s=10)
+    assert alone == Neighbour(KEY, "met", join, urls=("tls://there:1",), learned="tester", until_s=10, by=BY)
     written = Neighbour(KEY, "mine", relay, urls=("tls://here:2",))
     both = book.neighbours({KEY: written}, 0)[KEY]
     assert both == Neighbour(KEY, "mine", join | relay, urls=("tls://here:2",))
@@ -226,7 +226,8 @@ def test_entries_end_with_their_time_their_uses_and_their_service() -> None:
     again = Book(1000)
     assert again.load(list(rows.items()), {BY: "tester"}) == []  # type: ignore[arg-type]
     assert again.neighbours({}, 0) == book.neighbours({}, 0)
-    assert again.neighbours({}, 0)[KEY].learned == "lan", "the service's own word for it"
+    found = again.neighbours({}, 0)[KEY]
+    assert (found.learned, found.by) == ("lan", BY), "the service's own word for it, and who is told of it"
     assert [value for _, value in again.over(10)] == [None] and not again.learned and again.granted
     again.signed_on(KEY, 10)
     assert again.used_up() == []

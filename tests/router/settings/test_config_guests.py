@@ -52,7 +52,8 @@ def test_a_guest_is_a_block_and_the_rest_of_the_file_stays(file: Path) -> None:
     assert write(file, guest(), guest(BERTA, "why", until_s=LATER_S)) == Written((ANNA, BERTA), ())
     assert file.read_text().startswith(KEPT)
     anna, berta = peers(file)
-    assert anna == Peer(address=ANNA, name="anna", grant=("join", "store"))
+    assert anna == Peer(address=ANNA, name="anna", grant=("join", "store"), learned="invited")
+    assert 'learned = "invited"' in file.read_text()
     assert (berta.name, berta.grant, berta.until_s) == ("anna-2", ("why",), LATER_S), "the name was taken"
     before = file.read_bytes()
     assert write(file, guest()) == Written((ANNA,), ())

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from router.core.wire.address import parse_address
+from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import GroupLink, new_group
+from router.core.wire.hint import Hint
 from router.core.wire.text import key_text
 from router.settings import keyring
 from router.settings.keyring import MORE_GROUPS, KeyringError, add_group, find, groups, load, load_or_create, names
@@ -183,6 +186,17 @@ def test_a_group_added_again_keeps_its_name_and_gains_rights(tmp_path: Path) -> 
     assert add_group(tmp_path, "b", link) == "a"
     assert add_group(tmp_path, "a", link.read_only()) == "a"
     assert groups(tmp_path) == {"a": link}
+
+
+def test_a_group_added_again_gains_newer_hints_and_keeps_what_it_has(tmp_path: Path) -> None:
+    one = new_link("news")
+    first, later = (
+        one.with_hints((Hint(SigningKey(seed * 32).public, (parse_address("tls://198.51.100.7:1"),)),))
+        for seed in (b"1", b"2")
+    )
+    for link, found in ((one, one), (first.read_only(), first), (one, first), (later, later)):
+        add_group(tmp_path, "news", link)
+        assert groups(tmp_path) == {"news": found}
 
 
 def test_a_name_stands_for_one_group(tmp_path: Path) -> None:

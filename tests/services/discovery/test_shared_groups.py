@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from router.core.service.meetings import MeetingLimits
 from router.core.wire.address import parse_address
 from router.core.wire.advert import make_advertisement
@@ -24,17 +26,24 @@ class Side:
     def __init__(self, number: int, wanted: list[PublicKey]) -> None:
         self.router = SigningKey(bytes((1, number)) * 16)
         self.service = SigningKey(bytes((2, number)) * 16)
-        self.rules = Discovery(c.Setup("discovery", self.service.public, Settings(), {}, Random(number)))
+        self.kept: dict[bytes, bytes] = {}
+        self.start()
+        for group in wanted:
+            self.hear(c.Wanted(group, True))
+
+    def start(self) -> None:
+        """Start the service, again with what it kept."""
+        self.rules = Discovery(c.Setup("discovery", self.service.public, Settings(), self.kept, Random(1)))
         self.done: list[c.Deed] = []
         self.wake_s = 0.0
         self.hear(c.Started(self.router.public))
-        for group in wanted:
-            self.hear(c.Wanted(group, True))
 
     def hear(self, heard: c.Heard, seconds: float = 0.0) -> None:
         for deed in self.rules.hear(heard, c.Now(NOW.wall_s + seconds, NOW.mono_s + seconds)):
             if isinstance(deed, c.Wake):
                 self.wake_s = deed.at_s - NOW.wall_s
+            elif isinstance(deed, c.Keep):
+                self.kept[deed.key] = deed.value or b""
             else:
                 self.done.append(deed)
 
@@ -99,6 +108,26 @@ def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:
         side.rules.known.nearby.clear()
     carry([one, two], 4000.0)
     assert not one.take(c.Agree) and not two.take(c.Agree), "nobody is met, and nothing taken back"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_lan_off_ends_what_was_agreed_at_once_also_with_who_was_near_before_a_restart(again: bool) -> None:
+    one, others = Side(1, GROUPS), [Side(number, GROUPS) for number in (2, 3, 4)]
+    for other in others:
+        one.sees(other)
+        other.sees(one)
+    carry([one, *others], 1.0)
+    if again:
+        one.start()
+    one.take(c.Agree)
+    one.hear(c.Asked(1, "lan", "off"), 2.0)
+    keys = {side.router.public for side in others}
+    done = [*one.take(c.Agree), *one.take(c.Learn)]
+    assert {deed.key for deed in done if isinstance(deed, c.Agree) and not deed.groups} == keys
+    assert {deed.key for deed in done if isinstance(deed, c.Learn) and not deed.until_s} == keys
+    assert not one.kept.get(b"agreed")
+    one.hear(c.Asked(2, "lan", "off"), 3.0)
+    assert not one.take(c.Agree)
 
 
 def test_who_speaks_for_another_is_refused() -> None:

@@ -103,4 +103,5 @@ def test_the_command_prints_the_table_and_json(tmp_path: object) -> None:
     assert [row.split()[0] for row in table.stdout.splitlines()] == ["20", "SEED", "7", "8", "at", "met"]
     found = json.loads(CliRunner().invoke(main, [*line, "--json"]).stdout)
     assert [run["seed"] for run in found["runs"]] == [7, 8]
+    assert (found["scenario"], found["seeds"], found["hit"]) == ("sampling", 2, None)
     assert found["met"].keys() == found["goals"].keys() == GOALS.keys()

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec import structs
+from fleets.shared import Fleets
 from sabotage.liar import LIES
+from sabotage.logs import renumbered
+from sabotage.mixture import odd_logs
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import Scene, copied
-from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, A, B, C, Log
+from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log
 from samples.growing_logs import said
 
 from router.audit import engine, spark
 from router.audit.engine import Span
 from router.audit.listing import list_logs
-from router.audit.sample.sample import write_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-
-def in_flight(log: Log) -> None:
-    log.state("start")
-    log.state("link_up", peer=APP, link=2)
-    log.state("guestbook_signed", service="guestbook", page=1)
-    log.state("guestbook_moved", to="another room")
-    log.accepted(1, range(40))
-    log.outward("forwarded", [(1, 20)])
-    log.outward("deferred", [(3, 2)])
-    log.outward("forwarded", [(3, 2)])
-    log.state("join", LATE)
-
-
-def doubted(log: Log) -> None:
-    log.accepted(1, range(3))
-    log.state("clock_step", 9, by_s=7200, doubted=True)
-    log.state("join", LATE)
-
-
-def summed_at_the_door(log: Log) -> None:
-    log.accepted(1, range(3))
-    log.turned("refused", 4000, "bad-signature", peer=None)
-    log.turned("duplicate", 7, "duplicate")
-    log.state("link_up", peer=OTHER_APP, link=3)
-    for event, times in (("link_up", 900), ("link_down", 901)):
-        line = log.state(event, 2, standing="stranger", times=times)
-        log.lines[-1] = structs.replace(line, count=times)
-    log.state("join", LATE)
 
 
 def of_a_day(log: Log) -> None:
@@ -63,66 +36,59 @@ def of_a_day(log: Log) -> None:
         log.outward("acked", [(first, 1)], at=at + 37 * (number % 50), recipient=OTHER_APP, parcel=first)
         log.outward("expired", [(first + 1, 3)], at=at + 9000, recipient=OTHER_APP, parcel=first)
     log.lines.sort(key=lambda line: line.t)
-    log.lines = [structs.replace(line, seq=seq) for seq, line in enumerate(log.lines, 1)]
-    log.seq = len(log.lines) + 1
+    log.lines = renumbered(log.lines)
+    log.seq = log.lines[-1].seq + log.lines[-1].n
     log.state("stop", 100_000)
 
 
-ODD = (in_flight, doubted, summed_at_the_door)
-
-
-def odd_logs(directory: Path) -> None:
-    for key, write in zip((A, B, C), ODD, strict=True):
-        log = Log(key)
-        write(log)
-        log.write(directory / write.__name__)
-
-
-def spoilt(directory: Path) -> Scene:
+def spoilt(fleets: Fleets, directory: Path) -> Scene:
     """A fleet that is sound yet."""
-    write_sample(directory / "fleet", 6, 500, 11, segment_bytes=60_000)
-    return copied(directory / "fleet", directory / "logs" / "spoilt", 1)
+    return copied(fleets(6, 400, 2), directory / "logs" / "spoilt", 1)
 
 
 def spoil(scene: Scene) -> None:
-    for name in sorted(SABOTAGES)[::8]:
-        SABOTAGES[name](scene)
+    for sabotage in sorted(SABOTAGES)[::8]:
+        SABOTAGES[sabotage](scene)
 
 
-def liars(directory: Path) -> Scene:
-    write_sample(directory / "other", 10, 700, 5, segment_bytes=60_000)
-    scene = copied(directory / "other", directory / "logs" / "liars", 1)
+def liars(fleets: Fleets, directory: Path) -> Scene:
+    scene = copied(fleets(10, 400, 0), directory / "logs" / "liars", 1)
     for lie in LIES:
         lie(scene)
     return scene
 
 
-@pytest.mark.parametrize("since", [(START + 20_000 * SECOND,), pytest.param((), marks=pytest.mark.long)])
-def test_windows_of_more_than_a_minute(spark: SparkSession, tmp_path: Path, since: tuple[int, ...]) -> None:
-    log = Log()
-    of_a_day(log)
-    agree(spark, log.write(tmp_path), START + 200_000 * SECOND, *since)
-
-
-def test_liars_and_a_spoilt_fleet_and_odd_logs_in_one_audit(spark: SparkSession, tmp_path: Path) -> None:
-    scene = liars(tmp_path)
-    alone = engine.audit(list_logs([scene.directory]), Span(scene.as_of_ns))
-    told = "\n".join([*(row["text"] for row in alone["findings"]), *alone["problems"]])
-    assert [text for text in scene.says if text not in told] == []
-    fleet = spoilt(tmp_path)
-    spoil(fleet)
-    odd_logs(tmp_path / "logs" / "odd")
-    agree(spark, tmp_path / "logs", max(scene.as_of_ns, fleet.as_of_ns))
+def no_logs(directory: Path) -> None:
+    """Write what has a segment's name and must not be touched, or only looked at."""
+    (directory / ".aside-events-0000000000000001.jsonl").write_bytes(b"{}\n")
+    (directory / "events-0000000000000009.jsonl").write_bytes(b"")
+    os.mkfifo(directory / "events-0000000000000099.jsonl")
+    (directory / "events-0000000000000199.jsonl").symlink_to("/nonexistent")
 
 
 @pytest.mark.long
-def test_each_alone(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", [(START + 20_000 * SECOND,), ()])
+def test_windows_of_more_than_a_minute(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: tuple[int, ...]
+) -> None:
+    """Of a log that is named by a relative path, with files beside it that Spark must not touch."""
+    log = Log()
+    of_a_day(log)
+    no_logs(log.write(tmp_path / "logs"))
+    monkeypatch.chdir(tmp_path)
+    local = agree(spark, Path("logs"), START + 200_000 * SECOND, *since)
+    assert any("not a regular file" in problem for problem in local["problems"])
+    assert len(local["files"]) == 3 and local["delivered"] and local["step_minutes"] > 1
+
+
+@pytest.mark.long
+def test_each_alone(spark: SparkSession, fleets: Fleets, tmp_path: Path) -> None:
     odd_logs(tmp_path / "odd")
     agree(spark, tmp_path / "odd", START + LATE * 10**9)
-    fleet = spoilt(tmp_path)
+    fleet = spoilt(fleets, tmp_path)
     agree(spark, fleet.directory, fleet.as_of_ns, *middle(fleet))
     spoil(fleet)
-    for scene in (fleet, liars(tmp_path)):
+    for scene in (fleet, liars(fleets, tmp_path)):
         agree(spark, scene.directory, scene.as_of_ns)
 
 
@@ -133,8 +99,10 @@ def middle(scene: Scene) -> tuple[int, int]:
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
-def agree(session: SparkSession, logs: Path, *asked: int) -> None:
+def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
+    """Check that both engines agree; return what they say."""
     local = said(engine.audit(list_logs([logs]), Span(*asked)))
     fleet = said(spark.audited(session, list_logs([logs]), Span(*asked)))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike
+    return local

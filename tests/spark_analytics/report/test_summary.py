@@ -28,7 +28,7 @@ def evidence(*logs: Log, files: tuple[File, ...] = (), holes: tuple[Hole, ...] =
 
 
 def totals(router: str, **counts: int) -> dict[str, Any]:
-    names = ("accepted", "owed", *STATES, "deliveries", "duplicates", "forwards", "redelivered", "deferred",
+    names = ("accepted", "copies", "owed", *STATES, "deliveries", "duplicates", "forwards", "redelivered", "deferred",
              "contradictions", "strays")  # fmt: skip
     return {"router": router, **dict.fromkeys(names, 0), **counts}
 

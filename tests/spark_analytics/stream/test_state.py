@@ -64,14 +64,14 @@ def test_many_parts_become_one_with_the_same_sums(
     monkeypatch.setattr("spark_analytics.stream.state.PARTS_MAX", 3)
     store, state = Store(spark, str(tmp_path)), State()
     for batch in range(3):
-        row = spark.createDataFrame([(1, batch % 2, batch)], ADDED["lines"])
+        row = spark.createDataFrame([(1, batch % 2, batch, 1)], ADDED["lines"])
         state = store.add(replace(state, batch=batch), {"lines": row})
         state = store.note_down(state, {"doubted": [{"path": str(batch)}]})
     folded = store.fold(state)
     assert [len(folded.parts[table]) for table in ("added", "ledger")] == [1, 1]
     assert set(folded.unused) == {part for parts in state.parts.values() for part in parts}
-    sums = {(row.minute, row.n) for row in store.read(folded, "lines").collect()}
-    assert sums == {(0, 0 + 2), (1, 1)}
+    sums = {(row.minute, row.n, row.copies) for row in store.read(folded, "lines").collect()}
+    assert sums == {(0, 0 + 2, 2), (1, 1, 1)}
     assert store.read(folded, "abuse").count() == 0
     for ledger in (Store(spark, str(tmp_path)).ledger(folded), store.ledger(folded)):
         assert sorted(row["path"] for row in ledger["doubted"]) == ["0", "1", "2"]

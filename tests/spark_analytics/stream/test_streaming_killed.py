@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleets.shared import Fleets
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 @pytest.mark.long
 @pytest.mark.usefixtures("packaged_java")
 @pytest.mark.parametrize("kills", [1, 20])
-def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, tmp_path: Path) -> None:
-    logs, out = GrowingLogs(tmp_path, nodes=2, messages=300, seed=11), tmp_path / "out"
+def test_killed_at_any_point_and_run_again_is_a_fresh_run(kills: int, fleets: Fleets, tmp_path: Path) -> None:
+    logs, out = GrowingLogs(fleets(2, 300, 11), tmp_path, seed=11), tmp_path / "out"
     chance = random.Random(kills)
     for portion in logs.portions(2):
         logs.bring(portion)

@@ -53,6 +53,9 @@ BARRED_S = 300.0
 AGAIN_S = 10.0
 KEPT_S = 86_400
 ADMITTED_PER_S, ANSWERED_PER_S, ANSWERED_EACH_S = 200, 10, 10.0
+SOURCE_BURST = 4
+"""How many datagrams of a source count at once, before it is one a second: two nodes of one machine may each say
+something new and their farewell within a second."""
 OFF, ALLOWED, EVERYWHERE = "off", "allowed", "everywhere"
 SPOKEN, FAREWELL = "lan", "lan-farewell"
 LISTENED_AT, SAID_AT = "tls://:{port}", "tls://0.0.0.0:{port}"
@@ -88,7 +91,7 @@ class Lan:
         self.problem = ""
         self._chance = chance
         self._schedules: dict[int, Schedule] = {}
-        self._admitted = Pace(ADMITTED_PER_S)
+        self._admitted = Pace(ADMITTED_PER_S, burst=SOURCE_BURST)
         self._renewals = Pace(ADMITTED_PER_S)
         self._answered = Pace(ANSWERED_PER_S, each_s=ANSWERED_EACH_S)
         self._said = b""
@@ -169,7 +172,7 @@ class Lan:
         if gone or permit != kept:
             self._signed_s = None
         attend = [Attend(self.door, tuple(sorted(here)))] if here or gone else []
-        return [*bye, *attend, *self._listen(bool(here))]
+        return [*bye, *attend, *self._listen(bool(here)), *(self._forget_all() if permit.mode == OFF else ())]
 
     def _listen(self, wanted: bool) -> list[Deed]:
         if wanted == self._asked_to_listen:
@@ -257,18 +260,22 @@ class Lan:
             forgotten += [Learn(least.key)] if least.until_s else []
         return [*forgotten, *self._renew(self.neighbours.enter(advert), came, source, now)]
 
-    def _answer(self, one: Neighbour, came: Came, now: Now) -> list[Deed]:
-        """Tell a router that was not here that we are, so that it need not wait for our next datagram."""
-        if not (came.to_group and self._said and self._answered.take(one.key, now.mono_s)):
+    def _answer(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
+        """Tell a router that we are here, so that it need not wait for our next datagram.
+
+        It is told at each address that it speaks from, as not all may be reached; and again if it does not let us in,
+        since it may hear no other datagram."""
+        knows_us = one.is_here and source in one.sources and one.barred_until_s <= now.mono_s
+        if knows_us or not (came.to_group and self._said and self._answered.take((one.key, source), now.mono_s)):
             return []
         return [Write(self.door, came.peer, self._said)]
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
-        """Note that a router said what it says now once more; by its farewell, or an expired one, it is away."""
+        """Refresh what a known router said; a farewell or an expired advertisement marks it as away."""
         left_s = one.advert.deadline_s(int(now.wall_s), TTL_S_MAX) - now.wall_s
         if left_s <= 0:
             return self._leave(one, now)
-        answer = [] if one.is_here else self._answer(one, came, now)
+        answer = self._answer(one, came, source, now)
         if not one.is_here and one.dial_s is None:
             one.dial_s = now.mono_s + (0.0 if self.me < one.key else YIELD_S)
         one.heard_s, one.ends_s = now.mono_s, now.mono_s + left_s
@@ -282,8 +289,15 @@ class Lan:
         one.sources.clear()
         return self._learn(one, (), now)
 
+    def _forget_all(self) -> list[Deed]:
+        """Forget every router that was heard, since this node is on no local network any more."""
+        forgotten = [*self.neighbours]
+        for one in forgotten:
+            self.neighbours.remove(one)
+        return [Learn(one.key) for one in forgotten if one.until_s]
+
     def _learn(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-        """Tell the router of a neighbour when its addresses changed, or half of the time is over."""
+        """Report a neighbour to the router if its addresses changed or half of the reported time is over."""
         if urls == one.urls and (not urls or now.wall_s < one.until_s - KEPT_S / 2):
             return []
         one.urls, one.until_s = urls, int(now.wall_s) + KEPT_S

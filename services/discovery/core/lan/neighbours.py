@@ -92,7 +92,7 @@ class Neighbours:
         return self._all.get(key)
 
     def who_said(self, data: bytes) -> Neighbour | None:
-        """Return whose last datagram consists of these very bytes, which were verified when they first came."""
+        """Return the router whose last datagram had exactly these bytes; they were verified when they first came."""
         return self._said.get(data)
 
     @property
@@ -100,7 +100,7 @@ class Neighbours:
         return len(self._all) >= KEYS_MAX
 
     def enter(self, advert: Advertisement) -> Neighbour:
-        """Enter what a router says now."""
+        """Record what a router says of itself now."""
         one = self._all.get(advert.router)
         if one is None:
             one = self._all[advert.router] = Neighbour(advert)

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Hashable
 
 
 class Pace:
-    """At most `most` in any `window_s` seconds, and of each key one."""
+    """At most `most` in any `window_s` seconds, and of each key one in `each_s`, after a first `burst` at once."""
 
-    def __init__(self, most: int, window_s: float = 1.0, *, each_s: float = 1.0) -> None:
+    def __init__(self, most: int, window_s: float = 1.0, *, each_s: float = 1.0, burst: int = 1) -> None:
         self._most = most
         self._window_s = window_s
         self._each_s = each_s
+        self._burst_s = burst * each_s
         self._taken: deque[tuple[float, Hashable]] = deque()
-        self._last: dict[Hashable, float] = {}
+        self._used_until: dict[Hashable, float] = {}  # by key: `each_s` for each that was taken
 
     def __repr__(self) -> str:
         return f"<pace: {len(self._taken)} taken of {self._most} in {self._window_s:g} s>"
 
     def has_room(self, now_s: float) -> bool:
-        """Whether anything may be taken now, of a key that has not been yet."""
-        kept_s = max(self._window_s, self._each_s)
+        """Whether a datagram of a key that was not heard before may be taken now."""
+        kept_s = max(self._window_s, self._burst_s)
         while self._taken and self._taken[0][0] <= now_s - kept_s:
             _, key = self._taken.popleft()
-            if self._last.get(key, now_s) <= now_s - self._each_s:
-                del self._last[key]
+            if self._used_until.get(key, math.inf) <= now_s:
+                del self._used_until[key]
         if len(self._taken) < self._most:
             return True
         return self._taken[-self._most][0] <= now_s - self._window_s
 
     def take(self, key: Hashable, now_s: float) -> bool:
         """Take one of this key, if the pace allows it."""
-        if not self.has_room(now_s) or self._last.get(key, now_s - self._each_s) > now_s - self._each_s:
+        used_until_s = max(now_s, self._used_until.get(key, now_s)) + self._each_s
+        if not self.has_room(now_s) or used_until_s > now_s + self._burst_s:
             return False
-        self._last[key] = now_s
+        self._used_until[key] = used_until_s
         self._taken.append((now_s, key))
         return True

@@ -64,6 +64,7 @@ class OnLan:
         if self._lan is None:
             return deeds
         deeds += self._lan.hear(heard, now)
+        self._known.on_lan = self._lan.permit.mode != OFF
         near = {one.key: one.advert for one in self._lan.neighbours if one.is_here}
         if near != self._near:
             self._near = self._known.nearby = near

@@ -8,8 +8,9 @@ import pytest
 from rigs.session_pair import exchange, item, offer, opened, pair, said
 from samples.core import ALICE, BOB, IDS
 
+from router.core.link.allowance import Allowance
 from router.core.link.machine import RemoteProtocolError
-from router.core.link.session import Allowance, Heard, Session, Welcome
+from router.core.link.session import Heard, Session, Welcome
 from router.core.wire import link_items as link
 from router.core.wire.reasons import Reason
 

@@ -200,7 +200,7 @@ ROWS = [
     [1, 1, 2, "acked", bytes(32), 1, [[1, 2]], "left", 0, 0, 0],
     [2, 1, 2, "refused", None, 1, 1, bytes(33), 5, None],
     [2, 1, 2, "refused", None, 1, 1, bytes(64), 1, None],
-    [0, 1, 2, 3, 2, bytes(32), None, None, 1, [], bytes(32), bytes(4), bytes(4), bytes(4)],
+    [0, 1, 2, 3, 3, bytes(32), None, None, 1, [], bytes(32), bytes(4), bytes(4), bytes(4)],
     [0, 1, 2, 3, 1, bytes(32), None, None, 1, [], bytes(32), bytes(4), bytes(8), bytes(4)],
     [0, 1, 2, 3, 1, bytes(32), None, None, 1, [], b"", b"", b"", b""],
 ]

@@ -81,6 +81,10 @@ def test_the_name_of_a_service_is_a_route_that_displaces_nothing() -> None:
     assert send(one, SERVICE.public) == [] and one.accepted()[-1][2] == (FAR.public,)
     announce(one, advert(OTHER, service=SERVICE))
     assert send(one, SERVICE.public) == [] and one.accepted()[-1][2] == (FAR.public,), "the first who names it"
+    announce(one, advert(service=SERVICE, rev=2))
+    assert send(one, SERVICE.public) == [] and one.accepted()[-1][2] == (FAR.public,), "also when it says so anew"
+    announce(one, advert(rev=3))
+    assert send(one, SERVICE.public) == [] and one.accepted()[-1][2] == (OTHER.public,), "the second, once it does not"
     one = house(Neighbour(UP.public, uplink=True))
     announce(one, advert(service=SERVICE))
     assert send(one, SERVICE.public) == [] and one.accepted()[-1][2] == (UP.public,)

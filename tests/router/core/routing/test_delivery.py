@@ -237,6 +237,39 @@ def test_after_a_restart_one_window_may_come_again() -> None:
     assert after.said(bob) == [Redelivered(3)] and after.handed(bob) == some(3)
 
 
+def test_what_was_handed_over_and_then_seemed_expired_comes_again_marked_once_the_clock_is_right() -> None:
+    one, alice, bob = house(messages=4)
+    publish(one, alice, news(1, ttl_s=10), news(2))
+    assert one.handed(bob) == [news(1, ttl_s=10), news(2)]
+    one.router.link_down(bob, one.now())
+    one.seconds += 11
+    bob = one.link(BOB.public, messages=4)
+    assert one.said(bob) == [Redelivered(2)] and one.handed(bob) == [news(2)]
+    publish(one, alice, news(3))
+    assert one.handed(bob) == [news(3)]
+    one.seconds -= 11
+    one.router.clock_judged(-11, False, one.now())
+    one.cycle()
+    assert one.said(bob) == [Redelivered(1)] and one.handed(bob) == [news(1, ttl_s=10)]
+    one.router.clock_judged(0, True, one.now())
+    one.cycle()
+    assert one.said(bob) == [] == one.handed(bob)
+
+
+def test_what_seemed_expired_on_one_link_counts_for_the_next() -> None:
+    one, alice, bob = house(messages=4)
+    publish(one, alice, news(1, ttl_s=10), news(2))
+    one.router.link_down(bob, one.now())
+    one.seconds += 11
+    bob = one.link(BOB.public, messages=4)
+    settle(one, bob, 1)
+    one.router.link_down(bob, one.now())
+    one.seconds -= 11
+    publish(one, alice, news(3))
+    bob = one.link(BOB.public, messages=4)
+    assert one.said(bob) == [Redelivered(1)] and one.handed(bob) == [news(1, ttl_s=10), news(3)]
+
+
 def test_a_second_link_of_one_key_takes_the_flights_over() -> None:
     one, alice, bob = house(messages=4)
     publish(one, alice, *some(3))

@@ -18,7 +18,7 @@ from router.core.wire.control import Join, JoinAck, Leave, decode_control, encod
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_multicast, seal_unicast
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import NOT_SHARED, Reason
 
 DISCOVERY, PUBSUB, NEAR, NEXT, UP, EDGE, PEER = (SigningKey(bytes((n,)) * 32) for n in range(71, 78))
 CATS = SigningKey(b"c" * 32)
@@ -149,7 +149,7 @@ def test_what_is_published_here_goes_to_lan_neighbours_and_what_is_brought_does_
     say(one, pubsub, PUBSUB, Join(GROUP.public, True))
     assert bring(one, near, GROUP, b"overlay") == []
     assert recipients(one) == {ALICE.public, EDGE.public, PUBSUB.public}
-    assert bring(one, near, CATS) == [Reason.NOT_AUTHORISED]
+    assert bring(one, near, CATS) == [NOT_SHARED]
 
 
 def test_a_lan_neighbours_subscription_is_not_wanted_upstream_and_keeps_nothing_here() -> None:

@@ -267,7 +267,7 @@ def test_answers_to_one_who_settles_nothing_end_at_the_slack() -> None:
 
 
 def test_a_pull_is_for_those_who_may_join_and_not_too_often() -> None:
-    one = house(limits=Limits(admission=AdmissionLimits(pulls_per_s=2.0)))
+    one = house(limits=Limits(admission=AdmissionLimits(pulls_routers_per_s=2.0)))
     alice, peer = one.link(ALICE.public), one.link(PEER.public, role="router")
     pull = Pull(GROUP.public, MessageId(b"i" * 32))
     for _ in range(3):

@@ -17,7 +17,7 @@ from router.core.wire.control import Join, Pull, encode_control
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import NOT_SHARED, Reason
 
 PUBSUB, BELL, MET, PEER, FAR, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65, 66))
 CATS = SigningKey(b"c" * 32)
@@ -91,12 +91,12 @@ def test_it_brings_multicasts_of_the_agreed_groups_bare_and_carried_and_no_other
     met = one.link(MET.public, role="router")
     assert bring(one, met, multicast(GROUP)) == []
     assert one.accepted()[-1][2] == (ALICE.public,), "never to an uplink"
-    assert bring(one, met, multicast(CATS)) == [Reason.NOT_AUTHORISED]
+    assert bring(one, met, multicast(CATS)) == [NOT_SHARED]
     assert bring(one, met, unicast(ME.public, encode([0, multicast(GROUP, b"two")]), 0)) == []
     assert one.accepted()[-1][2] == (ALICE.public,)
-    assert bring(one, met, unicast(ME.public, encode([0, multicast(CATS, b"two")]), 0)) == [Reason.NOT_AUTHORISED]
+    assert bring(one, met, unicast(ME.public, encode([0, multicast(CATS, b"two")]), 0)) == [NOT_SHARED]
     agree(one, service, PUBSUB, CATS)
-    assert bring(one, met, multicast(GROUP, b"three")) == [Reason.NOT_AUTHORISED], "what was agreed on before is over"
+    assert bring(one, met, multicast(GROUP, b"three")) == [NOT_SHARED], "what was agreed on before is over"
 
 
 def test_it_sends_to_public_services_and_is_answered_pulls_and_no_more() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace as changed
 
 from router.core.log.line import Line
 from router.core.why.fate import ENDS, HOPS_MAX, OVER_S, Fate, Prospect, Recipient, Trace, fate, time_text
+from router.core.why.report import fate_json
 from router.core.wire.lifetime import expiry_min
 
 ROUTER, GROUP, ALICE, BOB, PETER = (f"{number:02x}" * 32 for number in range(1, 6))
@@ -260,3 +261,44 @@ def test_the_ttl_is_capped_and_the_expiry_counts_too() -> None:
 
 def test_times_for_people() -> None:
     assert time_text(1_577_836_800_123_456_789) == "2020-01-01 00:00:00.123 UTC"
+
+
+def copy_to(recipient: str, seq: int, first: int) -> Line:
+    """The acceptance by which a service sends the second message on to one router."""
+    line = accepted(recipient, seq=seq, first=first)
+    return changed(
+        line,
+        kind="copy",
+        peer=ALICE,
+        n=1,
+        count=1,
+        ids=IDS[1].hex(),
+        sizes=[9],
+        ttls=[60],
+        expiries=[expiry_min(AT_S + 3600)],
+    )
+
+
+def test_copies_that_a_service_sent_on_come_after_the_recipients_and_are_marked() -> None:
+    lines = (
+        outward("delivered", 110, ALICE), outward("acked", 111, BOB, ((50, 1),)),
+        outward("expired", 112, PETER, ((51, 1),), "ttl-expired"),
+    )  # fmt: skip
+    trace = Trace(IDS[1], (accepted(ALICE), copy_to(BOB, 103, 50), copy_to(PETER, 104, 51)), (), lines)
+    found = fate(trace, away, NOW_NS, WEEK_S)
+    assert found is not None and found.kind == "multicast" and found.times == 1 and found.brought_by == PETER
+    assert [(one.recipient, one.state, one.is_copy) for one in found.recipients] == [
+        (ALICE, "delivered", False), (BOB, "acked", True), (PETER, "expired", True),
+    ]  # fmt: skip
+    told_json = fate_json(found, found.recipients)
+    assert told_json["states"] == {"delivered": 1} and told_json["copies"] == {"acked": 1, "expired": 1}
+    assert [one.get("copy") for one in told_json["recipients"]] == [None, True, True]
+
+
+def test_a_service_that_asks_about_what_it_sent_on_hears_of_its_copies() -> None:
+    trace = Trace(
+        IDS[1], (copy_to(BOB, 103, 50), copy_to(PETER, 104, 51)), (), (outward("acked", 111, BOB, ((50, 1),)),)
+    )
+    found = fate(trace, is_so(is_owed=True), NOW_NS, WEEK_S)
+    assert found is not None
+    assert [(one.recipient, one.state) for one in found.recipients] == [(BOB, "acked"), (PETER, "queued")]

@@ -14,7 +14,8 @@ from samples.core import ADDRESSES, ALICE, BOB, CONTENT_KEY, GROUP, LINKS
 from router.core.wire.address import NamedAddress
 from router.core.wire.codec import encode
 from router.core.wire.crypto import SigningKey
-from router.core.wire.grouplink import HINTS_MAX, GroupLink, Hint, new_group, parse_link
+from router.core.wire.grouplink import GroupLink, new_group, parse_link
+from router.core.wire.hint import HINTS_MAX, Hint
 from router.core.wire.link_text import LINK_CHARACTERS_MAX
 from router.core.wire.text import BadText
 

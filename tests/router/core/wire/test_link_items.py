@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,6 +156,8 @@ def test_refused(value: Any) -> None:
         {"key": None},
         {"name": None},
         {"name": "x" * 65},
+        {"pubsub": bytes(32)},
+        {"pubsub": bytes(31)},
     ),
     ids=repr,
 )
@@ -167,6 +170,13 @@ def test_hello_refused(changed: dict[str, Any]) -> None:
 def test_hello_lacks_nothing(key: str) -> None:
     with pytest.raises(Malformed, match=f"hello lacks {key}"):
         link.decode_item(encode([2, {name: one for name, one in FIELDS.items() if name != key}]))
+
+
+def test_hello_names_the_pubsub_service_of_a_router() -> None:
+    found = link.decode_item(encode([2, FIELDS | {"pubsub": BOB.public}]))
+    assert found == replace(HELLO, pubsub=BOB.public) and link.encode_item(found) == encode(
+        [2, FIELDS | {"pubsub": BOB.public}]
+    )
 
 
 def test_hello_can_grow() -> None:

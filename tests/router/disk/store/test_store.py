@@ -18,6 +18,7 @@ from samples.stores import (
     BOOT,
     KEYS,
     LIMITS,
+    PUBSUB,
     WALL_S,
     accepted,
     apply,
@@ -50,12 +51,18 @@ ROOT = Path(__file__).parents[4]
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 300))])
 def test_any_batches_give_the_same_answers(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
-    limits = replace(LIMITS, keep_s=random.choice((0, 100)), cache_bytes_max=random.choice((0, 2000, 1 << 20)))
+    limits = replace(
+        LIMITS, keep_s=random.choice((0, 100)), cache_bytes_max=random.choice((0, 2000, 1 << 20)),
+        history_s=random.choice((0, 400, 9000)), history_bytes_max=random.choice((3000, 1 << 30)),
+    )  # fmt: skip
+    pubsub = random.choice((None, PUBSUB))
     disk, wall_s = Disk(), WALL_S
     store, plain = Store(tmp_path, limits, BOOT), PlainStore(disk, limits, BOOT)
     beginning = Beginning(b"epoch..8", random.randrange(1, 9), random.randrange(1, 9))
     assert recovered_shape(store.recover(KEYS[0], beginning)) == recovered_shape(plain.recover(KEYS[0], beginning))
     for _ in range(40):
+        store.keep_history_for(pubsub)
+        plain.keep_history_for(pubsub)
         wall_s += random.choice((0, 1, 1, 10, 300))
         changes = batch(random, plain, wall_s).changes
         if random.random() < 0.5:

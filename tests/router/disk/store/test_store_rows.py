@@ -14,7 +14,7 @@ import lmdb
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.plain_store import Disk, PlainStore
-from samples.stores import BOOT, KEYS, LIMITS, WALL_S, apply, batch, opened, parcel, shape
+from samples.stores import BOOT, KEYS, LIMITS, PUBSUB, WALL_S, apply, batch, opened, parcel, shape
 
 from router.core.routing.acceptance import PARCEL_MESSAGES_MAX
 from router.core.routing.groups import Subscription
@@ -33,11 +33,12 @@ CBOR = {
 BYTES = {
     "queues": "queue-row", "pending": "pending", "kept": "kept", "ids": "id-row", "late": "late-row", "due": "due",
     "groups": "subscription", "locals": "local", "away": "away", "clears": "clear",
-    "shares": "share",
+    "shares": "share", "history": "history", "carried": "carried", "ends": "ends",
 }  # fmt: skip
 KEY_BYTES = {
     "parcels": 8, "frames": 8, "queues": 40, "pending": 8, "kept": 12, "ids": 36, "late": 8, "due": 12, "groups": 64,
     "routes": 32, "locals": 32, "away": 32, "clears": 64, "missed": 65, "log": 8, "shares": 8,
+    "history": 40, "carried": 8, "ends": 12,
 }  # fmt: skip
 
 
@@ -55,6 +56,8 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("router.disk.store.id_index.LATE_MAX", 8)
     random, store, plain = Random(8), opened(tmp_path), PlainStore(Disk(), LIMITS, BOOT)
     plain.recover(KEYS[0])
+    store.keep_history_for(PUBSUB)
+    plain.keep_history_for(PUBSUB)
     store.clock = Belief(WALL_S * 10**9, (WALL_S + 7) * 10**9, "disputed")
     for number in range(15):
         changes = batch(random, plain, WALL_S + number).changes
@@ -64,7 +67,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
     assert store.recover(KEYS[0]).clock == store.clock
     store.close()
     seen = dict.fromkeys(KEY_BYTES, 0)
-    with lmdb.open(str(tmp_path), max_dbs=20, lock=False, readonly=True) as env:
+    with lmdb.open(str(tmp_path), max_dbs=25, lock=False, readonly=True) as env:
         databases = {name: env.open_db(name.encode(), create=False) for name in (*KEY_BYTES, "meta")}
         with env.begin() as txn:
             for name, size in KEY_BYTES.items():

@@ -12,6 +12,7 @@ from samples.discovery import ENTRIES, FIRST, MESSAGES, SECOND
 
 from router.core.wire.advert import Advertisement
 from router.core.wire.codec import Malformed, TooLarge, encode
+from router.core.wire.forms import UnknownMessage
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason, reason_from
 from router.service.plugins import load_reasons
@@ -26,7 +27,6 @@ from services.discovery.core.messages import (
     Message,
     Sample,
     Sampled,
-    UnknownMessage,
     decode_message,
     encode_message,
 )

@@ -32,6 +32,8 @@ from services.discovery.core.lan.lan import (
     EVERYWHERE,
     FAREWELL,
     KEPT_S,
+    OFF,
+    SOURCE_BURST,
     SPOKEN,
     YIELD_S,
     Lan,
@@ -39,6 +41,7 @@ from services.discovery.core.lan.lan import (
 )
 from services.discovery.core.lan.neighbours import KEYS_MAX, SOURCES_MAX
 from services.discovery.core.lan.networks import Network, network_of
+from services.discovery.core.lan.paces import Pace
 from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 LOW, HIGH = sorted((key_of(1), key_of(2)), key=lambda one: one.public)
@@ -170,6 +173,23 @@ def test_who_did_not_let_us_in_is_not_dialled_for_five_minutes() -> None:
     assert of(Dial, lan.hear(came(signed(HIGH)), at(1 + BARRED_S))) == [Dial(HIGH.public)]
 
 
+def test_who_does_not_let_us_in_may_not_hear_what_all_hear_and_is_told_alone() -> None:
+    lan, told = speaking(), [Write(DOOR, "10.0.0.9%2:40000", signed(LOW))]
+
+    def answers(second: int) -> list[Write]:
+        return [one for one in of(Write, lan.hear(came(signed(HIGH)), at(second))) if one.peer != "*%2"]
+
+    assert answers(1) == told and not answers(15)
+    lan.hear(Unreached(HIGH.public, "not let in", let_in=False), at(16))
+    assert answers(17) == told and not answers(18) and answers(28) == told
+
+
+def test_a_router_is_told_at_each_address_that_it_speaks_from() -> None:
+    lan, peers = speaking(), ["fe80::9%2:40000", "10.0.0.9%2:40001"]
+    told = [of(Write, lan.hear(came(signed(HIGH), peer), at(0.5))) for peer in (*peers, *peers)]
+    assert told == [[Write(DOOR, peer, signed(LOW))] for peer in peers] + [[], []]
+
+
 def test_who_could_not_be_reached_is_dialled_again_after_ten_seconds() -> None:
     lan = speaking()
     lan.hear(came(signed(HIGH)), at(0))
@@ -202,15 +222,39 @@ def test_what_was_said_before_the_farewell_counts_no_more() -> None:
 # -- before the signature ---------------------------------------------------------------------------------------------
 
 
-def test_a_source_is_heard_once_a_second_and_all_together_two_hundred_times() -> None:
+def test_a_source_is_heard_four_times_at_once_then_once_a_second_and_all_together_two_hundred_times() -> None:
     lan = speaking()
     forged = [signed(HIGH)[:-1] + bytes((number,)) for number in range(250)]
-    assert lan.admits(came(forged[0]), 1.0)
+    assert [lan.admits(came(one), 1.0) for one in forged[: SOURCE_BURST + 1]] == [True] * SOURCE_BURST + [False]
     assert not lan.admits(came(forged[1]), 1.9)
     assert lan.admits(came(forged[1]), 2.0)
     heard = [lan.admits(came(one, f"10.0.0.{number + 1}%2:4"), 5.0) for number, one in enumerate(forged)]
     assert heard.count(True) == 200
-    assert lan.turned_away == {LAN_FLOOD: 51}
+    assert lan.turned_away == {LAN_FLOOD: 52}
+
+
+def test_a_farewell_right_after_what_was_new_is_heard() -> None:
+    lan, other = speaking(), key_of(9)
+    for rev, ttl_s in ((1, 30), (2, 30), (3, 0)):
+        one = came(signed(other, rev, ttl_s=ttl_s))
+        assert lan.admits(one, 1.0)
+        lan.hear(one, at(1.0))
+    assert not any(one.is_here for one in lan.neighbours)
+
+
+def test_a_source_gets_no_more_than_its_burst_and_one_a_second() -> None:
+    pace = Pace(200, burst=SOURCE_BURST)
+    taken = sum(pace.take("one", tenth / 10) for tenth in range(1000))
+    assert taken == SOURCE_BURST + 99
+    assert pace.take("another", 100.0)
+
+
+def test_off_forgets_everybody_that_was_heard() -> None:
+    lan = speaking()
+    for number in (8, 9):
+        lan.hear(came(signed(key_of(number))), at(1))
+    gone = of(Learn, lan.hear(Permit(OFF), at(2)))
+    assert gone == [Learn(key_of(8).public), Learn(key_of(9).public)] and not len(lan.neighbours)
 
 
 def test_what_a_known_router_says_again_is_heard_while_others_flood() -> None:
@@ -294,7 +338,7 @@ def test_beyond_256_keys_nobody_is_heard_unless_one_is_away() -> None:
     assert len(lan.neighbours) == KEYS_MAX
 
 
-def test_answers_are_ten_a_second_and_one_key_is_answered_once_in_ten_seconds() -> None:
+def test_answers_are_ten_a_second_and_each_source_of_a_key_is_answered_once_in_ten_seconds() -> None:
     lan = speaking()
     deeds = [one for number in range(20) for one in lan.hear(came(signed(key_of(100 + number))), at(0.5))]
     assert len(of(Write, deeds)) == ANSWERED_PER_S

@@ -1,0 +1,102 @@
+"""The bench's flood of datagrams on a local network: one process on a machine of its own, which every node there hears.
+
+In turn it sends forged advertisements; valid ones of strangers from an address that is not of this network; valid ones
+whose time is over; and such as were cut short. All but the foreign come from many addresses of the network, so that a
+node's bound for a single source does not spare it anything. It takes only the CPU that others leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from itertools import cycle
+
+from router.core.wire.address import IpAddress
+from router.core.wire.advert import make_advertisement
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+
+GROUP, PORT = "239.255.85.80", 4100
+NICE = 19
+VARIANTS = 500
+STRANGERS = 50
+TURN_S = 0.005
+LATE_S = 0.1
+"""What was not sent for this long is not made up for."""
+
+
+@dataclass
+class Flood:
+    """The task of the process; passed as JSON. `own`: the machine's own address, by which datagrams leave it;
+    `sources`: addresses of the network that it has; `foreign`: one it has that is of none."""
+
+    own: str
+    sources: list[str]
+    foreign: str
+    per_s: float
+
+
+def _advertised(key: SigningKey, expires_s: float) -> bytes:
+    here = [IpAddress(IPv4Address("0.0.0.0"), PORT)]
+    return make_advertisement(
+        key, here, rev=int(time.time() * 1000), ttl_s=30, expiry_min=expiry_min(expires_s)
+    ).message
+
+
+def _datagrams() -> list[tuple[bytes, bytes, bytes, bytes]]:
+    """Return what is sent in turn: forged, foreign, stale, cut short."""
+    keys = [SigningKey(os.urandom(32)) for _ in range(STRANGERS)]
+    valid = [_advertised(key, time.time() + 600) for key in keys]
+    stale = [_advertised(key, time.time() - 600) for key in keys]
+    made = []
+    for number in range(VARIANTS):
+        one = valid[number % STRANGERS]
+        signed_at = one.index(b"\x63sig\x58\x40") + 6
+        forged = one[:signed_at] + os.urandom(64) + one[signed_at + 64 :]
+        made.append((forged, one, stale[number % STRANGERS], one[: 2 + number % (len(one) - 2)]))
+    return made
+
+
+def _socket(source: str, own: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind((source, 0))
+    made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+    made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+    made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+    return made
+
+
+def flood(task: Flood) -> dict[str, float]:
+    """Flood from the first line of standard input to the second."""
+    near, foreign = [_socket(one, task.own) for one in task.sources], _socket(task.foreign, task.own)
+    all_of_them, sources, to = _datagrams(), cycle(near), (GROUP, PORT)
+    turns = cycle([(foreign if at == 1 else None, data) for four in all_of_them for at, data in enumerate(four)])
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    over = threading.Thread(target=sys.stdin.readline, daemon=True)
+    over.start()
+    began, cpu_s, sent, size = time.monotonic(), time.process_time(), 0, 0
+    due = 0.0
+    while over.is_alive():
+        time.sleep(TURN_S)
+        due = max(due, (time.monotonic() - began - LATE_S) * task.per_s)
+        while due < (time.monotonic() - began) * task.per_s:
+            sock, data = next(turns)
+            (sock or next(sources)).sendto(data, to)
+            due, sent, size = due + 1, sent + 1, size + len(data)
+    took = time.monotonic() - began
+    return {
+        "seconds": took, "datagrams_per_s": sent / took, "mbit_per_s": size * 8e-6 / took,
+        "attackers_cores": (time.process_time() - cpu_s) / took,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    os.nice(NICE)
+    print(json.dumps(flood(Flood(**json.loads(sys.argv[1])))), flush=True)

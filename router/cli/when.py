@@ -1,0 +1,42 @@
+"""Instants on the command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+SECOND_NS = 10**9
+NS_MAX = (1 << 63) - 1
+_SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class When(click.ParamType[Any]):
+    """An instant: a date or time as ISO 8601 writes it, in UTC unless it says otherwise, or how long ago (`2d`)."""
+
+    name = "WHEN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """Return nanoseconds since 1970; for a span before now, negative seconds as a float."""
+        if isinstance(value, int | float):
+            return value
+        if found := re.fullmatch(r"(\d{1,6})([smhdw])", value):
+            return -float(int(found[1]) * _SPAN_S[found[2]])
+        try:
+            when = datetime.fromisoformat(value)
+            when = when if when.tzinfo else when.replace(tzinfo=UTC)
+            ns = int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or how long ago, 2d or 90m")
+        if not 0 <= ns <= NS_MAX:
+            self.fail(f"{value!r} lies outside of the years 1970 to 2262")
+        return ns
+
+
+def instant(given: float | None, now_ns: int, default_ns: int | None = None) -> int:
+    """Return the nanoseconds of what `When` made of an option; without it `default_ns`, or now."""
+    if given is None:
+        return now_ns if default_ns is None else default_ns
+    return max(0, now_ns + int(given * SECOND_NS)) if isinstance(given, float) else given

@@ -1,0 +1,36 @@
+"""What an app is told when its node has caught up with a group after an absence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from router.core.wire.crypto import PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """At `at_s` (Unix seconds) the node had fetched what it missed of a group.
+
+    `of` messages were missing; `missing` of them nobody has any more."""
+
+    group: PublicKey
+    at_s: int
+    missing: int = 0
+    of: int = 0
+
+    def __str__(self) -> str:
+        """Return it as a sentence, with the time of this machine's time zone."""
+        when, today = datetime.fromtimestamp(self.at_s), datetime.now()
+        at = f"{when:%H:%M}" if when.date() == today.date() else f"{when:%Y-%m-%d %H:%M}"
+        if not self.missing:
+            return f"caught up to {at}"
+        have = "has" if self.missing == 1 else "have"
+        return f"caught up to {at}; {self.missing:,} of {self.of:,} {have} expired everywhere"
+
+
+def read_caught_up(argument: str) -> CaughtUp:
+    """Return what the node says, in the argument of its word `caught-up`."""
+    said = json.loads(argument)
+    return CaughtUp(PublicKey(bytes.fromhex(said["group"])), said["at_s"], said["missing"], said["of"])

@@ -1,0 +1,244 @@
+"""The groups that an app reads in causal order: what waits, what is asked for, and whose turn it is (R-E10, R-C30).
+
+What is missing is asked of the own router by PULL. Its answer comes beside the window, so a window that is full of
+messages that wait does not shut out what they wait for. But an answer is not always news: the node also has what this
+app had in an earlier run, or what was said before it joined, and does not owe it. So an answer is given to the app only
+if it must be new to it: its sender's number is above all that this app was given of that sender, or the app has a
+journal that does not know it and the node has said that it missed messages. Any other is counted as missing, unless it
+comes through the queue within `here_s`. What the own router lacks it asks of the router that the effect came from, from
+the second question on; the answer is new to it and comes through the queue. Where such an answer is no news to the app
+by the same test, its own causes are waited for no longer than `here_s`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
+
+from router.client.custody.arrivals import Arrival
+from router.client.custody.asks import AskLimits, Asks
+from router.client.custody.causal import CausalOrder, Given, OrderLimits, Turn
+from router.client.errors import ClientError
+from router.client.received import Received
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import expiry_s
+
+ORDER_LIMITS, ASK_LIMITS = OrderLimits(), AskLimits()
+GAP_S = ORDER_LIMITS.gap_s
+
+Order = Literal["arrival", "causal"]
+
+Known = Callable[[Sequence[MessageId]], Collection[MessageId]]
+
+
+class Opened(NamedTuple):
+    """A message that has come and was opened."""
+
+    arrival: Arrival
+    received: Received
+
+
+class Ordering:
+    """Causal order in all groups that were joined with it. `me`: this app's key; `known` finds ids in its journal."""
+
+    def __init__(self, me: PublicKey, known: Known, *, limits: OrderLimits = ORDER_LIMITS) -> None:
+        self.given = Given(limits.given_max)
+        self.asks = Asks(ASK_LIMITS)
+        self._me = me
+        self._known = known
+        self._limits = limits
+        self._orders: dict[bytes, CausalOrder[Opened]] = {}
+        self._busy: dict[bytes, CausalOrder[Opened]] = {}  # those in which something waits
+        self._newest: OrderedDict[tuple[PublicKey, PublicKey], int] = OrderedDict()  # given, by group and sender
+        self._here: dict[MessageId, tuple[float, PublicKey]] = {}  # causes that the node has: until when, and group
+        self._found: dict[bytes, deque[Arrival]] = {}  # out of turn: what others wait for
+        self._missed: set[bytes | None] = set()
+        self._has_journal = False
+
+    def __repr__(self) -> str:
+        return f"<causal order in {len(self._orders)} groups, {self.asks!r}>"
+
+    def choose(self, group: PublicKey, order: Order, gap_s: float, *, is_sealed: bool) -> None:
+        """Give the messages of a group in this order, which may change from arrival to causal only; in causal order
+        none waits longer than `gap_s`. Raise `ClientError` if that cannot be."""
+        if order not in get_args(Order):
+            raise ClientError(f'order is "arrival" or "causal", not {order!r}')
+        if order == "arrival" and group in self._orders:
+            raise ClientError("this connection has joined the group in causal order already, and keeps to it")
+        if order == "causal" and not is_sealed:
+            raise ClientError(
+                'order="causal" needs sealed bodies, which name their causes: join by name or link, not raw'
+            )
+        if order == "causal" and group not in self._orders:
+            self._orders[group] = CausalOrder(self.given, replace(self._limits, gap_s=gap_s))
+
+    def has(self, group: bytes | None) -> bool:
+        """Whether the messages of this group are given in causal order."""
+        return group in self._orders
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any message waits."""
+        return bool(self._busy)
+
+    def missed(self, group: PublicKey | None, *, has_journal: bool) -> None:
+        """Note that the node has said that this app missed messages of a group."""
+        self._missed.add(group)
+        self._has_journal = has_journal
+
+    # -- what comes ----------------------------------------------------------------------------------------
+
+    def offer(self, opened: Opened, now_s: float, wall_s: float) -> Opened | None:
+        """Return a message that may be given at once, or let it wait and return None."""
+        received = opened.received
+        order, sender, group = self._orders[received.group or b""], received.sender, received.group
+        assert sender is not None and group is not None and received.seq is not None
+        unknown = self._unknown(order, received.deps)
+        is_old = self.asks.was_repeated(received.id) and not self._is_new(group, sender, received.seq)
+        self._came(received.id)
+        if order.is_next(sender, unknown):
+            late = order.pass_by(received.id)
+            return self._given(opened, (), late=late)
+        life_s = expiry_s(received.expiry_min) - wall_s
+        if is_old:  # what it follows is older still: else a new reader would ask back to the group's beginning
+            life_s = min(life_s, self._limits.here_s)
+        size, opened.arrival.data = len(received.wire), b""  # the read that brought it may be much longer
+        missing = order.add(
+            received.id, sender, received.seq, unknown, opened, size=size, now_s=now_s, life_s=life_s
+        )  # fmt: skip
+        self._busy[group] = order
+        self.asks.want(group, missing, None if is_old else received.via)
+        return None
+
+    def holds(self, group: bytes, id: MessageId) -> bool:
+        """Whether this message waits."""
+        return self._orders[group].holds(id)
+
+    def unreadable(self, group: bytes, id: MessageId) -> None:
+        """Note a message that came and cannot be given to the app."""
+        order = self._orders.get(group)
+        if order is not None:
+            self._came(id)
+            order.settle(id)
+
+    def answered(self, one: Arrival, said: tuple[PublicKey, int] | None, now_s: float) -> bool:
+        """Take what the node answered to a PULL; `said`: sender and number, None if it cannot be read. Return whether
+        it is to be given to the app, in its turn."""
+        group = self.asks.group_of(one.id)
+        order = self._orders.get(one.header.signer)
+        if group != one.header.signer or order is None or not order.awaits(one.id):
+            return False
+        if said is None or said[0] == self._me:
+            self.asks.drop(one.id)
+            order.settle(one.id)
+            return False
+        if not self._is_new(group, *said):
+            self.asks.drop(one.id)
+            self._here.setdefault(one.id, (now_s + self._limits.here_s, group))
+            return False
+        return order.has_room(len(one.data))
+
+    def found(self, one: Arrival) -> None:
+        """Take a message that others wait for, before its turn."""
+        self.asks.drop(one.id)
+        self._found.setdefault(one.address, deque()).append(one)
+
+    def take_found(self, address: bytes | None) -> Arrival | None:
+        """Return a message that others wait for and that has come, of this group or of any (None)."""
+        for group in list(self._found) if address is None else [address]:
+            queue = self._found.get(group)
+            if queue:
+                return queue.popleft()
+            self._found.pop(group, None)
+        return None
+
+    def sought(self, address: bytes | None) -> list[tuple[bytes, MessageId]]:
+        """Return what too many messages wait for, with the groups."""
+        return [
+            (group, id) for group, order in self._busy_at(address) if order.is_crowded for id in order.sought()
+        ]  # fmt: skip
+
+    def is_crowded(self, address: bytes | None) -> bool:
+        """Whether so many wait that the oldest is to be given before more are looked at."""
+        return any(order.is_crowded for _, order in self._busy_at(address))
+
+    # -- whose turn it is ----------------------------------------------------------------------------------
+
+    def ready(self, address: bytes | None) -> Opened | None:
+        """Return a message whose causes have all been given, of this group or of any (None)."""
+        for group, order in self._busy_at(address):
+            turn = order.ready()
+            if turn is not None:
+                return self._turn(group, order, turn)
+        return None
+
+    def overdue(self, address: bytes | None, now_s: float, *, is_full: bool) -> Opened | None:
+        """Return a message that has waited too long; see `CausalOrder.overdue`."""
+        for id in [id for id, (until_s, _) in self._here.items() if until_s <= now_s]:
+            self._orders[self._here.pop(id)[1]].give_up(id)
+        found = self.ready(address)
+        for group, order in self._busy_at(address) if found is None else ():
+            turn = order.overdue(now_s, is_full=is_full)
+            if turn is not None:
+                return self._turn(group, order, turn)
+        return found
+
+    def wake_s(self, address: bytes | None, *, is_full: bool) -> float:
+        """Return when a loop over this address is to look again, if nothing comes before."""
+        here_s = min((until_s for until_s, _ in self._here.values()), default=math.inf)
+        turns = (order.wake_s(is_full=is_full) for _, order in self._busy_at(address))
+        return min(here_s, self.asks.wake_s(), *turns, math.inf)
+
+    def _busy_at(self, address: bytes | None) -> Collection[tuple[bytes, CausalOrder[Opened]]]:
+        if not self._busy:
+            return ()
+        if address is None:
+            return list(self._busy.items())
+        order = self._busy.get(address)
+        return () if order is None else ((address, order),)
+
+    def _turn(self, group: bytes, order: CausalOrder[Opened], turn: Turn[Opened]) -> Opened:
+        if not order:
+            del self._busy[group]
+        for id in turn.missing:
+            if not order.awaits(id):
+                self._came(id)
+        return self._given(turn.item, turn.missing, late=turn.late)
+
+    def _given(self, opened: Opened, missing: tuple[MessageId, ...], *, late: bool) -> Opened:
+        received = opened.received
+        if received.group is not None and received.sender is not None and received.seq is not None:
+            which = received.group, received.sender
+            self._newest[which] = max(received.seq, self._newest.pop(which, -1))
+            if len(self._newest) > self._limits.senders_max:
+                self._newest.popitem(last=False)
+        if not missing and not late:
+            return opened
+        return Opened(opened.arrival, replace(received, missing=missing, late=late))
+
+    def _came(self, id: MessageId) -> None:
+        """Neither ask nor wait for the answer any more."""
+        if self.asks.group_of(id) is not None:
+            self.asks.drop(id)
+        self._here.pop(id, None)
+
+    def _unknown(self, order: CausalOrder[Opened], deps: Sequence[MessageId]) -> list[MessageId]:
+        """Return the causes that have not been given, in this run or, as the journal says, in an earlier one."""
+        unknown = [id for id in deps if id not in self.given]
+        new = [id for id in unknown if not order.awaits(id) and not order.has_missed(id)]
+        if not new:
+            return unknown
+        handled = self._known(new)
+        for id in handled:
+            self.given.add(id)
+        return [id for id in unknown if id not in handled] if handled else unknown
+
+    def _is_new(self, group: PublicKey, sender: PublicKey, seq: int) -> bool:
+        """Whether a message that the node has must be new to this app."""
+        newest = self._newest.get((group, sender))
+        if newest is not None:
+            return seq > newest
+        return self._has_journal and group in self._missed

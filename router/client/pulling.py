@@ -1,0 +1,69 @@
+"""Ask the own node for messages that are missing, and let it ask the router that named those it lacks (R-C30)."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import trio
+
+from router.client.asking import Asking
+from router.client.custody.asks import Wanted
+from router.client.errors import ClientError
+from router.client.publishing import Publishing
+from router.client.wires import Wires
+from router.core.wire.admin import Inquiry
+from router.core.wire.control import Pull
+from router.core.wire.crypto import MessageId, PublicKey
+
+log = logging.getLogger(__name__)
+
+WORD = "pull"
+IDS_MAX = 12  # in one question: an app's has 1,024 bytes
+NAMED_MAX = 1024
+"""Messages to be named to the node; beyond that they are not, and are asked for again later."""
+ANSWER_S = 10.0
+
+
+class Pulling:
+    """What the node has is carried to this app; what it gets from another router comes through the queue, to all."""
+
+    def __init__(self, wires: Wires, asking: Asking, publishing: Publishing) -> None:
+        self._wires = wires
+        self._asking = asking
+        self._publishing = publishing
+        self._named: dict[tuple[PublicKey, PublicKey], list[MessageId]] = {}
+        self._work = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<{sum(map(len, self._named.values()))} messages are to be named to the node>"
+
+    def pull(self, wanted: Wanted) -> None:
+        """Ask for a message; without a connection do nothing, because it will be asked for again."""
+        if not self._publishing.link.is_up:
+            return
+        group, id, via = wanted
+        self._wires.say(Pull(group, id))
+        if via is not None and sum(map(len, self._named.values())) < NAMED_MAX:
+            self._named.setdefault((via, group), []).append(id)
+            self._work.set()
+
+    async def run(self) -> None:
+        """Name to the node what is missing, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._named:
+                (via, group), ids = next(iter(self._named.items()))
+                del self._named[via, group]
+                for at in range(0, len(ids), IDS_MAX):
+                    await self._name(via, group, ids[at : at + IDS_MAX])
+
+    async def _name(self, via: PublicKey, group: PublicKey, ids: list[MessageId]) -> None:
+        said = {"router": via.hex(), "group": group.hex(), "ids": [id.hex() for id in ids]}
+        try:
+            answer = await self._asking.ask(Inquiry(WORD, json.dumps(said)), ANSWER_S)
+        except ClientError as error:
+            log.debug("%d missing messages were not named to the node: %s", len(ids), error)
+        else:
+            log.debug("%d missing messages were named to the node: %s", len(ids), answer)

@@ -1,0 +1,172 @@
+"""PULL in both directions: asked in this router's own name for its services and apps, and answered to neighbours.
+
+An app or service that lacks a message names its id and a router to its own router, which asks nobody for an id that it
+knows. The message comes as a carried multicast, or not at all (R-C17, R-C30).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router.core.link.allowance import Allowance
+from router.core.log import events as ev
+from router.core.wire.admin import Answer, Inquiry
+from router.core.wire.control import Carried, Pull
+from router.core.wire.crypto import InvalidKey, MessageId, PublicKey
+from router.core.wire.lifetime import UINT32_MAX, expiry_s
+from router.core.wire.message import MULTICAST
+from router.core.wire.reasons import Reason
+
+from .directory import Directory, Standing
+from .door_log import DoorLog
+from .effects import Now, Pending, Pulled, PullFrom
+from .groups import Groups
+from .limits import PullLimits
+from .links import Link, Links
+from .parcel import Parcel
+from .seen import Seen
+
+PULL = "pull"
+IDS_MAX = 64
+ASKERS_MAX = 1024
+"""Askers whose rates and open PULLs are remembered; beyond that all are forgotten."""
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class _Pull(Struct, forbid_unknown_fields=True):
+    router: Hex
+    group: Hex
+    ids: Annotated[tuple[Hex, ...], Meta(min_length=1, max_length=IDS_MAX)]
+    expiries: Annotated[tuple[Annotated[int, Meta(ge=0, le=UINT32_MAX)], ...], Meta(max_length=IDS_MAX)] = ()
+
+
+class _Asker:
+    """The rate of one service or app, and its open PULLs: by id, the monotonic second at which each is given up."""
+
+    def __init__(self, per_s: float) -> None:
+        self.rate = Allowance(per_s, max(1.0, per_s))
+        self.open: dict[bytes, float] = {}
+
+
+class Pulls:
+    """Decides which PULLs are sent and answered; `say(link, control, now)` sends and returns whether there was room."""
+
+    def __init__(
+        self, directory: Directory, links: Links, groups: Groups, seen: Seen, pending: Pending, door: DoorLog,
+        limits: PullLimits, say: Callable[[Link, Pull | Carried | Answer, Now], bool],
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._links = links
+        self._groups = groups
+        self._seen = seen
+        self._pending = pending
+        self._door = door
+        self._limits = limits
+        self._say = say
+        self._askers: dict[bytes, _Asker] = {}
+
+    def __repr__(self) -> str:
+        return f"<{sum(len(one.open) for one in self._askers.values())} PULLs that are not answered>"
+
+    # -- asked for services and apps of this node ------------------------------------------------------------
+
+    def ask(self, link: Link, inquiry: Inquiry, now: Now) -> tuple[Reason, str] | None:
+        """Hear the word `pull` of a service or an app of this node; return why it is refused, or None.
+
+        What is in the duplicate index is looked up first; then `look_up` decides and answers."""
+        if link.standing is not Standing.LOCAL:
+            return Reason.NOT_AUTHORISED, "only services and apps of this node say what they miss"
+        try:
+            said = msgspec.json.decode(inquiry.argument, type=_Pull)
+            router, group = bytes.fromhex(said.router), bytes(PublicKey.checked(bytes.fromhex(said.group)))
+        except (msgspec.ValidationError, msgspec.DecodeError, InvalidKey) as error:
+            self._answer(link, {"error": f"{PULL}: {str(error)[:200]}"}, now)
+            return None
+        if link.key not in self._directory.services and self._groups.get(group, link.key) is None:
+            self._answer(link, {"error": f"{PULL}: join the group first"}, now)
+            return None
+        ids = tuple(bytes.fromhex(one) for one in said.ids)
+        expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
+        self._pending.effects.append(PullFrom(link.id, router, group, tuple(zip(expiries, ids, strict=True))))
+        return None
+
+    def look_up(self, asked: PullFrom) -> list[tuple[int, bytes]]:
+        """Return the ids, with the minute of expiry if it was named, that are to be looked up on disk."""
+        return [(minute, id) for minute, id in asked.messages if id not in self._seen]
+
+    def asked(self, asked: PullFrom, on_disk: Collection[bytes], now: Now) -> None:
+        """Ask the named router for those messages that this router does not know, and answer what was done for each."""
+        link, to = self._links.get(asked.asker), self._links.to(asked.router)
+        if link is None:
+            return
+        states = [self._state(link, to, asked.group, id, on_disk, now) for _, id in asked.messages]
+        self._answer(link, {"states": states}, now)
+
+    def _state(self, link: Link, to: Link | None, group: bytes, id: bytes, on_disk: Collection[bytes], now: Now) -> str:
+        asker = self._asker(link.key)
+        if id in self._seen or id in on_disk:
+            asker.open.pop(id, None)
+            return "known"
+        if to is None or to.app or to.shut:
+            return "away"
+        if not self._has_room(asker, link, id, now) or not asker.rate.take(1, now.mono_s):
+            return "later"
+        if not self._say(to, Pull(PublicKey(group), MessageId(id)), now):
+            return "later"
+        asker.open[id] = now.mono_s + self._limits.open_s
+        return "asked"
+
+    def _has_room(self, asker: _Asker, link: Link, id: bytes, now: Now) -> bool:
+        limits = self._limits
+        most = limits.open_max if link.key in self._directory.services else limits.open_of_app_max
+        if id in asker.open or len(asker.open) < most:
+            return True
+        asker.open = {
+            one: until_s for one, until_s in asker.open.items() if until_s > now.mono_s and one not in self._seen
+        }
+        return len(asker.open) < most
+
+    def _asker(self, key: bytes) -> _Asker:
+        asker = self._askers.get(key)
+        if asker is None:
+            if len(self._askers) >= ASKERS_MAX:
+                self._askers.clear()
+            asker = self._askers[key] = _Asker(self._limits.asked_per_s)
+        return asker
+
+    def _answer(self, link: Link, found: dict[str, object], now: Now) -> None:
+        self._say(link, Answer(json.dumps(found).encode()), now)
+
+    # -- answered to neighbours ------------------------------------------------------------------------------
+
+    def heard(self, link: Link, group: bytes, message: bytes, now: Now, may_join: bool) -> None:
+        """Hear a PULL: have the message looked up if it may be answered, at the rate of who asks."""
+        agreed = link.up and self._directory.agreements.has(link.key, group)
+        if not (agreed or may_join or (link.uplink and self._groups.is_wanted(group))):
+            return
+        is_router = agreed or (not link.app and link.standing in (Standing.CLIENT, Standing.PEER))
+        is_fast = is_router or link.standing is Standing.LOCAL  # an app that reads history, a service that sends it on
+        if (link.pulls_as_router if is_fast else link.pulls).take(1, now.mono_s):
+            self._pending.effects.append(Pulled(link.id, group, message))
+
+    def found(self, number: int, group: bytes, parcel: Parcel, index: int, now: Now) -> None:
+        """Answer a PULL by carrying the message, if it is of that group and still valid; a stranger's, only if the door
+        log can afford a line. What does not fit the free window is not carried."""
+        link = self._links.get(number)
+        valid = parcel.kind == MULTICAST and parcel.signer == group
+        if link is None or not valid or expiry_s(parcel.expiries[index]) <= now.judged_s:
+            return
+        if link.standing is Standing.STRANGER and not self._door.spares(link.standing, now):
+            return
+        if not self._say(link, Carried(parcel.wire(index)), now):
+            return
+        whole = ((parcel.first + index, 1),)
+        self._pending.changes.events.append(
+            ev.Outward(now.wall_ns, now.mono_ns, "pulled", link.key, link.id, whole, None, 0, 0, 0, parcel.first)
+        )

@@ -1,0 +1,44 @@
+"""How many messages of a queue an app may see twice, so that it is told before they come again ([11, n])."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Repeats:
+    """The messages that were handed to an earlier link and not settled, counted; they are the oldest of their queue.
+
+    `ahead`: those that the present link has not come to. `passed`: those that it passed over because they seem to be
+    expired; they come behind newer ones if the clock turns out to be wrong. `is_known` False: the node has started
+    again, and no more than one window of the queue was handed out before. Counting one too many is harmless.
+    """
+
+    ahead: int = 0
+    passed: int = 0
+    is_known: bool = True
+
+    def recovered(self, owed: int) -> None:
+        """Begin with the messages that a queue holds after a restart."""
+        self.ahead, self.is_known = owed, False
+
+    def begin(self, owed: int, window: int) -> int:
+        """Start again with the oldest message; return how many of the messages to come may be repeated."""
+        if not self.is_known:
+            self.ahead, self.is_known = min(self.ahead, window), True
+        self.ahead, self.passed = min(self.ahead + self.passed, owed), 0
+        return self.ahead
+
+    def handed(self, count: int) -> None:
+        """Note that the next messages went to the present link."""
+        self.ahead -= min(self.ahead, count)
+
+    def pass_over(self, count: int) -> None:
+        """Note that the next messages were passed over."""
+        count = min(self.ahead, count)
+        self.ahead -= count
+        self.passed += count
+
+    def lost(self, in_flight: int) -> None:
+        """Note that the link has ended, with so many messages in flight."""
+        self.ahead += in_flight

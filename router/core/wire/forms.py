@@ -1,0 +1,37 @@
+"""The forms of a service's messages in the BODY of unicasts: `[type, map]`, numbered per service (R-A11).
+
+Type and length are judged before anything is decoded, and the items before anything is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .codec import Malformed, TooLarge, decode, first_of
+
+
+class UnknownMessage(Malformed):
+    """Raised for a type of message that this version does not know."""
+
+
+class Form(NamedTuple):
+    """The name of a type of message, the limits of its map, and the reader that returns its value."""
+
+    name: str
+    bytes_max: int
+    items_max: int
+    read: Callable[[Any], Any]
+
+
+def read_form(body: bytes, service: str, forms: Mapping[int, Form]) -> Any:
+    """Return what the form of the body's type reads; raise `UnknownMessage` without one, else `Malformed`."""
+    count, kind = first_of(body)
+    form = forms.get(kind)
+    if count != 2:
+        raise Malformed(f"a message to {service} has {count} values instead of 2")
+    if form is None:
+        raise UnknownMessage(f"{service} message type {kind} is unknown")
+    if len(body) > form.bytes_max:
+        raise TooLarge(f"{form.name} of {len(body)} bytes; the limit is {form.bytes_max}")
+    return form.read(decode(body, 2 + form.items_max)[1])

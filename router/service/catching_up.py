@@ -1,0 +1,59 @@
+"""What rules hear and decide to catch up with other nodes after an absence, as the pub/sub service does (R-C31, R-C35).
+
+See `router.service.contract`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from router.core.wire.crypto import PublicKey
+
+# -- heard ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldIds:
+    """The answer to `ListHeld`: expiry minute (4 bytes, big endian) and id (32) of each message, joined.
+
+    `upto`: the arrival number to ask after for those that follow; `more`: some follow already. `gone`: a number that
+    changes when messages of the group are let go before their expiry. `error`: why the router did not answer."""
+
+    group: PublicKey
+    keys: bytes = field(default=b"", repr=False)
+    upto: int = 0
+    more: bool = False
+    gone: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Another router has refused or dropped messages of a group that were for this one; said to `pubsub`."""
+
+    router: PublicKey
+    group: PublicKey
+    count: int
+
+
+# -- deeds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListHeld:
+    """Ask which messages of a group the own router holds that arrived after the arrival number `after`."""
+
+    group: PublicKey
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Tell the group's subscribers on this node that what they missed has been fetched, as far as anybody has it.
+
+    At that Unix second `missing` of `of` messages had expired everywhere."""
+
+    group: PublicKey
+    at_s: int
+    missing: int = 0
+    of: int = 0

@@ -1,0 +1,33 @@
+"""What rules sign with the key of their own service: strings with a label, so that none is taken for a message."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LABEL = re.compile(r"upsycle [a-z ]+ [0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Attest:
+    """Sign `label` and these bytes with the service's own key; `Attested` with the same tag brings the signature.
+
+    A label reads like "upsycle interests 1": nothing else of ours that is signed begins so (R-B7)."""
+
+    label: str
+    data: bytes
+    tag: str = ""
+
+    def signed(self) -> bytes:
+        """Return the bytes that are signed; raise ValueError if the label has another form."""
+        if not LABEL.fullmatch(self.label):
+            raise ValueError(f'"{self.label}" is no label of signed bytes; write one like "upsycle interests 1"')
+        return self.label.encode() + self.data
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """The signature that `Attest` with this tag asked for."""
+
+    tag: str
+    signature: bytes

@@ -1,0 +1,87 @@
+"""Rules that are made of parts: each hears what concerns it, reads messages of its types, and has a wake of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from router.core.wire.codec import Malformed
+from router.core.wire.forms import UnknownMessage
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+
+
+class Part(Protocol):
+    """A part of a service, with a duty of its own."""
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        """Decide what follows from one thing that was heard, which is no unicast.
+
+        A part hears `Tick` when the time of its own last `Wake` has come."""
+
+
+class Reader(Part, Protocol):
+    """A part that services of the same role on other nodes send messages to."""
+
+    def read(self, message: c.Message, said: Any, now: c.Now) -> list[c.Deed]:
+        """Decide what follows from a unicast of one of the types it reads; `said` is its decoded body."""
+
+
+class Parts:
+    """Passes on what a service hears to its parts, in their order, and joins their deeds.
+
+    `readers`: which part reads unicasts of which type. `decode` returns the message in a body, or raises `Malformed`.
+    """
+
+    __slots__ = ("_decode", "_name", "_parts", "_readers", "_wakes")
+
+    def __init__(
+        self, name: str, parts: Sequence[Part], readers: Mapping[type, Reader], decode: Callable[[bytes], object]
+    ) -> None:
+        self._name = name
+        self._parts = tuple(parts)
+        self._readers = {kind: (self._parts.index(reader), reader) for kind, reader in readers.items()}
+        self._decode = decode
+        self._wakes: dict[int, float] = {}
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        """Return the deeds of all parts; of their wakes, the earliest."""
+        if isinstance(heard, c.Message) and heard.group is None:
+            return [*self._read(heard, now), *self._next_wake()]
+        concerned: Iterable[int] = range(len(self._parts))
+        if isinstance(heard, c.Tick):
+            concerned = [at for at, wake_s in self._wakes.items() if wake_s <= now.wall_s]
+            for at in concerned:
+                del self._wakes[at]
+        deeds = [deed for at in concerned for deed in self._of_part(at, self._parts[at].hear(heard, now))]
+        if isinstance(heard, c.Asked) and not deeds:
+            deeds = [c.Answer(heard.number, {"error": f'{self._name} has no answer to "{heard.word}" now'})]
+        return [*deeds, *self._next_wake()]
+
+    def _read(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
+        if message.source is None:
+            return
+        try:
+            said = self._decode(message.body)
+        except UnknownMessage as error:
+            yield c.Refuse(Reason.UNSUPPORTED, str(error))
+            return
+        except Malformed as error:
+            yield c.Refuse(Reason.MALFORMED, str(error))
+            return
+        at, reader = self._readers.get(type(said), (0, None))
+        if reader is None:
+            yield c.Refuse(Reason.UNSUPPORTED, f"this node hears no {type(said).__name__}")
+            return
+        yield from self._of_part(at, reader.read(message, said, now))
+
+    def _of_part(self, at: int, deeds: list[c.Deed]) -> Iterator[c.Deed]:
+        """Yield a part's deeds but for its `Wake`, which is noted: of all parts, the earliest counts."""
+        for deed in deeds:
+            if isinstance(deed, c.Wake):
+                self._wakes[at] = deed.at_s
+            else:
+                yield deed
+
+    def _next_wake(self) -> list[c.Deed]:
+        return [c.Wake(min(self._wakes.values()))] if self._wakes else []

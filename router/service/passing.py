@@ -1,0 +1,85 @@
+"""What a host remembers of messages on their way for its rules: copies whose outcome they want, and PULLs to be said.
+
+Outcomes name a message by its id, rules by a tag; several copies of one message are told apart by the next router.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+
+from router.client.outcomes import TERMINAL
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.link_items import Outcome
+from router.core.wire.message import via_of
+from router.core.wire.reasons import Reason, reason_from
+from router.service.between_nodes import Passed, PullFrom
+
+COPIES_MAX = 10_000
+"""Copies whose outcome is awaited; beyond that the oldest is not told any more."""
+PULLS_AT_ONCE_MAX = 64
+TAKEN = frozenset(("acked", "delivered", "unconfirmed"))
+
+
+class Copies:
+    """The tags of messages that were handed in, until the next hop has taken them or they have ended."""
+
+    def __init__(self, most: int = COPIES_MAX) -> None:
+        self._most = most
+        self._tags: OrderedDict[tuple[MessageId, bytes | None], str] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._tags)} of at most {self._most} copies on their way>"
+
+    def expect(self, id: MessageId, wire: bytes, tag: str) -> None:
+        """Remember a message that is handed in, if it has a tag."""
+        if tag:
+            self._tags[id, via_of(wire)] = tag
+            if len(self._tags) > self._most:
+                self._tags.popitem(last=False)
+
+    def refused(self, id: MessageId, wire: bytes) -> None:
+        """Forget a message that the own router has not taken."""
+        self._tags.pop((id, via_of(wire)), None)
+
+    def hear(self, outcome: Outcome) -> Iterator[Passed]:
+        """Yield what an outcome tells of messages with a tag."""
+        for one in outcome.recipients:
+            if one.state not in TERMINAL or not isinstance(one.recipient, bytes):
+                continue
+            to = PublicKey(one.recipient)
+            tag = self._tags.pop((outcome.id, to), None) or self._tags.pop((outcome.id, None), None)
+            if tag is not None:
+                yield Passed(tag, outcome.id, to, one.state, _why(one.state, one.reason))
+
+
+def _why(state: str, reason: int | None) -> Reason | None:
+    if state in TAKEN:
+        return None
+    return Reason.INTERNAL if reason is None else reason_from(reason)
+
+
+class PullsToSay:
+    """PULLs that wait to be said to the own router, which takes several for one group and one router at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[PullFrom] = deque()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._waiting)} PULLs to be said>"
+
+    def add(self, deed: PullFrom) -> bool:
+        """Add one; return whether it is the first, so that somebody must `take` them."""
+        self._waiting.append(deed)
+        return len(self._waiting) == 1
+
+    def take(self) -> list[list[PullFrom]]:
+        """Return all that wait, together as they may be said, in the order of their first."""
+        found: dict[tuple[bytes, bytes], list[list[PullFrom]]] = {}
+        for one in self._waiting:
+            runs = found.setdefault((one.router, one.group), [[]])
+            if len(runs[-1]) >= PULLS_AT_ONCE_MAX:
+                runs.append([])
+            runs[-1].append(one)
+        self._waiting.clear()
+        return [run for runs in found.values() for run in runs]

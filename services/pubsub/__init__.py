@@ -1,0 +1,1 @@
+"""Publish-subscribe: topics that reach the subscribers of every node (specification, "Publish-Subscribe Service")."""

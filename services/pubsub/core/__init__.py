@@ -1,0 +1,1 @@
+"""What the pub/sub service says and decides, without clock, socket or disk."""

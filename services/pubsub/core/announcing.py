@@ -1,0 +1,44 @@
+"""Announcing: HAVE, the ids of large messages in place of the messages (R-C34).
+
+Neighbours on the ring get a large message as it is, those at random its id; who lacks it then asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from router.core.wire.crypto import MessageId
+from router.service import contract as c
+from services.pubsub.core.forwarding import Announce
+from services.pubsub.core.known import Known, Neighbour, Topic
+from services.pubsub.core.messages import IDS_MAX, Have, encode_message
+
+TTL_S = 60
+TAG = "have"
+"""What is sent ends without a line of the operator's log: the ring brings the message in any case."""
+
+
+class Announcing:
+    """Writes HAVE, and reads whose topic one is about."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+
+    def __repr__(self) -> str:
+        return f"<announcing in {self._known!r}>"
+
+    def announce(self, announced: Iterable[Announce]) -> list[c.Deed]:
+        """Return what is sent to each router: one HAVE a topic for all ids, as far as the topic is shared with it."""
+        ids: dict[tuple[Neighbour, bytes], list[MessageId]] = {}
+        for id, group, to in announced:
+            topic = self._known.topics.get(group)
+            if topic is not None and (t := topic.t.get(to.router)) is not None:
+                ids.setdefault((to, t), []).append(id)
+        return [
+            c.Send(to.service, encode_message(Have(t, tuple(of[at : at + IDS_MAX]))), TTL_S, to.router, TAG)
+            for (to, t), of in ids.items() for at in range(0, len(of), IDS_MAX)
+        ]  # fmt: skip
+
+    def topic_of(self, message: c.Message, said: Have) -> Topic | None:
+        """Return the topic of a HAVE; None if nothing of that name is shared with the router that brought it."""
+        return None if message.via is None else self._known.topic(message.via, said.t)

@@ -1,0 +1,363 @@
+"""Catching up: which messages of a topic this node and another hold is compared, and each gets what it lacks (R-C35).
+
+    every `period_s`, at random times   with a random neighbour of each topic
+    when a topic is wanted              with the first neighbour that is found
+    after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
+    when a neighbour says so            that messages to this node were dropped there
+
+Sets are compared, not cursors, so that what arrives meanwhile hides no gap. The window begins `ahead_min` minutes ahead
+on the clock of the one that is further ahead: what expires before is on its way to nowhere. The answerer keeps nothing
+of a comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from router.core.link.allowance import Allowance
+from router.core.wire.crypto import PublicKey
+from router.service import contract as c
+from services.pubsub import reasons
+from services.pubsub.core.fetching import Fetch, Fetching
+from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
+from services.pubsub.core.known import Known, Topic
+from services.pubsub.core.messages import Compare, Compared, encode_message
+from services.pubsub.core.negentropy import BadFrame, Differences, answer, ask, go_on
+
+TTL_S = 30
+TAG = "compared"
+"""What is sent ends without a line of the operator's log: a neighbour that is away is found out by its silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLimits:
+    """Times and bounds of comparisons.
+
+    `period_s`: between two of a topic; up to `period_s_max` while they find only what this node had before. `answer_s`:
+    until a neighbour counts as silent, which is asked again after `again_s`. `rounds_max`: frames of one comparison;
+    `have_max`: messages that are sent on after one. `sessions_max`: comparisons at once; `waiting_max`: questions of
+    others that wait until it is known what is held. A neighbour may ask `frames_burst` times, and `frames_per_s` in
+    time; of at most `neighbours_max` this is remembered."""
+
+    period_s: float = 300.0
+    period_s_max: float = 3600.0
+    absence_s: float = 30.0
+    ahead_min: int = 2
+    answer_s: float = 20.0
+    again_s: float = 30.0
+    rounds_max: int = 64
+    have_max: int = 1_000
+    sessions_max: int = 8
+    waiting_max: int = 64
+    frames_per_s: float = 4.0
+    frames_burst: float = 160.0
+    neighbours_max: int = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A comparison that this node began with a neighbour. `until_s`: when the answer counts as lost; infinity: nothing
+    is asked yet, since what is held here is being looked up."""
+
+    group: PublicKey
+    router: PublicKey
+    service: PublicKey
+    t: bytes
+    fetch: Fetch
+    found: Differences
+    lo: int = 0
+    hi: int = MINUTES_MAX
+    rounds: int = 0
+    until_s: float = inf
+
+
+@dataclass(slots=True)
+class Plan:
+    """When a topic is compared next, and why it is to be told how that ended. `missed`: messages of it that neighbours
+    have dropped instead of bringing them here; `arrived`: how many have come since, whoever brought them."""
+
+    next_s: float
+    period_s: float
+    is_awaited: bool = True
+    missed: int = 0
+    arrived: int = 0
+    whom: set[PublicKey] = field(default_factory=set)  # routers that are back after an absence
+
+
+class Asked(NamedTuple):
+    """A question of a neighbour that waits until it is known what is held here."""
+
+    message: c.Message
+    said: Compare
+    router: PublicKey
+    group: PublicKey
+
+
+class Comparing:
+    """A part of the service; it notes in each topic when it was compared, and what nobody had."""
+
+    def __init__(self, setup: c.Setup, known: Known, limits: CompareLimits | None = None) -> None:
+        self._chance = setup.chance
+        self._known = known
+        self._limits = limits or CompareLimits()
+        self._held = Held()
+        self._fetching = Fetching()
+        self._plans: dict[PublicKey, Plan] = {}
+        self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
+        self._waiting: list[Asked] = []
+        self._ended: list[Fetch] = []
+        self._linked_to: dict[PublicKey, PublicKey] = {}  # routers that are connected, and their pub/sub services
+        self._away: dict[PublicKey, float] = {}  # routers that were, and since when they are not
+        self._rates: dict[PublicKey, Allowance] = {}
+        self._early: dict[PublicKey, int] = {}  # messages that were dropped of groups that are not wanted yet
+        self._last_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<comparing: {len(self._sessions)} open, {self._held!r}>"
+
+    # -- hearing -------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        deeds: list[c.Deed] = []
+        match heard:
+            case c.Message(id=id, group=group) if group is not None:
+                if (plan := self._plans.get(group)) is not None and plan.missed:
+                    plan.arrived += 1
+                if not self._fetching.arrived(id):
+                    return []
+            case c.HeldIds(group=group):
+                deeds += self._held.heard(heard, now)
+                if self._held.is_fresh(group, now):
+                    deeds += self._now_known(group, now)
+            case c.PulledFrom(state="asked"):
+                return []  # it comes, or it does not
+            case c.PulledFrom():
+                self._fetching.pulled_from(heard, now)
+            case c.Pulled():
+                deeds += self._fetching.pulled(heard)
+            case c.Sent():
+                self._fetching.sent(heard)
+            case c.Linked(router, service):
+                self._linked(router, service, now)
+            case c.Dropped(router, group, count):
+                self._dropped(router, group, count, now)
+            case c.Started() | c.Tick() | c.Wanted():
+                pass
+            case _:
+                return []
+        return [*deeds, *self._go_on(now)]
+
+    def read(self, message: c.Message, said: Compare | Compared, now: c.Now) -> list[c.Deed]:
+        """Take in a frame of a neighbour of the topic that it names."""
+        router = message.via
+        topic = None if router is None else self._known.topic(router, said.t)
+        if router is None or topic is None:
+            return [c.Refuse(reasons.NOT_SHARED)]
+        if isinstance(said, Compare):
+            return self._asked(message, said, router, topic.group, now)
+        session = self._sessions.get((router, topic.group))
+        if session is None or session.until_s == inf or message.source != session.service:
+            return [c.Refuse(reasons.NOT_SHARED, "nothing was asked to which this could be the answer")]
+        return [*self._answered(session, said, now), *self._go_on(now)]
+
+    def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> None:
+        """Note who is connected; compare with a neighbour that is back after an absence."""
+        if service is None:
+            if self._linked_to.pop(router, None) is not None:
+                if len(self._away) >= self._limits.neighbours_max:
+                    del self._away[next(iter(self._away))]
+                self._away[router] = now.mono_s
+            return
+        self._linked_to[router] = service
+        since_s = self._away.pop(router, None)
+        if since_s is None or now.mono_s - since_s > self._limits.absence_s:
+            for group, plan in self._plans.items():
+                if router in self._known.topics[group].t:
+                    self._at_once(plan, router, now)
+
+    def _dropped(self, router: PublicKey, group: PublicKey, count: int, now: c.Now) -> None:
+        plan = self._plans.get(group)
+        if plan is not None:
+            plan.missed += count
+            self._at_once(plan, router, now)
+        elif len(self._early) < self._limits.neighbours_max:
+            self._early[group] = self._early.get(group, 0) + count
+
+    def _at_once(self, plan: Plan, router: PublicKey, now: c.Now) -> None:
+        plan.whom.add(router)
+        plan.next_s, plan.is_awaited, plan.period_s = now.mono_s, True, self._limits.period_s
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def _go_on(self, now: c.Now) -> list[c.Deed]:
+        """Do all that is due, and wake when something is next."""
+        self._look_at_topics(now)
+        self._fetching.tick(now)
+        deeds = [deed for group, plan in self._plans.items() for deed in self._begin(group, plan, now)]
+        for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
+            self._end(session, now, is_silent=True)
+        deeds += self._fetching.go_on(now)
+        deeds += self._fetching.give_more()
+        for fetch in self._fetching.take_over():
+            deeds += self._fetched(fetch, now)
+        due_s = min(
+            (*(one.next_s for one in self._plans.values()), *(one.until_s for one in self._sessions.values())),
+            default=inf,
+        )
+        due_s = min(due_s, self._fetching.due_s)
+        return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
+
+    def _look_at_topics(self, now: c.Now) -> None:
+        """Begin with topics that are wanted, end with those that are not; after a sleep of this machine, with all."""
+        topics, slept = self._known.topics, now.wall_s - self._last_s > now.mono_s + self._limits.absence_s
+        for group in [one for one in self._plans if one not in topics]:
+            del self._plans[group]
+            self._fetching.left(group)
+            self._held.left(group)
+            self._sessions = {place: one for place, one in self._sessions.items() if place[1] != group}
+        for group in topics:
+            if group not in self._plans:
+                self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=self._early.pop(group, 0))
+            elif slept and self._last_s:
+                plan = self._plans[group]
+                plan.next_s, plan.is_awaited = now.mono_s, True
+        self._last_s = now.wall_s - now.mono_s
+
+    def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
+        if plan.next_s > now.mono_s:
+            return []
+        topic = self._known.topics[group]
+        partner = self._partner(topic, plan)
+        if partner is None or len(self._sessions) >= self._limits.sessions_max:
+            plan.next_s = now.mono_s + 1.0
+            return []
+        router, service = partner
+        plan.whom.discard(router)
+        plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
+        fetch, found = self._fetching.begin(group, router), Differences(self._limits.have_max)
+        session = self._sessions[router, group] = Session(group, router, service, topic.t[router], fetch, found)
+        return self._held.refresh(group) if not self._held.is_fresh(group, now) else self._ask(session, now)
+
+    def _partner(self, topic: Topic, plan: Plan) -> tuple[PublicKey, PublicKey] | None:
+        """Return a router that shares the topic, and its service: one that is back, else a random one.
+
+        Those are neighbours on the ring and, above all on a leaf, routers that are connected. With none of them a
+        comparison of the topic is open."""
+        services = {router: one.service for router, one in topic.neighbours.items()}
+        services |= {router: service for router, service in self._linked_to.items() if router in topic.t}
+        plan.whom &= topic.t.keys()
+        free = [
+            (router, service) for router, service in services.items()
+            if router in topic.t and (router, topic.group) not in self._sessions
+        ]  # fmt: skip
+        back = [one for one in free if one[0] in plan.whom]
+        return self._chance.sample(back or free, 1)[0] if free else None
+
+    def _ask(self, session: Session, now: c.Now) -> list[c.Deed]:
+        """Send the first frame."""
+        session.lo = minute_at(now.wall_s) + 1 + self._limits.ahead_min
+        view = self._held.view(session.group, session.lo, session.hi)
+        session.lo = view.lo
+        return self._say(session, ask(view), now)
+
+    def _say(self, session: Session, frame: bytes, now: c.Now) -> list[c.Deed]:
+        session.rounds += 1
+        session.until_s = now.mono_s + self._limits.answer_s
+        said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame)
+        return [c.Send(session.service, encode_message(said), TTL_S, session.router, TAG)]
+
+    def _answered(self, session: Session, said: Compared, now: c.Now) -> list[c.Deed]:
+        """Take in an answer: the next frame, or the end. The answerer may narrow the window."""
+        session.lo, session.hi = max(session.lo, said.lo), min(session.hi, said.hi)
+        session.until_s = inf
+        view = self._held.view(session.group, session.lo, session.hi)
+        before = len(session.found.need)
+        try:
+            frame = go_on(view, said.m, session.found)
+        except BadFrame as error:
+            self._end(session, now, is_silent=True)
+            return [c.Refuse(reasons.NOT_COMPARED, str(error))]
+        session.fetch.add(list(session.found.need)[before:])
+        if frame and session.rounds < self._limits.rounds_max and session.lo < session.hi:
+            return self._say(session, frame, now)
+        self._fetching.give(session.group, session.router, session.found.have, now)
+        self._end(session, now)
+        return []
+
+    def _end(self, session: Session, now: c.Now, *, is_silent: bool = False) -> None:
+        """End a comparison; what it has found out is still fetched. A neighbour that is silent is tried again soon."""
+        del self._sessions[session.router, session.group]
+        session.fetch.is_open = False
+        plan = self._plans.get(session.group)
+        if is_silent and plan is not None:
+            if session.router in self._known.topics[session.group].neighbours:
+                self._known.silent(session.router)
+            plan.next_s = min(plan.next_s, now.mono_s + self._limits.again_s)
+            session.fetch.needed = 0
+
+    def _fetched(self, fetch: Fetch, now: c.Now) -> list[c.Deed]:
+        """Tell what became of a comparison: an app waits for it, or something was missing."""
+        plan = self._plans.get(fetch.group)
+        if plan is None:
+            return []
+        limits = self._limits
+        fruitless = fetch.needed > 0 and fetch.known == fetch.needed
+        plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s
+        topic, new = self._known.topics[fetch.group], fetch.needed - fetch.known
+        missing = max(fetch.missing, plan.missed - plan.arrived)
+        topic.caught_up_s, topic.missing = int(now.wall_s), missing
+        if not (new or plan.is_awaited):
+            return []
+        of = max(new, plan.missed)
+        plan.is_awaited, plan.missed, plan.arrived = False, 0, 0
+        fields: dict[str, str | int | bool] = {"group": fetch.group.hex(), "missing": missing, "of": of}
+        return [
+            c.CaughtUp(fetch.group, int(now.wall_s), missing, of),
+            *([c.Note("pubsub_caught_up", fields=fields)] if of else []),
+        ]
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def _asked(
+        self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now
+    ) -> list[c.Deed]:
+        """Answer a frame, as soon as it is known what is held here."""
+        rate = self._rates.get(router)
+        if rate is None:
+            if len(self._rates) >= self._limits.neighbours_max:
+                self._rates.clear()
+            rate = self._rates[router] = Allowance(self._limits.frames_per_s, self._limits.frames_burst)
+        if not rate.take(1, now.mono_s):
+            return [c.Refuse(reasons.LIMIT)]
+        one = Asked(message, said, router, group)
+        if self._held.is_fresh(group, now):
+            return self._answer(one, now)
+        if len(self._waiting) >= self._limits.waiting_max:
+            return [c.Refuse(reasons.LIMIT)]
+        self._waiting.append(one)
+        return self._held.refresh(group)
+
+    def _answer(self, one: Asked, now: c.Now) -> list[c.Deed]:
+        said, source = one.said, one.message.source
+        lo = max(said.lo, minute_at(now.wall_s) + 1)
+        view = self._held.view(one.group, lo, said.hi)
+        try:
+            frame = answer(view, said.m)
+        except BadFrame as error:
+            return [c.Refuse(reasons.NOT_COMPARED, str(error))]
+        assert source is not None
+        body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, frame))
+        return [c.Send(source, body, TTL_S, one.router, TAG)]
+
+    def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Answer what waited for it to be known what is held of a topic, and ask."""
+        waited = [one for one in self._waiting if one.group == group]
+        self._waiting = [one for one in self._waiting if one.group != group]
+        deeds: list[c.Deed] = [
+            deed for one in waited for deed in self._answer(one, now) if not isinstance(deed, c.Refuse)
+        ]
+        for session in [one for one in self._sessions.values() if one.group == group and not one.rounds]:
+            deeds += self._ask(session, now)
+        return deeds

@@ -1,0 +1,220 @@
+"""Dissemination: messages of topics go on to other nodes, and those that were missed are asked for.
+
+`Forwarding`, `Announcing` and `Repair` decide; this part passes on to them what the service hears, and carries out what
+they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import inf
+from struct import Struct
+from typing import Any
+
+from router.core.wire.crypto import KEY_BYTES, MessageId, PublicKey
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.message import read_header
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.pubsub.core import forwarding as f
+from services.pubsub.core import repair as r
+from services.pubsub.core.announcing import Announcing
+from services.pubsub.core.known import Known
+from services.pubsub.core.messages import Have
+from services.pubsub.core.minute_notes import MinuteNotes
+from services.pubsub.core.others import Others
+from services.pubsub.core.untaken import Own
+from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
+
+MINUTE_S = 60.0
+WAKE_MIN_S = 0.01
+"""The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
+OWN = b"own/"
+COPY = "copy "
+_UNTIL = Struct(">Q")
+_OF_THIS_NODE = frozenset((
+    Reason.QUEUE_FULL_NODE, Reason.DISK_FULL, Reason.INDEX_FULL, Reason.RATE_LIMITED, Reason.SHUTDOWN, Reason.INTERNAL,
+    Reason.CLOCK_DOUBTED,
+))  # fmt: skip
+"""Why this node's router takes no copy now, to whomever it is to go: another one would be refused as well."""
+_WHY = {
+    f.Cause.NOBODY_TOOK_IT: NOT_TAKEN,
+    f.Cause.NO_ROOM: LIMIT,
+    f.Cause.EXPIRED: Reason.EXPIRY_PASSED,
+    f.Cause.GONE: GONE,
+}
+
+
+class Dissemination:
+    """`is_leaf`: whether this node forwards nothing, and only asks for what it missed."""
+
+    def __init__(
+        self, setup: c.Setup, known: Known, others: Others, limits: f.ForwardingLimits | None = None, *,
+        is_leaf: bool = False,
+    ) -> None:  # fmt: skip
+        self._kept = setup.kept
+        self._known = known
+        self._others = others
+        self._announcing = Announcing(known)
+        self.forwarding = f.Forwarding({} if is_leaf else known.topics, setup.chance, limits)
+        self.repair = r.Repair(known.topics, setup.chance)
+        self._notes = MinuteNotes()
+        self._notes_s = inf
+        self._wake_s = inf
+        self.received = self.repaired = self.unanswered = 0
+
+    def __repr__(self) -> str:
+        return f"<dissemination: {self.forwarding!r}, {self.repair!r}>"
+
+    # -- hearing -----------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        if isinstance(heard, c.Tick):
+            self._wake_s = inf
+        found = list(self._hear(heard, now))
+        return [*found, *self._wake(now)]
+
+    def read(self, message: c.Message, said: Any, now: c.Now) -> list[c.Deed]:
+        assert isinstance(said, Have)
+        topic = self._announcing.topic_of(message, said)
+        if topic is None or message.via is None:
+            return [c.Refuse(NOT_SHARED)]
+        self.repair.named(said.ids, topic.group, message.via, r.Named.HAVE, now.mono_s)
+        return self._wake(now)
+
+    def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard:
+            case c.Message(group=group) if group in self._known.topics:
+                yield from self._came(heard, now)
+            case c.Passed(tag, id, to, reason=None) if tag.startswith(COPY):
+                self._is_there(to)
+                yield from self._forward(self.forwarding.taken(id, to, now.mono_s))
+            case c.Passed(tag, id, to) if tag.startswith(COPY):
+                yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
+            case c.Sent(tag, id, refused) if refused is not None and tag.startswith(COPY):
+                if refused not in _OF_THIS_NODE:
+                    to = PublicKey(bytes.fromhex(tag.removeprefix(COPY)))
+                    yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
+            case c.PulledFrom(id=id, state=state):
+                yield from self._pulled_from(id, state, now)
+            case c.Pulled(id=id, wire=wire):
+                yield from self._forward(self.forwarding.fetched(id, wire, now.mono_s))
+            case c.Started():
+                self.forwarding.restore(self._remembered(), now.mono_s)
+            case c.Wanted(group, wanted=False):
+                yield from self._forward(self.forwarding.left(group))
+                yield from self._mend(self.repair.left(group, now.mono_s))
+            case c.Tick():
+                yield from self._forward(self.forwarding.tick(now.mono_s, now.wall_s))
+                yield from self._mend(self.repair.tick(now.mono_s))
+                if now.mono_s >= self._notes_s:
+                    yield from self._summary()
+            case c.Asked(number, "forwarding"):
+                yield c.Answer(number, self.figures())
+
+    def _came(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
+        """Send a message on that has come for the first time, and look at what it names."""
+        group, via = message.group, message.via
+        assert group is not None
+        self.received += 1
+        yield from self._mend(self.repair.arrived(message.id, via, now.mono_s))
+        if via is not None:
+            self._is_there(via)
+            self.repair.named(message.seen, group, via, r.Named.SEEN, now.mono_s)
+        is_member = via is not None and via in self._known.topics[group].t
+        origin = f.Origin(via, is_member, None if is_member else _end_of(message.wire))
+        yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
+
+    def _is_there(self, router: PublicKey) -> None:
+        """Note that a router that had fallen silent takes or brings something again."""
+        if router in self._known.fell_silent and self._others.overlay is not None:
+            self._others.overlay.heard(router)
+
+    def _pulled_from(self, id: MessageId, state: str, now: c.Now) -> Iterator[c.Deed]:
+        """Take in what this node's router did about a PULL; if it asked, the message comes or does not."""
+        if state == "known":
+            yield from self._mend(self.repair.known_here(id, now.mono_s))
+        elif state == "away":
+            yield from self._mend(self.repair.not_asked(id, now.mono_s))
+        elif state == "later":
+            yield from self._mend(self.repair.postponed(id, now.mono_s))
+
+    def _remembered(self) -> Iterator[tuple[MessageId, Own]]:
+        for key, value in self._kept.items():
+            if key.startswith(OWN):
+                group, (until_s,) = PublicKey(value[:KEY_BYTES]), _UNTIL.unpack(value[KEY_BYTES:])
+                yield MessageId(key[len(OWN) :]), Own(group, until_s)
+
+    def figures(self) -> dict[str, int]:
+        """Return what was received, sent on and repaired since the service started, and what is under way."""
+        forwarding, repair = self.forwarding, self.repair
+        return {
+            "received": self.received, "copies": forwarding.copies, "copies_again": forwarding.copies_again,
+            "announced": forwarding.announced, "under_way": forwarding.pending, "not_taken": forwarding.untaken,
+            "missing": len(repair), "asked_for": repair.open, "repaired": self.repaired, "unanswered": self.unanswered,
+        }  # fmt: skip
+
+    # -- what follows ------------------------------------------------------------------------------------------------
+
+    def _forward(self, decided: Iterable[f.Deed]) -> Iterator[c.Deed]:
+        announced: list[f.Announce] = []
+        for one in decided:
+            match one:
+                case f.Copy(_, _, wire, to):
+                    yield c.Forward(wire, to, COPY + to.hex())
+                case f.Announce():
+                    announced.append(one)
+                case f.Silent(router):
+                    self._known.silent(router)
+                case f.Fetch(id, group):
+                    yield c.Pull(group, id)
+                case f.Remember(id, own):
+                    yield c.Keep(OWN + id, own.group + _UNTIL.pack(int(own.until_s)))
+                case f.Forget(id):
+                    yield c.Keep(OWN + id, None)
+                case f.GaveUp(id, _, cause, tried, is_own):
+                    if is_own:
+                        yield from self._notes.note("pubsub_given_up", id, _WHY[cause], {"tried": tried})
+                    else:
+                        self._notes.count("pubsub_not_taken", _WHY[cause])
+        yield from self._announcing.announce(announced)
+
+    def _mend(self, decided: Iterable[r.Deed]) -> Iterator[c.Deed]:
+        for one in decided:
+            match one:
+                case r.Ask(router, group, id):
+                    yield c.PullFrom(router, group, id)
+                case r.Repaired(id, _, asks, by):
+                    self.repaired += 1
+                    yield from self._notes.note("pubsub_repaired", id, None, {"asks": asks, "router": _hex(by)})
+                case r.Unanswered(id, _, asks):
+                    self.unanswered += 1
+                    yield from self._notes.note("pubsub_unanswered", id, UNANSWERED, {"asks": asks})
+
+    def _summary(self) -> Iterator[c.Deed]:
+        """Note what was counted in the last minute."""
+        for (cause, source), times in self.repair.left_out.items():
+            self._notes.count("pubsub_not_asked", UNANSWERED if cause is r.Cause.GIVEN_UP else LIMIT, source, times)
+        self.repair.left_out.clear()
+        self._notes_s = inf
+        yield from self._notes.take()
+
+    def _wake(self, now: c.Now) -> list[c.Deed]:
+        """Return the next wake, unless one is planned that is as early."""
+        if self._notes_s == inf and (self._notes or self.repair.left_out):
+            self._notes_s = now.mono_s + MINUTE_S
+        due_s = min(self.forwarding.due_s, self.repair.due_s, self._notes_s)
+        if due_s >= self._wake_s:
+            return []
+        self._wake_s = due_s
+        return [c.Wake(now.wall_s + max(WAKE_MIN_S, due_s - now.mono_s))]
+
+
+def _hex(router: PublicKey | None) -> str:
+    return "" if router is None else router.hex()
+
+
+def _end_of(wire: bytes) -> float | None:
+    """Return the Unix second at which a message expires; None if it is not to wait for anybody (ttl 0)."""
+    header = read_header(wire, 0, len(wire))
+    return expiry_s(header.expiry_min) if header.ttl_s else None

@@ -1,0 +1,70 @@
+"""Filters of the groups that a node wants, randomised so that none can be read from them with certainty (R-C36).
+
+A group stands for 4 of 1,024 bits. Every bit is told the other way round with a probability p = 1 / (1 + exp(ε / 4)),
+drawn once for each bit and true value from a secret: the same groups always give the same filter, and a group that
+comes or goes changes only bits of its own, so nothing is gained by asking often. Who does not know a group's key cannot
+find its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import exp, log
+
+from blake3 import blake3
+
+from router.core.wire.crypto import PublicKey
+
+BITS = 1_024
+FILTER_BYTES = BITS // 8
+BITS_OF_A_GROUP = 4
+EPSILON = 3.0
+"""The most by which a group changes the logarithm of the probability of what is told (local differential privacy)."""
+SECRET_BYTES = 32
+ONES_MAX = 770
+"""The most bits set in a filter that was told so: of all bits true, 695 are on average, with a deviation of 15."""
+GROUPS_REMEMBERED = 1_024
+"""Groups whose bits are kept in memory, since every filter that comes in is held against the same ones."""
+
+_LABEL = b"upsycle interest 1"
+_DRAW_BYTES = 4
+_OTHER_WAY = 1 / (1 + exp(EPSILON / BITS_OF_A_GROUP))
+_OTHER_WAY_BELOW = round((1 << 8 * _DRAW_BYTES) * _OTHER_WAY)
+
+
+@lru_cache(maxsize=GROUPS_REMEMBERED)
+def bits_of(group: PublicKey) -> tuple[int, ...]:
+    """Return the bits that stand for a group; some of them may be equal."""
+    digest = blake3(_LABEL + group).digest(2 * BITS_OF_A_GROUP)
+    return tuple([int.from_bytes(digest[at : at + 2], "big") % BITS for at in range(0, len(digest), 2)])
+
+
+def tell(groups: Iterable[PublicKey], secret: bytes) -> bytes:
+    """Return the filter of these groups as it is told; `secret`: 32 random bytes of this service, always the same."""
+    true = {bit for group in groups for bit in bits_of(group)}
+    draws = [blake3(bytes([value]), key=secret).digest(_DRAW_BYTES * BITS) for value in (False, True)]
+    told = 0
+    for bit in range(BITS):
+        draw = draws[bit in true][_DRAW_BYTES * bit : _DRAW_BYTES * (bit + 1)]
+        is_other_way = int.from_bytes(draw, "big") < _OTHER_WAY_BELOW
+        told |= ((bit in true) != is_other_way) << bit
+    return told.to_bytes(FILTER_BYTES, "little")
+
+
+def agreement(told: bytes, group: PublicKey) -> int:
+    """Return how many of a group's bits a filter has: 0 to 4. It says whom to meet, and proves nothing."""
+    return sum(told[bit >> 3] >> (bit & 7) & 1 for bit in bits_of(group))
+
+
+def count_ones(told: bytes) -> int:
+    return int.from_bytes(told, "little").bit_count()
+
+
+def likeness(told: bytes, group: PublicKey) -> float:
+    """Return the logarithm of how much likelier a filter is if its node wants the group than if it does not.
+
+    It is held against the share of bits that are set: one with all bits set is like no group."""
+    ones = min(max(count_ones(told), 1), BITS - 1) / BITS
+    if_set, if_clear = log((1 - _OTHER_WAY) / ones), log(_OTHER_WAY / (1 - ones))
+    return sum(if_set if told[bit >> 3] >> (bit & 7) & 1 else if_clear for bit in bits_of(group))

@@ -1,0 +1,364 @@
+"""Forwarding: a message goes on to routers of its topic, and to others in place of those that do not take it (R-C33).
+
+A copy that is not in a router's custody after `failover_s` goes to the next on its side of the ring, or to another at
+random, over the whole view. A message published on this node goes on until a neighbour has taken it. `Forwarding` takes
+in one thing after the other and returns deeds. Duplicates do not come here: the router turns them away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+from typing import NamedTuple
+
+from router.core.wire.crypto import MessageId, PublicKey
+from router.service.contract import Chance
+from services.pubsub.core.known import Neighbour, Topic
+from services.pubsub.core.targets import Target, Toward, replacement, targets
+from services.pubsub.core.untaken import Own, Untaken, UntakenLimits
+
+FANOUT_MIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingLimits:
+    """The fan-out, times and bounds of forwarding.
+
+    `fanout`: to how many routers a message goes, neighbours on the ring among them. `failover_s`: how long a router has
+    to take custody of a copy. From `large_bytes` on, links at random get a message's id in its place (R-C34). Copies of
+    at most `pending_max` messages with `pending_bytes_max` are followed. `heard_max`: of how many routers it is known
+    when they took something last.
+    """
+
+    fanout: int = 3
+    failover_s: float = 3.0
+    large_bytes: int = 16 << 10
+    pending_max: int = 10_000
+    pending_bytes_max: int = 32 << 20
+    heard_max: int = 1_024
+    untaken: UntakenLimits = field(default_factory=UntakenLimits)
+
+
+class Cause(Enum):
+    """Why the copies of a message are not followed any more, though none was taken."""
+
+    NOBODY_TOOK_IT = "no router of the whole view took custody"
+    NO_ROOM = "more copies are under way than are followed"
+    EXPIRED = "it expired before a neighbour took it"
+    GONE = "this node's router does not hold it any more"
+
+
+class Origin(NamedTuple):
+    """Who brought a message: a router, or an app of this node (None). `is_member`: a router of the topic's ring.
+
+    What no member brought is of this node, or of a client or LAN neighbour of it. If it has an end (`until_s`, a Unix
+    second), it goes on until a neighbour has taken it or it has expired."""
+
+    sender: PublicKey | None = None
+    is_member: bool = False
+    until_s: float | None = None
+
+
+# -- deeds ------------------------------------------------------------------------------------------------------------
+
+
+class Copy(NamedTuple):
+    """Send the message on to a router; `again`: in place of a copy that another did not take."""
+
+    id: MessageId
+    group: PublicKey
+    wire: bytes
+    to: PublicKey
+    again: bool = False
+
+
+class Announce(NamedTuple):
+    """Tell a router that this one holds a large message."""
+
+    id: MessageId
+    group: PublicKey
+    to: Neighbour
+
+
+class Silent(NamedTuple):
+    """Note that a router takes nothing: what was sent to it `failover_s` ago it has not taken, nor anything since."""
+
+    router: PublicKey
+
+
+class Fetch(NamedTuple):
+    """Ask this node's router for the bytes of a message; `fetched` takes the answer."""
+
+    id: MessageId
+    group: PublicKey
+
+
+class Remember(NamedTuple):
+    """Keep over a restart that no neighbour has taken this message of this node."""
+
+    id: MessageId
+    own: Own
+
+
+class Forget(NamedTuple):
+    """Undo `Remember`."""
+
+    id: MessageId
+
+
+class GaveUp(NamedTuple):
+    """Note that a message is not followed any more, and to how many routers it was sent; `is_own`: it is of this node,
+    so that perhaps nobody else has it."""
+
+    id: MessageId
+    group: PublicKey
+    cause: Cause
+    tried: int = 0
+    is_own: bool = False
+
+
+Deed = Copy | Announce | Silent | Fetch | Remember | Forget | GaveUp
+
+
+# -- what is under way ------------------------------------------------------------------------------------------------
+
+
+class _Copying:
+    """One of the copies of a message: the router that it went to last; `is_over`: it was taken, or given up."""
+
+    __slots__ = ("is_over", "to", "toward")
+
+    def __init__(self, target: Target) -> None:
+        self.to, self.toward = target.to.router, target.toward
+        self.is_over = False
+
+
+class _Pending:
+    """A message whose copies are under way: `by_router` has the copy that each router was sent, `open` counts those
+    that are not over."""
+
+    __slots__ = ("by_router", "group", "is_taken", "open", "origin", "wire")
+
+    def __init__(self, group: PublicKey, wire: bytes, origin: Origin) -> None:
+        self.group, self.wire, self.origin = group, wire, origin
+        self.by_router: dict[PublicKey, _Copying] = {}
+        self.open = 0
+        self.is_taken = False
+
+
+class Forwarding:
+    """The copies of one node that are under way.
+
+    `topics` has the live neighbours of each; what is of no topic here is not forwarded. Seconds are monotonic but for
+    expiries and `wall_s`. `copies`, `copies_again`, `announced`: how many of each were sent.
+    """
+
+    def __init__(
+        self, topics: Mapping[PublicKey, Topic], chance: Chance, limits: ForwardingLimits | None = None
+    ) -> None:
+        self._topics = topics
+        self._chance = chance
+        self._limits = limits = limits or ForwardingLimits()
+        self._untaken = Untaken(self._has_neighbours, limits.untaken)
+        self._pending: dict[MessageId, _Pending] = {}
+        self._bytes = 0
+        self._timers: deque[tuple[float, MessageId, PublicKey]] = deque()
+        self._heard_s: dict[PublicKey, float] = {}
+        self.copies = self.copies_again = self.announced = 0
+
+    def __repr__(self) -> str:
+        return f"<forwarding of {len(self._pending)} messages; {self._untaken!r}>"
+
+    @property
+    def pending(self) -> int:
+        """Return how many messages have copies under way."""
+        return len(self._pending)
+
+    @property
+    def untaken(self) -> int:
+        """Return how many messages of this node no neighbour has taken yet."""
+        return len(self._untaken)
+
+    @property
+    def due_s(self) -> float:
+        """Return the monotonic second at which `tick` has something to do; infinity: never."""
+        self._forget_timers()
+        due_s = self._untaken.due_s
+        return min(self._timers[0][0], due_s) if self._timers else due_s
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def received(self, id: MessageId, group: PublicKey, wire: bytes, origin: Origin, now_s: float) -> list[Deed]:
+        """Send a message on that has come for the first time."""
+        topic = self._topics.get(group)
+        if topic is None or id in self._pending or id in self._untaken:
+            return []
+        if origin.sender is not None:
+            self._hear(origin.sender, now_s)
+        deeds: list[Deed] = []
+        if origin.until_s is not None and not origin.is_member:
+            own = Own(group, origin.until_s)
+            kept = self._untaken.add(id, own)
+            deeds.append(Remember(id, own) if kept else GaveUp(id, group, Cause.NO_ROOM, is_own=True))
+        return [*deeds, *self._begin(id, _Pending(group, wire, origin), topic, now_s)]
+
+    def taken(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
+        """Note that a router has taken custody of its copy."""
+        self._hear(to, now_s)
+        deeds: list[Deed] = []
+        if self._untaken.end(id):
+            deeds.append(Forget(id))
+        pending = self._pending.get(id)
+        copy = pending.by_router.get(to) if pending is not None else None
+        if pending is None or copy is None:
+            return deeds
+        pending.is_taken = True
+        if deeds:
+            self._untaken.hurry(pending.group, now_s)
+        return [*deeds, *self._end_copy(id, pending, copy, now_s)]
+
+    def refused(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
+        """Send a copy to another router at once, since the one that it went to will not take it."""
+        found = self._open_copy(id, to)
+        return [] if found is None else self._advance(id, *found, now_s)
+
+    def fetched(self, id: MessageId, wire: bytes | None, now_s: float) -> list[Deed]:
+        """Take in the answer to `Fetch`; without its bytes a message cannot go on."""
+        own = self._untaken.fetched(id)
+        if own is None:
+            return []
+        topic = self._topics.get(own.group)
+        if wire is None or topic is None:
+            self._untaken.end(id)
+            return [Forget(id), GaveUp(id, own.group, Cause.GONE, is_own=True)]
+        return self._begin(id, _Pending(own.group, wire, Origin(until_s=own.until_s)), topic, now_s)
+
+    def restore(self, kept: Iterable[tuple[MessageId, Own]], now_s: float) -> None:
+        """Take in what `Remember` kept before a restart: all of it is tried again."""
+        for id, own in kept:
+            if self._untaken.add(id, own):
+                self._untaken.rest(id, now_s)
+
+    def left(self, group: PublicKey) -> list[Deed]:
+        """Forget all of a topic that this node has left."""
+        for id in [id for id, one in self._pending.items() if one.group == group]:
+            self._drop(id)
+        return [Forget(id) for id in self._untaken.of(group) if self._untaken.end(id)]
+
+    def tick(self, now_s: float, wall_s: float) -> list[Deed]:
+        """Send the copies to others that were not taken in time, and try again what waits."""
+        deeds: list[Deed] = []
+        while self._timers and self._timers[0][0] <= now_s:
+            _, id, to = self._timers.popleft()
+            if (found := self._open_copy(id, to)) is not None:
+                if self._heard_s.get(to, -inf) < now_s - self._limits.failover_s:
+                    deeds.append(Silent(to))
+                deeds += self._advance(id, *found, now_s)
+        if self._untaken.due_s <= now_s:
+            fetch, expired = self._untaken.due(now_s, wall_s)
+            for id, own in expired:
+                deeds += [Forget(id), GaveUp(id, own.group, Cause.EXPIRED, is_own=True)]
+            deeds += [Fetch(id, own.group) for id, own in fetch]
+        return deeds
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _has_neighbours(self, group: PublicKey) -> bool:
+        topic = self._topics.get(group)
+        return topic is not None and bool(topic.after or topic.before or topic.others)
+
+    def _open_copy(self, id: MessageId, to: PublicKey) -> tuple[_Pending, _Copying] | None:
+        """Return the copy that went to a router last and is not over, and its message; None if there is none."""
+        pending = self._pending.get(id)
+        copy = pending.by_router.get(to) if pending is not None else None
+        if pending is None or copy is None or copy.is_over or copy.to != to:
+            return None
+        return pending, copy
+
+    def _forget_timers(self) -> None:
+        """Remove the timers in front whose copies are over, so that nobody is woken for them."""
+        while self._timers and self._open_copy(*self._timers[0][1:]) is None:
+            self._timers.popleft()
+
+    def _begin(self, id: MessageId, pending: _Pending, topic: Topic, now_s: float) -> list[Deed]:
+        chosen = targets(
+            topic, pending.origin.sender, self._limits.fanout, self._chance, is_member=pending.origin.is_member
+        )
+        if not chosen:
+            if id in self._untaken:
+                self._untaken.rest(id, now_s)
+            return []
+        deeds = self._make_room(len(pending.wire), now_s)
+        self._pending[id] = pending
+        self._bytes += len(pending.wire)
+        is_large = len(pending.wire) >= self._limits.large_bytes and chosen[0].toward is not Toward.ANYBODY
+        for target in chosen:
+            if is_large and target.toward is Toward.ANYBODY:
+                self.announced += 1
+                deeds.append(Announce(id, pending.group, target.to))
+            else:
+                pending.open += 1
+                deeds.append(self._hand(id, pending, _Copying(target), now_s))
+        return deeds
+
+    def _hand(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float, *, again: bool = False) -> Copy:
+        pending.by_router[copy.to] = copy
+        self._timers.append((now_s + self._limits.failover_s, id, copy.to))
+        self.copies += 1
+        self.copies_again += again
+        return Copy(id, pending.group, pending.wire, copy.to, again)
+
+    def _advance(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
+        """Send a copy to the next candidate; without one it is over."""
+        topic, other = self._topics.get(pending.group), None
+        if topic is not None:
+            sender, is_member, _ = pending.origin
+            taken = {sender, *pending.by_router}
+            other = replacement(topic, copy.toward, sender, taken, self._chance, is_member=is_member)
+        if other is None:
+            return self._end_copy(id, pending, copy, now_s)
+        copy.to = other.router
+        return [self._hand(id, pending, copy, now_s, again=True)]
+
+    def _end_copy(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
+        """End one copy, and with the last one the message."""
+        if copy.is_over:
+            return []
+        copy.is_over = True
+        pending.open -= 1
+        if pending.open:
+            return []
+        self._drop(id)
+        if pending.is_taken:
+            return []
+        if id in self._untaken:
+            self._untaken.rest(id, now_s)
+            return []
+        return [GaveUp(id, pending.group, Cause.NOBODY_TOOK_IT, len(pending.by_router), not pending.origin.is_member)]
+
+    def _drop(self, id: MessageId) -> None:
+        self._bytes -= len(self._pending.pop(id).wire)
+
+    def _make_room(self, size: int, now_s: float) -> list[Deed]:
+        """Follow the oldest messages no more until there is room; those of this node are tried again later."""
+        limits, deeds, pending = self._limits, list[Deed](), self._pending
+        while pending and (len(pending) >= limits.pending_max or self._bytes + size > limits.pending_bytes_max):
+            id = next(iter(pending))
+            oldest = pending[id]
+            self._drop(id)
+            if id in self._untaken:
+                self._untaken.rest(id, now_s)
+            else:
+                tried, is_own = len(oldest.by_router), not oldest.origin.is_member
+                deeds.append(GaveUp(id, oldest.group, Cause.NO_ROOM, tried, is_own))
+        return deeds
+
+    def _hear(self, router: PublicKey, now_s: float) -> None:
+        """Note that a router takes or brings something now; of too many, the first is forgotten."""
+        self._heard_s.pop(router, None)
+        if len(self._heard_s) >= self._limits.heard_max:
+            del self._heard_s[next(iter(self._heard_s))]
+        self._heard_s[router] = now_s

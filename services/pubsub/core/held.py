@@ -1,0 +1,107 @@
+"""Which messages of each topic this node holds, in the order in which they are compared (R-C35).
+
+The router is asked for them, in pages, and after that only for what has arrived since: it alone knows which bytes are
+still there, and a topic that is never compared costs nothing. If it has let go of messages before their time, all are
+asked for again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from router.core.wire.crypto import PublicKey
+from router.core.wire.lifetime import EPOCH_S
+from router.service import contract as c
+from services.pubsub.core.id_set import KEY_BYTES, IdSet, key_of, minute_of
+from services.pubsub.core.negentropy import View
+
+MINUTES_MAX = 1 << 32
+
+
+def minute_at(wall_s: float) -> int:
+    """Return the expiry minute that is passing at a Unix second."""
+    return max(0, int(wall_s - EPOCH_S) // 60)
+
+
+@dataclass(slots=True)
+class _Index:
+    """What is held of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that expire
+    before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for."""
+
+    ids: IdSet = field(default_factory=IdSet)
+    upto: int = 0
+    gone: int = 0
+    floor: int = 0
+    at_s: float = -inf
+    is_asked: bool = False
+    is_anew: bool = True
+
+
+class Held:
+    """The ids that this node holds, at most `ids_max` of all topics, those that expire last. Seconds are monotonic."""
+
+    def __init__(self, ids_max: int = 1_000_000, fresh_s: float = 2.0) -> None:
+        self._ids_max = ids_max
+        self._fresh_s = fresh_s
+        self._indexes: dict[PublicKey, _Index] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self.count} ids held of {len(self._indexes)} topics>"
+
+    @property
+    def count(self) -> int:
+        return sum(len(one.ids) for one in self._indexes.values())
+
+    def is_fresh(self, group: PublicKey, now: c.Now) -> bool:
+        """Whether all that the router held a moment ago is known."""
+        index = self._indexes.get(group)
+        return index is not None and not index.is_asked and now.mono_s - index.at_s <= self._fresh_s
+
+    def view(self, group: PublicKey, lo: int, hi: int) -> View:
+        """Return what is held and expires in minute `lo` or later, before minute `hi`."""
+        index = self._indexes[group]
+        return View(index.ids, max(lo, index.floor), hi)
+
+    def refresh(self, group: PublicKey) -> list[c.Deed]:
+        """Ask the router for what has arrived since, unless it is being asked."""
+        index = self._indexes.setdefault(group, _Index())
+        if index.is_asked:
+            return []
+        index.is_asked = True
+        return [c.ListHeld(group, index.upto)]
+
+    def heard(self, page: c.HeldIds, now: c.Now) -> list[c.Deed]:
+        """Take in a page; ask for the next, or for all again."""
+        index = self._indexes.get(page.group)
+        if index is None or not index.is_asked:
+            return []
+        if page.error:
+            index.is_asked = False
+            return []
+        if index.gone != page.gone and not index.is_anew:
+            self._indexes[page.group] = _Index(gone=page.gone, is_asked=True)
+            return [c.ListHeld(page.group, 0)]
+        if not index.upto:
+            index.gone = page.gone
+        index.ids.add(page.keys[at : at + KEY_BYTES] for at in range(0, len(page.keys), KEY_BYTES))
+        index.upto = page.upto
+        index.ids.drop_before(key_of(minute_at(now.wall_s), b""))
+        self._trim(index)
+        if page.more:
+            return [c.ListHeld(page.group, page.upto)]
+        index.is_asked = index.is_anew = False
+        index.at_s = now.mono_s
+        return []
+
+    def _trim(self, index: _Index) -> None:
+        """Leave out what expires first, if there is too much."""
+        over = self.count - self._ids_max
+        if over > 0 and len(index.ids):
+            last = minute_of(index.ids.key_at(min(over, len(index.ids)) - 1))
+            index.floor = max(index.floor, last + 1)
+            index.ids.drop_before(key_of(index.floor, b""))
+
+    def left(self, group: PublicKey) -> None:
+        """Forget a topic."""
+        self._indexes.pop(group, None)

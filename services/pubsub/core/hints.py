@@ -1,0 +1,94 @@
+"""Routers that a group link names: they are dialled at once, since a small group is not found by chance (C28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from router.core.wire.crypto import PublicKey
+from router.core.wire.hint import Hint
+from router.service import contract as c
+from services.pubsub.core.known import Known
+from services.pubsub.core.others import LEARNED_S, Others
+
+HINTED_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class HintLimits:
+    """When a router that a hint names is dialled again: after `again_s`, each time twice as long up to `again_s_max`.
+
+    `tries_max`: so often in all. `hinted_max`: routers that are dialled so at once; the oldest are forgotten."""
+
+    again_s: float = 5.0
+    again_s_max: float = 600.0
+    tries_max: int = 12
+    hinted_max: int = HINTED_MAX
+
+
+@dataclass(slots=True)
+class Dialled:
+    """A router that was named, how often it was dialled, and when it is dialled next."""
+
+    urls: tuple[str, ...]
+    groups: set[PublicKey]
+    tries: int = 0
+    next_s: float = -inf
+
+
+class Hints:
+    """Dials each router that a hint names until it is connected; then its pub/sub service is met like any other."""
+
+    def __init__(self, known: Known, others: Others, limits: HintLimits | None = None) -> None:
+        self._known = known
+        self._others = others
+        self._limits = limits or HintLimits()
+        self._hinted: dict[PublicKey, Dialled] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._hinted)} routers that hints name are dialled>"
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        match heard:
+            case c.Hinted(group, hints):
+                for hint in hints:
+                    self._take(group, hint)
+            case c.Linked(router, service) if service is not None:
+                self._hinted.pop(router, None)
+            case c.Wanted(group, False):
+                for one in self._hinted.values():
+                    one.groups.discard(group)
+            case c.Tick():
+                pass
+            case _:
+                return []
+        return list(self._dial(now))
+
+    def _take(self, group: PublicKey, hint: Hint) -> None:
+        router = hint.router
+        if router == self._known.router or router in self._others.linked:
+            return
+        urls = tuple(one.url for one in hint.addresses)
+        found = self._hinted.pop(router, None) or Dialled(urls, set())
+        while len(self._hinted) >= self._limits.hinted_max:
+            del self._hinted[next(iter(self._hinted))]
+        self._hinted[router] = found
+        found.groups.add(group)
+        if urls != found.urls:
+            found.urls, found.tries, found.next_s = urls, 0, -inf
+
+    def _dial(self, now: c.Now) -> Iterator[c.Deed]:
+        limits = self._limits
+        gone = [router for router, one in self._hinted.items() if not one.groups or one.tries >= limits.tries_max]
+        for router in gone:
+            del self._hinted[router]
+        for router, one in self._hinted.items():
+            if one.next_s <= now.mono_s:
+                one.next_s = now.mono_s + min(limits.again_s_max, limits.again_s * 2**one.tries)
+                one.tries += 1
+                yield c.Learn(router, one.urls, int(now.wall_s) + LEARNED_S, how="hint")
+                yield c.Dial(router)
+        due_s = min((one.next_s for one in self._hinted.values()), default=inf)
+        if due_s < inf:
+            yield c.Wake(now.wall_s + max(0.01, due_s - now.mono_s))

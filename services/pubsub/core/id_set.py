@@ -1,0 +1,194 @@
+"""Ordered sets of (expiry minute, message id) in which the sum of any run of ids is cheap, as negentropy needs it.
+
+The ids lie in leaves of at most `LEAF_MAX`, each one byte string; beside each leaf stands the sum of its ids. The sums
+of all leaves before each leaf are added up once after a change, when a sum is first asked for: one addition for each
+leaf. The sum of a run is then the difference of two such sums, and of parts of the two leaves at its ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import accumulate
+
+ID_BYTES = 32
+MINUTE_BYTES = 4
+KEY_BYTES = MINUTE_BYTES + ID_BYTES
+LEAF_MAX = 64
+LEAF_BYTES_MAX = LEAF_MAX * KEY_BYTES
+SUM_MASK = (1 << 8 * ID_BYTES) - 1
+FINGERPRINT_BYTES = 16
+END = b"\xff" * (KEY_BYTES + 1)
+"""A bound behind every key."""
+
+
+def key_of(minute: int, identity: bytes) -> bytes:
+    """Return the key of an id that expires in that minute; keys sort by minute, then by id."""
+    return minute.to_bytes(MINUTE_BYTES, "big") + identity
+
+
+def minute_of(key: bytes) -> int:
+    """Return the minute of a key, or of a bound other than `END`."""
+    return int.from_bytes(key[:MINUTE_BYTES], "big")
+
+
+class IdSet:
+    """A set of keys (expiry minute, id) in ascending order; positions count from 0."""
+
+    def __init__(self, keys: Iterable[bytes] = ()) -> None:
+        self._leaves: list[bytes] = []
+        self._firsts: list[bytes] = []  # the first key of each leaf
+        self._sums: list[int] = []  # of the ids of each leaf
+        self._starts: list[int] = []  # the position at which each leaf begins
+        self._before: list[int] = []  # the sum of all ids before each leaf
+        self._count = 0
+        self._is_added_up = False
+        self.add(keys)
+
+    def __repr__(self) -> str:
+        return f"<{self._count} ids in {len(self._leaves)} leaves>"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: bytes) -> bool:
+        leaf = bisect_right(self._firsts, key) - 1
+        return leaf >= 0 and _is_at(self._leaves[leaf], _position(self._leaves[leaf], key), key)
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, keys: Iterable[bytes]) -> int:
+        """Add keys; return how many of them were new."""
+        before = self._count
+        for key in keys:
+            self._add(key)
+        return self._count - before
+
+    def _add(self, key: bytes) -> None:
+        leaves, at = self._leaves, max(0, bisect_right(self._firsts, key) - 1)
+        if not leaves:
+            leaves.append(b"")
+            self._firsts.append(key)
+            self._sums.append(0)
+        leaf = leaves[at]
+        place = _position(leaf, key)
+        if _is_at(leaf, place, key):
+            return
+        cut = place * KEY_BYTES
+        leaf = leaves[at] = leaf[:cut] + key + leaf[cut:]
+        self._firsts[at] = leaf[:KEY_BYTES]
+        self._sums[at] += _number(key)
+        self._count += 1
+        self._is_added_up = False
+        if len(leaf) > LEAF_BYTES_MAX:
+            self._split(at)
+
+    def _split(self, at: int) -> None:
+        """Divide a leaf: in the middle, or behind its last but one key if ids come in ascending order."""
+        leaf = self._leaves[at]
+        cut = LEAF_BYTES_MAX if at + 1 == len(self._leaves) else LEAF_BYTES_MAX // 2
+        self._leaves[at : at + 1] = leaf[:cut], leaf[cut:]
+        self._firsts.insert(at + 1, leaf[cut : cut + KEY_BYTES])
+        self._sums[at : at + 1] = _sum(leaf[:cut]), _sum(leaf[cut:])
+
+    def remove(self, keys: Iterable[bytes]) -> None:
+        """Remove those of the keys that are there."""
+        for key in keys:
+            at = bisect_right(self._firsts, key) - 1
+            leaf = self._leaves[at] if at >= 0 else b""
+            place = _position(leaf, key)
+            if _is_at(leaf, place, key):
+                self._put_leaf(at, leaf[: place * KEY_BYTES] + leaf[(place + 1) * KEY_BYTES :])
+                self._count -= 1
+
+    def drop_before(self, bound: bytes) -> int:
+        """Remove all keys before a bound, such as those that have expired; return how many."""
+        whole = max(0, bisect_left(self._firsts, bound) - 1)
+        gone = sum(map(len, self._leaves[:whole])) // KEY_BYTES
+        del self._leaves[:whole], self._firsts[:whole], self._sums[:whole]
+        self._is_added_up &= not whole
+        if self._leaves and (place := _position(self._leaves[0], bound)):
+            self._put_leaf(0, self._leaves[0][place * KEY_BYTES :])
+            gone += place
+        self._count -= gone
+        return gone
+
+    def _put_leaf(self, at: int, leaf: bytes) -> None:
+        self._is_added_up = False
+        if leaf:
+            self._leaves[at], self._firsts[at], self._sums[at] = leaf, leaf[:KEY_BYTES], _sum(leaf)
+        else:
+            del self._leaves[at], self._firsts[at], self._sums[at]
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def position(self, bound: bytes) -> int:
+        """Return how many keys stand before the bound: a key, the beginning of one, or `END`."""
+        self._add_up()
+        at = bisect_left(self._firsts, bound) - 1
+        return 0 if at < 0 else self._starts[at] + _position(self._leaves[at], bound)
+
+    def key_at(self, position: int) -> bytes:
+        """Return the key at a position."""
+        self._add_up()
+        at = bisect_right(self._starts, position) - 1
+        place = position - self._starts[at]
+        return self._leaves[at][place * KEY_BYTES : (place + 1) * KEY_BYTES]
+
+    def keys(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the keys at positions start..stop-1; the set must not change meanwhile."""
+        self._add_up()
+        at = bisect_right(self._starts, start) - 1
+        while start < stop:
+            leaf, first = self._leaves[at], self._starts[at]
+            for place in range(start - first, min(stop - first, len(leaf) // KEY_BYTES)):
+                yield leaf[place * KEY_BYTES : (place + 1) * KEY_BYTES]
+            at, start = at + 1, first + len(leaf) // KEY_BYTES
+
+    def sum_before(self, position: int) -> int:
+        """Return the sum of the ids at all lower positions, each read as a little-endian number."""
+        self._add_up()
+        at = bisect_right(self._starts, position) - 1
+        if at < 0:
+            return 0
+        place = position - self._starts[at]
+        return self._before[at] + _sum(self._leaves[at][: place * KEY_BYTES])
+
+    def _add_up(self) -> None:
+        if not self._is_added_up:
+            counts = (len(leaf) // KEY_BYTES for leaf in self._leaves)
+            self._starts = list(accumulate(counts, initial=0))[:-1]
+            self._before = list(accumulate(self._sums, initial=0))[:-1]
+            self._is_added_up = True
+
+
+def fingerprint(sum_: int, count: bytes) -> bytes:
+    """Return the fingerprint of ids with that sum; `count`: how many they are, as the protocol writes numbers."""
+    return sha256((sum_ & SUM_MASK).to_bytes(ID_BYTES, "little") + count).digest()[:FINGERPRINT_BYTES]
+
+
+def _number(key: bytes) -> int:
+    return int.from_bytes(key[MINUTE_BYTES:], "little")
+
+
+def _sum(leaf: bytes) -> int:
+    return sum(
+        int.from_bytes(leaf[at : at + ID_BYTES], "little") for at in range(MINUTE_BYTES, len(leaf), KEY_BYTES)
+    )  # fmt: skip
+
+
+def _position(leaf: bytes, bound: bytes) -> int:
+    """Return how many keys of a leaf stand before the bound."""
+    low, high = 0, len(leaf) // KEY_BYTES
+    while low < high:
+        middle = (low + high) // 2
+        if leaf[middle * KEY_BYTES : (middle + 1) * KEY_BYTES] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _is_at(leaf: bytes, place: int, key: bytes) -> bool:
+    return leaf[place * KEY_BYTES : (place + 1) * KEY_BYTES] == key

@@ -1,0 +1,140 @@
+"""Exchanging filters: which other nodes may want the groups that this one wants, and so are worth a meeting (C36).
+
+`InterestTable` takes in one thing after the other and returns whom to ask; it reads no signature. Each period one of
+those that were not asked for longest is asked, with the own filter and some of others. Ages travel outside the
+signatures and are never reset (D11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Chance
+from services.pubsub.core.filters import ONES_MAX, count_ones, likeness
+from services.pubsub.core.known import Neighbour
+from services.pubsub.core.messages import INTERESTS_MAX, Filter
+
+
+@dataclass(frozen=True, slots=True)
+class InterestLimits:
+    """How many others are known (`known_max`) and told of (`told_max`), and beyond which age in periods none is.
+
+    Of one public network at most `of_prefix_max` are known. `suggested_max`: how many are suggested for a meeting."""
+
+    known_max: int = 256
+    told_max: int = INTERESTS_MAX
+    age_max: int = 25
+    of_prefix_max: int = 16
+    suggested_max: int = 16
+
+
+@dataclass(slots=True)
+class Interest:
+    """What is known of another node: the age of that in periods, and its filter, if it is known.
+
+    `asked`: since how many periods it has not been asked."""
+
+    neighbour: Neighbour
+    age: int
+    filter: Filter | None = None
+    asked: int = 1 << 16
+
+
+class InterestTable:
+    """The filters of other nodes, by their routers."""
+
+    __slots__ = ("_chance", "_known", "_limits", "_own")
+
+    def __init__(self, own: PublicKey, chance: Chance, limits: InterestLimits | None = None) -> None:
+        self._own = own
+        self._chance = chance
+        self._limits = limits or InterestLimits()
+        self._known: dict[PublicKey, Interest] = {}
+
+    def __repr__(self) -> str:
+        return f"<filters of {sum(one.filter is not None for one in self._known.values())} of {len(self._known)} nodes>"
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def rev(self, router: PublicKey) -> int:
+        """Return the revision of the filter that is known of a router, -1 if there is none."""
+        found = self._known.get(router)
+        return -1 if found is None or found.filter is None else found.filter.rev
+
+    def offer(self, neighbour: Neighbour) -> None:
+        """Take in a node that was found elsewhere, without a filter."""
+        if neighbour.router not in self._known:
+            self._put(Interest(neighbour, 0))
+
+    def take(self, neighbour: Neighbour, age: int, found: Filter) -> bool:
+        """Take in a filter, unless a newer one is known; return whether it can have been told so."""
+        if count_ones(found.bits) > ONES_MAX:
+            return False
+        if neighbour.router == self._own or age > self._limits.age_max:
+            return True
+        known, rev = self._known.get(neighbour.router), self.rev(neighbour.router)
+        if known is None:
+            self._put(Interest(neighbour, age, found))
+        elif found.rev >= rev:
+            known.age = age if found.rev > rev else min(known.age, age)
+            known.neighbour, known.filter = neighbour, found
+        return True
+
+    def forget(self, router: PublicKey) -> None:
+        self._known.pop(router, None)
+
+    def period(self) -> Neighbour | None:
+        """Let a period pass; return whom to ask: somebody that was not asked for longest, at random."""
+        for one in self._known.values():
+            one.age += 1
+            one.asked += 1
+        for router in [router for router, one in self._known.items() if one.age > self._limits.age_max]:
+            del self._known[router]
+        longest = max((one.asked for one in self._known.values()), default=0)
+        found = [one for one in self._known.values() if one.asked == longest]
+        if not found:
+            return None
+        chosen = found[self._chance.randrange(len(found))]
+        chosen.asked = 0
+        return chosen.neighbour
+
+    def told(self, to: PublicKey) -> tuple[Interest, ...]:
+        """Return some filters at random, to tell a node of."""
+        found = [one for one in self._known.values() if one.filter is not None and one.neighbour.router != to]
+        return tuple(self._chance.sample(found, min(self._limits.told_max, len(found))))
+
+    def suggested(self, groups: Sequence[tuple[PublicKey, int]], but: Collection[PublicKey]) -> tuple[Neighbour, ...]:
+        """Return whom to meet, the most promising first; `groups`: each with the number of its neighbours here."""
+        if not groups:
+            return ()
+        found = [one for one in self._known.values() if one.neighbour.router not in but]
+        worth = {id(one): self._worth(one.filter, groups) for one in found}
+        found.sort(key=lambda one: worth[id(one)], reverse=True)
+        return tuple([one.neighbour for one in found[: self._limits.suggested_max]])
+
+    def _worth(self, found: Filter | None, groups: Iterable[tuple[PublicKey, int]]) -> float:
+        """Return a measure of how many groups it has in common; those with few neighbours count more."""
+        if found is None:
+            return 0.0
+        return sum(exp(likeness(found.bits, group)) / (1 + neighbours) for group, neighbours in groups)
+
+    def _put(self, one: Interest) -> None:
+        """Take in a node; of too many, the oldest gives way, and of too many of one public network one of these."""
+        prefix, known = one.neighbour.prefix, self._known
+        if one.neighbour.router == self._own:
+            return
+        alike = [each for each in known.values() if prefix is not None and each.neighbour.prefix == prefix]
+        full = len(alike) >= self._limits.of_prefix_max
+        if full or len(known) >= self._limits.known_max:
+            oldest = max(alike if full else self._all(), key=lambda each: each.age)
+            if oldest.age < one.age:
+                return
+            del known[oldest.neighbour.router]
+        known[one.neighbour.router] = one
+
+    def _all(self) -> Iterator[Interest]:
+        return iter(self._known.values())

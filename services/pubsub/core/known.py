@@ -1,0 +1,121 @@
+"""What the parts of the pub/sub service share: the keys of this node, its topics, and the neighbours of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.core.wire.crypto import PublicKey
+from services.pubsub.core.ring import place_of
+
+SERVICE = "pubsub"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another router that wants a topic, and its pub/sub service; `prefix`: the public network of its address."""
+
+    router: PublicKey
+    service: PublicKey
+    prefix: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"<neighbour {self.router.hex()[:8]}>"
+
+    @property
+    def place(self) -> int:
+        return place_of(self.service, self.router)
+
+
+class Topic:
+    """A group that is wanted here, and the neighbours with which it is shared.
+
+    `after` and `before` hold the live neighbours on each side of this node on the ring, nearest first, and `others`
+    live ones at random: at most 10 each. Of a small topic a neighbour may stand on both sides; among the others stands
+    none of either side. Live: met, and not found silent since. On a leaf, `others` are the uplinks with a pub/sub
+    service. `t`: what this node and a partner call the group, by the partner's router. `caught_up_s`: the Unix second
+    of the last comparison with another node that ended well, None before the first; `missing`: how many messages
+    nobody who was asked then had.
+    """
+
+    __slots__ = ("after", "before", "caught_up_s", "group", "missing", "others", "t")
+
+    def __init__(self, group: PublicKey) -> None:
+        self.group = group
+        self.after: tuple[Neighbour, ...] = ()
+        self.before: tuple[Neighbour, ...] = ()
+        self.others: tuple[Neighbour, ...] = ()
+        self.t: dict[PublicKey, bytes] = {}
+        self.caught_up_s: int | None = None
+        self.missing = 0
+
+    def __repr__(self) -> str:
+        return f"<topic {self.group.hex()[:8]}: {len(self.neighbours)} neighbours>"
+
+    @property
+    def neighbours(self) -> dict[PublicKey, Neighbour]:
+        """All neighbours of the view, by their routers' keys."""
+        return {one.router: one for one in (*self.after, *self.before, *self.others)}
+
+
+class Known:
+    """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
+
+    `fell_silent`: routers that did not take or answer something, and are still to be asked whether they are there.
+    """
+
+    __slots__ = ("_earlier", "_shared", "fell_silent", "router", "service", "topics")
+
+    def __init__(self, service: PublicKey) -> None:
+        self.service = service
+        self.router: PublicKey | None = None
+        self.topics: dict[PublicKey, Topic] = {}
+        self.fell_silent: set[PublicKey] = set()
+        self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}
+        self._earlier: dict[PublicKey, dict[bytes, PublicKey]] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self.topics)} topics, shared with {len(self._shared)} routers>"
+
+    def topic(self, router: PublicKey, t: bytes) -> Topic | None:
+        """Return the topic that a router calls `t`, in its last meeting with this node or the one before; else None."""
+        group = self._earlier.get(router, {}).get(t)
+        topic = None if group is None else self.topics.get(group)
+        return topic if topic is not None and router in topic.t else None
+
+    def shared_with(self, router: PublicKey) -> tuple[Topic, ...]:
+        """Return the topics in common with a router, as the last meeting found them."""
+        shared = self._shared.get(router, {})
+        return tuple([self.topics[group] for group in shared if group in self.topics])
+
+    def share(self, router: PublicKey, topics: Mapping[PublicKey, bytes]) -> None:
+        """Note what is in common with a router and what both call it, in place of what was before.
+
+        What was said before the last meeting is still understood: it may be under way."""
+        before = self._shared.pop(router, {})
+        for group in before.keys() - topics.keys():
+            if group in self.topics:
+                self.topics[group].t.pop(router, None)
+        for group, t in topics.items():
+            if group in self.topics:
+                self.topics[group].t[router] = t
+        self._earlier.pop(router, None)
+        if topics:
+            self._shared[router] = dict(topics)
+            both = [(t, group) for each in (before, topics) for group, t in each.items() if group in topics]
+            self._earlier[router] = dict(both)
+
+    def end(self, group: PublicKey) -> None:
+        """Forget a topic that is not wanted any more."""
+        topic = self.topics.pop(group, None)
+        for router in topic.t if topic is not None else ():
+            self._shared.get(router, {}).pop(group, None)
+
+    def silent(self, router: PublicKey) -> None:
+        """Note that a neighbour did not take or answer something in time: it is not live until it is heard again."""
+        self.fell_silent.add(router)
+        for topic in self.shared_with(router):
+            topic.after, topic.before, topic.others = (
+                tuple([one for one in side if one.router != router])
+                for side in (topic.after, topic.before, topic.others)
+            )

@@ -1,0 +1,292 @@
+"""Comparing two sets of ids by ranges: protocol V1 of negentropy, whose first byte is 0x61 (R-C35).
+
+The asker divides its ids, in the order of (expiry minute, id), into ranges and sends the fingerprint of each. The
+answerer answers each range that differs by finer fingerprints, or by its ids where they are few; so does the asker in
+turn, until it knows which ids only one side has. The answerer keeps nothing between two frames.
+
+    frame = 0x61, range*
+    range = upper bound, 0                     both are done with it
+          | upper bound, 1, fingerprint(16)    of the sender's ids in it
+          | upper bound, 2, count, id(32)*     all of the sender's ids in it
+    bound = minute, length, beginning of an id(length)
+
+A range reaches from the last bound up to its own, without it. Numbers are base 128, highest digit first, with 0x80 set
+on all but the last digit. A minute is written as its distance from the last one, plus 1; 0 means: behind everything.
+What follows the last range of a frame is done with.
+
+Everything is bounded: a frame has at most `FRAME_BYTES_MAX` bytes, and reading it costs no more than a fixed amount per
+range, because the sums of ids are kept (`id_set.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .id_set import END, FINGERPRINT_BYTES, ID_BYTES, KEY_BYTES, MINUTE_BYTES, IdSet, fingerprint, minute_of
+
+VERSION = b"\x61"
+SKIP, FINGERPRINT, IDS = 0, 1, 2
+PARTS = 16
+"""A range that differs is divided into as many parts, or listed if it holds fewer than two ids for each."""
+LISTED_MAX = 2 * PARTS - 1
+FRAME_BYTES_MAX = 60_000
+CLOSING_BYTES = 200
+"""Left free at the end of a frame for ranges that close it."""
+DIGITS_MAX = 9  # of a number: 63 bits
+
+
+class BadFrame(ValueError):
+    """A frame that the protocol does not allow; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The ids of a set that expire in minute `lo` or later and before minute `hi`; positions are those of the set."""
+
+    ids: IdSet
+    lo: int = 0
+    hi: int = 1 << 32
+
+    def position(self, bound: bytes) -> int:
+        """Return the position of the first key that is not before the bound, within the view."""
+        low, high = self._edge(self.lo), self._edge(self.hi)
+        return self.ids.position(min(max(bound, low), high))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the positions of the first key, and behind the last one."""
+        return self.position(b""), self.position(END)
+
+    @staticmethod
+    def _edge(minute: int) -> bytes:
+        return minute.to_bytes(MINUTE_BYTES, "big") if minute < 1 << 32 else END
+
+
+@dataclass(slots=True)
+class Differences:
+    """What an asker has found out: ids that only the other has, in order, and keys that only this side has.
+
+    `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""
+
+    have_max: int = 4096
+    need: dict[bytes, None] = field(default_factory=dict)
+    have: list[bytes] = field(default_factory=list)
+    is_cut: bool = False
+
+    def compare(self, view: View, lower: int, upper: int, theirs: dict[bytes, None]) -> None:
+        """Compare all ids of a range with those of the other side."""
+        for key in view.ids.keys(lower, upper):
+            identity = key[MINUTE_BYTES:]
+            if identity in theirs:
+                del theirs[identity]
+            elif len(self.have) < self.have_max:
+                self.have.append(key)
+            else:
+                self.is_cut = True
+                break
+        self.need |= theirs
+
+
+def ask(view: View, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+    """Return the asker's first frame."""
+    frame = _Writer(frame_bytes_max)
+    _divide(view, *view.span, END, frame)
+    return frame.written
+
+
+def answer(view: View, received: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+    """Return the answerer's frame; one with nothing but our version to a frame of another version.
+
+    Raises `BadFrame`."""
+    if received[:1] != VERSION:
+        if received and 0x60 <= received[0] <= 0x6F:
+            return VERSION
+        raise BadFrame("no frame of negentropy")
+    return _compare(view, received, None, frame_bytes_max)
+
+
+def go_on(view: View, received: bytes, found: Differences, frame_bytes_max: int = FRAME_BYTES_MAX) -> bytes:
+    """Take in an answer and add to what was `found`; return the asker's next frame, b"" if all is found.
+
+    Raises `BadFrame`."""
+    if received[:1] != VERSION:
+        raise BadFrame(f"version {received[:1].hex() or 'missing'} of negentropy; this is {VERSION.hex()}")
+    frame = _compare(view, received, found, frame_bytes_max)
+    return frame if len(frame) > len(VERSION) else b""
+
+
+def _compare(view: View, received: bytes, found: Differences | None, frame_bytes_max: int) -> bytes:
+    """Go through the ranges of a frame; `found`: what the asker collects, None at the answerer."""
+    frame = _Writer(frame_bytes_max)
+    (lower, end), bound, is_done = view.span, b"", False
+    for upper_bound, mode, given in _ranges(received):
+        upper = max(lower, view.position(upper_bound))
+        if mode == SKIP or (mode == FINGERPRINT and given == _fingerprint(view, lower, upper)):
+            is_done, lower, bound = True, upper, upper_bound
+            continue
+        if mode == IDS and found is not None:
+            found.compare(view, lower, upper, _ids(given))
+            is_done, lower, bound = True, upper, upper_bound
+            continue
+        mark, room = frame.mark, frame.room
+        if is_done:
+            frame.put(bound, SKIP)
+        if mode == IDS:
+            listed = _list(view, lower, upper, upper_bound, frame, room)
+            if listed < upper or (frame.is_full and upper_bound != END):
+                return _close(view, listed, end, frame)
+        else:
+            _divide(view, lower, upper, upper_bound, frame)
+            if frame.is_full:
+                frame.cut(mark)
+                if is_done:
+                    frame.put(bound, SKIP)
+                return _close(view, lower, end, frame)
+        is_done, lower, bound = False, upper, upper_bound
+    return frame.written
+
+
+def _divide(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer) -> None:
+    """Answer a range by the fingerprints of its parts, or by its ids if they are few."""
+    count, ids = upper - lower, view.ids
+    if count <= LISTED_MAX:
+        listed = b"".join(key[MINUTE_BYTES:] for key in ids.keys(lower, upper))
+        frame.put(upper_bound, IDS, _digits(count) + listed)
+        return
+    before = ids.sum_before(lower)
+    for part in range(PARTS):
+        size = count // PARTS + (part < count % PARTS)
+        lower += size
+        after = ids.sum_before(lower)
+        bound = upper_bound if lower == upper else _between(*ids.keys(lower - 1, lower + 1))
+        frame.put(bound, FINGERPRINT, fingerprint(after - before, _digits(size)))
+        before = after
+
+
+def _list(view: View, lower: int, upper: int, upper_bound: bytes, frame: _Writer, room: int) -> int:
+    """Answer a range by as many of its ids as fill the room; return the position behind the last of them."""
+    stop = min(upper, lower + room // ID_BYTES + 1)
+    listed = b"".join(key[MINUTE_BYTES:] for key in view.ids.keys(lower, stop))
+    bound = upper_bound if stop == upper else view.ids.key_at(stop)
+    frame.put(bound, IDS, _digits(stop - lower) + listed)
+    return stop
+
+
+def _close(view: View, lower: int, end: int, frame: _Writer) -> bytes:
+    """Close a full frame by one fingerprint of all that is behind it."""
+    frame.put(END, FINGERPRINT, _fingerprint(view, lower, end))
+    return frame.written
+
+
+def _fingerprint(view: View, lower: int, upper: int) -> bytes:
+    return fingerprint(view.ids.sum_before(upper) - view.ids.sum_before(lower), _digits(upper - lower))
+
+
+def _between(last: bytes, first: bytes) -> bytes:
+    """Return the shortest bound that parts two successive keys: no longer than what tells them apart."""
+    if last[:MINUTE_BYTES] != first[:MINUTE_BYTES]:
+        return first[:MINUTE_BYTES]
+    alike = next(at for at in range(MINUTE_BYTES, KEY_BYTES) if last[at] != first[at])
+    return first[: alike + 1]
+
+
+def _ids(listed: bytes) -> dict[bytes, None]:
+    return dict.fromkeys(listed[at : at + ID_BYTES] for at in range(0, len(listed), ID_BYTES))
+
+
+# -- frames ----------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the ranges of a frame."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._parts = [VERSION]
+        self._size = len(VERSION)
+        self._last = 0  # the minute of the last bound
+        self._most = bytes_max - CLOSING_BYTES
+
+    @property
+    def written(self) -> bytes:
+        return b"".join(self._parts)
+
+    @property
+    def room(self) -> int:
+        """Return the bytes that may be added before the frame is full."""
+        return self._most - self._size
+
+    @property
+    def is_full(self) -> bool:
+        return self._size > self._most
+
+    @property
+    def mark(self) -> tuple[int, int, int]:
+        """Return the place to which `cut` shortens the frame."""
+        return len(self._parts), self._size, self._last
+
+    def cut(self, mark: tuple[int, int, int]) -> None:
+        parts, self._size, self._last = mark
+        del self._parts[parts:]
+
+    def put(self, bound: bytes, mode: int, given: bytes = b"") -> None:
+        if bound == END:
+            distance = b"\x00\x00"
+        else:
+            minute, beginning = minute_of(bound), bound[MINUTE_BYTES:]
+            distance = _digits(minute - self._last + 1) + _digits(len(beginning)) + beginning
+            self._last = minute
+        part = distance + _digits(mode) + given
+        self._parts.append(part)
+        self._size += len(part)
+
+
+def _ranges(frame: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield upper bound, mode, and the fingerprint or all ids of each range of a frame, as they are read."""
+    at, minute, bound = len(VERSION), 0, b""
+    while at < len(frame):
+        distance, at = _number(frame, at)
+        length, at = _number(frame, at)
+        if length > ID_BYTES or (length and not distance):
+            raise BadFrame(f"a bound of {length} bytes")
+        minute += distance - 1
+        beginning, at = _taken(frame, at, length)
+        last, bound = bound, END
+        if distance and minute < 1 << 8 * MINUTE_BYTES:
+            bound = minute.to_bytes(MINUTE_BYTES, "big") + beginning
+        if bound < last:
+            raise BadFrame("ranges overlap or run backwards")
+        mode, at = _number(frame, at)
+        if mode > IDS:
+            raise BadFrame(f"mode {mode} of a range")
+        size = FINGERPRINT_BYTES if mode == FINGERPRINT else 0
+        if mode == IDS:
+            size, at = _number(frame, at)
+            size *= ID_BYTES
+        given, at = _taken(frame, at, size)
+        yield bound, mode, given
+
+
+def _taken(frame: bytes, at: int, size: int) -> tuple[bytes, int]:
+    if size > len(frame) - at:
+        raise BadFrame(f"{size} bytes are announced, {len(frame) - at} follow")
+    return frame[at : at + size], at + size
+
+
+def _number(frame: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for digit in frame[at : at + DIGITS_MAX]:
+        at += 1
+        number = number << 7 | digit & 0x7F
+        if digit < 0x80:
+            return number, at
+    raise BadFrame("a number without end")
+
+
+def _digits(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
+    digits = [number & 0x7F]
+    while number := number >> 7:
+        digits.append(number & 0x7F | 0x80)
+    return bytes(reversed(digits))

@@ -1,0 +1,301 @@
+"""Keeping the rings: whom to ask, whom to meet, and who is a neighbour in each topic (C32).
+
+`Overlay` takes in one thing after the other and returns deeds; it reads no signature. Its caller knows for each router
+which pub/sub service it has, encodes the rings, and makes the meetings.
+
+Each period one question goes out, about the topic that has waited longest: in turn to its nearest successor, its
+nearest predecessor and a random member. It carries all topics shared with that partner, up to `rings_max`. For each go
+the members next to the partner's position and some at random. What comes in are candidates; one becomes a neighbour by
+meeting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Chance
+from services.pubsub.core.candidates import CandidateLimits, Candidates
+from services.pubsub.core.known import Known, Neighbour
+from services.pubsub.core.ring import place_of
+from services.pubsub.core.topic_ring import RANDOM, Told, TopicRing
+from services.pubsub.core.view import ViewLimits
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayLimits:
+    """The numbers of C32.
+
+    A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
+    start and after a group becomes wanted. A question is answered within `answer_s`; else the next on that side is
+    asked at once, up to `questions_max` in a period. A message tells of up to `rings_max` topics, of each up to `near`
+    neighbours on each side of the partner and `random` others.
+    """
+
+    period_s: float = 10.0
+    jitter: float = 0.25
+    fast_s: float = 1.0
+    fast_periods: int = 30
+    answer_s: float = 5.0
+    questions_max: int = 3
+    rings_max: int = 16
+    near: int = 3
+    random: int = 4
+    view: ViewLimits = field(default_factory=ViewLimits)
+    candidates: CandidateLimits = field(default_factory=CandidateLimits)
+
+
+class RingOf(NamedTuple):
+    """What is told of a topic, by the name that both call it."""
+
+    t: bytes
+    members: tuple[Told, ...]
+
+
+# -- deeds ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask a neighbour for its rings, with what is known here."""
+
+    to: Neighbour
+    rings: tuple[RingOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a neighbour's question."""
+
+    to: Neighbour
+    rings: tuple[RingOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeetWith:
+    """Meet a candidate."""
+
+    candidate: Neighbour
+
+
+Deed = Ask | Reply | MeetWith
+
+
+class Question(NamedTuple):
+    """A question under way: until when its answer counts, and about which topic it was first of all."""
+
+    until_s: float
+    group: PublicKey
+
+
+class Overlay:
+    """A node's part in the rings of its topics. Seconds are monotonic."""
+
+    __slots__ = (
+        "_asked", "_candidates", "_chance", "_fast", "_known", "_limits", "_next_s", "_own", "_period", "_place",
+        "_questions", "_rings",
+    )  # fmt: skip
+
+    def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
+        self._known = known
+        self._own = own
+        self._chance = chance
+        self._limits = limits or OverlayLimits()
+        self._place = place_of(known.service, own)
+        self._rings: dict[PublicKey, TopicRing] = {}
+        self._candidates = Candidates(self._limits.candidates)
+        self._asked: dict[PublicKey, Question] = {}
+        self._next_s = -inf
+        self._period = 0
+        self._fast = self._limits.fast_periods
+        self._questions = 0
+
+    def __repr__(self) -> str:
+        return f"<overlay: period {self._period}, {len(self._rings)} rings, {len(self._asked)} questions>"
+
+    @property
+    def due_s(self) -> float:
+        """The second at which `tick` has something to do."""
+        if self._known.fell_silent and self._questions < self._limits.questions_max:
+            return -inf
+        return min([self._next_s, *(one.until_s for one in self._asked.values())])
+
+    # -- topics and neighbours ---------------------------------------------------------------------------------------
+
+    def begin(self, group: PublicKey) -> None:
+        """Keep the ring of a topic from now on; the next periods are short."""
+        self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period)
+        self._fast, self._next_s = self._limits.fast_periods, -inf
+
+    def end(self, group: PublicKey) -> None:
+        """Keep the ring of a topic no more."""
+        self._rings.pop(group, None)
+
+    def is_whole(self, group: PublicKey) -> bool:
+        """Whether the nearest members that are known of on both sides are neighbours."""
+        return self._rings[group].is_whole
+
+    def met(self, neighbour: Neighbour, now_s: float) -> None:
+        """Take in a router that was met just now: a neighbour in all topics that are shared with it, and no others."""
+        router = neighbour.router
+        shared = {topic.group for topic in self._known.shared_with(router)}
+        in_vain = not shared or any(
+            router in ring.candidates for group, ring in self._rings.items() if group not in shared
+        )
+        self._candidates.met(router, now_s, in_vain=in_vain)
+        for group, ring in self._rings.items():
+            ring.candidates.remove(router)
+            if group in shared:
+                ring.take(neighbour, (), self._own, 0)
+            elif router in ring.neighbours:
+                ring.neighbours.remove(router)
+                ring.show()
+
+    def heard(self, router: PublicKey) -> None:
+        """Note that a router said something just now."""
+        self._known.fell_silent.discard(router)
+        for topic in self._known.shared_with(router):
+            ring = self._rings.get(topic.group)
+            if ring is not None and router in ring.neighbours:
+                ring.neighbours.hear(router)
+                ring.show()
+
+    def offer(self, group: PublicKey, candidate: Neighbour, age: int = 0) -> None:
+        """Take in a candidate for a topic that was found elsewhere."""
+        ring = self._rings.get(group)
+        if ring is not None and candidate.router != self._own and candidate.router not in ring.neighbours:
+            ring.candidates.put(candidate, age)
+
+    def suggest(self, found: Sequence[Neighbour]) -> None:
+        """Take in routers that may want the same groups, the most promising first, in place of those before."""
+        self._candidates.suggest(found)
+
+    def absent(self, router: PublicKey, now_s: float) -> None:
+        """Take in that a router could not be reached."""
+        self._candidates.absent(router, now_s)
+        for ring in self._rings.values():
+            ring.candidates.silence(router)
+        question = self._asked.get(router)
+        if question is not None:
+            self._asked[router] = question._replace(until_s=now_s)
+        else:
+            self._remove(router, now_s)
+
+    # -- exchanges ---------------------------------------------------------------------------------------------------
+
+    def hear_question(self, by: Neighbour, rings: Iterable[RingOf]) -> Reply | None:
+        """Take in a neighbour's rings, and return what it is told in return; None if no topic is shared."""
+        found = self._take(by, rings)
+        return Reply(by, tuple([self._told(one, by) for one in found])) if found else None
+
+    def hear_answer(self, by: Neighbour, rings: Iterable[RingOf]) -> bool:
+        """Take in a neighbour's answer; return whether it was asked."""
+        if self._asked.pop(by.router, None) is None:
+            return False
+        self._take(by, rings)
+        return True
+
+    def _take(self, by: Neighbour, rings: Iterable[RingOf]) -> list[TopicRing]:
+        self.heard(by.router)
+        found: list[TopicRing] = []
+        for t, members in rings:
+            topic = self._known.topic(by.router, t)
+            ring = self._rings.get(topic.group) if topic is not None else None
+            if ring is not None and ring not in found and len(found) < self._limits.rings_max:
+                found.append(ring)
+                ring.candidates.remove(by.router)
+                ring.take(by, members, self._own, self._limits.view.age_max)
+        return found
+
+    def _told(self, ring: TopicRing, partner: Neighbour) -> RingOf:
+        limits = self._limits
+        return RingOf(ring.topic.t[partner.router], ring.told(partner, limits.near, limits.random, self._chance))
+
+    # -- a period ----------------------------------------------------------------------------------------------------
+
+    def tick(self, now_s: float) -> list[Deed]:
+        """Ask and meet those whose turn it is."""
+        for router in self._candidates.overdue(now_s):
+            self.absent(router, now_s)
+        deeds: list[Deed] = list(self._give_up(now_s))
+        if now_s >= self._next_s:
+            deeds += self._begin_period(now_s)
+        return [*deeds, *self._ask_the_silent(now_s)]
+
+    def _begin_period(self, now_s: float) -> Iterator[Deed]:
+        limits = self._limits
+        self._period += 1
+        self._questions = 0
+        self._fast = max(0, self._fast - 1)
+        spread = limits.jitter * (2 * self._chance.random() - 1)
+        self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
+        rings = list(self._rings.values())
+        for ring in rings:
+            ring.neighbours.grow_older()
+            ring.candidates.grow_older()
+            ring.candidates.forget_old()
+        yield from self._ask_next(now_s)
+        yield from map(MeetWith, self._candidates.choose(rings, self._chance, now_s))
+
+    def _ask_next(self, now_s: float) -> Iterator[Ask]:
+        """Ask about the topic that has waited longest, of those about which somebody can be asked."""
+        for ring in sorted(self._rings.values(), key=lambda one: one.since):
+            partner = ring.partner(self._chance)
+            if partner is None:
+                ring.next_turn()
+            elif partner.router not in self._asked:
+                yield self._ask(ring, partner, now_s)
+                return
+
+    def _ask(self, first: TopicRing, partner: Neighbour, now_s: float) -> Ask:
+        shared = [self._rings[one.group] for one in self._known.shared_with(partner.router) if one.group in self._rings]
+        riders = sorted((one for one in shared if one is not first), key=lambda one: one.since)
+        rings = [first, *riders][: self._limits.rings_max]
+        for ring in rings:
+            if ring is first or ring.turn == RANDOM or ring.partner(self._chance) == partner:
+                ring.since = self._period
+                ring.next_turn()
+        self._questions += 1
+        self._asked[partner.router] = Question(now_s + self._limits.answer_s, first.topic.group)
+        return Ask(partner, tuple([self._told(one, partner) for one in rings]))
+
+    def _ask_the_silent(self, now_s: float) -> Iterator[Ask]:
+        """Ask those who did not take something whether they are there."""
+        silent = self._known.fell_silent
+        while silent and self._questions < self._limits.questions_max:
+            router = silent.pop()
+            rings = [ring for ring in self._rings.values() if router in ring.neighbours]
+            for ring in rings:
+                ring.neighbours.silence(router)
+                ring.show()
+            seat = rings[0].neighbours.get(router) if rings else None
+            if seat is not None and router not in self._asked:
+                yield self._ask(rings[0], seat.neighbour, now_s)
+
+    def _give_up(self, now_s: float) -> Iterator[Ask]:
+        """Remove those who did not answer, and ask the next on that side."""
+        for router, question in [one for one in self._asked.items() if one[1].until_s <= now_s]:
+            del self._asked[router]
+            self._remove(router, now_s)
+            ring = self._rings.get(question.group)
+            if ring is None or self._questions >= self._limits.questions_max:
+                continue
+            ring.last_turn()
+            partner = ring.partner(self._chance)
+            if partner is not None and partner.router not in self._asked:
+                yield self._ask(ring, partner, now_s)
+
+    def _remove(self, router: PublicKey, now_s: float) -> None:
+        """Remove a neighbour that is not there; it is met again after a rest."""
+        lost: Neighbour | None = None
+        for ring in self._rings.values():
+            seat = ring.neighbours.get(router)
+            if seat is not None:
+                lost = seat.neighbour
+                ring.neighbours.remove(router)
+                ring.show()
+        if lost is not None:
+            self._candidates.lost(lost, now_s)

@@ -1,0 +1,208 @@
+"""Which groups are wanted here, and with which routers they are shared, as MEET and MET tell (D20, C27).
+
+`Meetings` decides; here its words become messages, and what is in common an `Agree` and a place on the rings. Who does
+not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves, are met as well,
+but stand on no ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import inf
+
+from router.core.service.meetings import Cause, Common, Drop, Meetings, Say
+from router.core.service.meetings import Deed as Decided
+from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, decode_advertisement
+from router.core.wire.crypto import PublicKey
+from router.core.wire.meeting import Meet, Met
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.pubsub.core.known import Known, Topic
+from services.pubsub.core.messages import encode_message
+from services.pubsub.core.others import Others
+from services.pubsub.core.overlay import Overlay, OverlayLimits
+from services.pubsub.core.refusals import Refusals
+from services.pubsub.reasons import LIMIT
+
+TTL_S = 30
+AGREED_S = 7200
+TOPICS_MAX = 4_096
+PARTNERS_KEPT_MAX = 50
+WAKE_MIN_S = 0.01
+"""The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
+KEPT = b"partner/"
+TAG = "partner"
+"""What is sent ends without a line of the operator's log: a partner that is away is found out by its silence."""
+_RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
+
+
+class Partners:
+    """Hears which groups are wanted, and meets routers about them; `limits` of the rings: None on a leaf."""
+
+    def __init__(self, setup: c.Setup, known: Known, others: Others, limits: OverlayLimits | None) -> None:
+        self._known = known
+        self._others = others
+        self._limits = limits
+        self._kept = setup.kept
+        self._chance = setup.chance
+        self._refusals = Refusals()
+        self._meetings: Meetings | None = None
+
+    def __repr__(self) -> str:
+        return f"<partners: {self._meetings!r}>"
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        if isinstance(heard, c.Started):
+            return [*self._start(heard.router, now), *self._go_on(now)]
+        if self._meetings is None:
+            return []
+        match heard:
+            case c.Wanted(group, wanted):
+                deeds = list(self._begin(group, now) if wanted else self._end(group, now))
+            case c.Linked(router, service):
+                deeds = list(self._linked(router, service, now))
+            case c.Unreached(router):
+                deeds = list(self._unreached(router, now))
+            case c.Tick():
+                deeds = []
+            case _:
+                return []
+        return [*deeds, *self._go_on(now)]
+
+    def read(self, message: c.Message, said: Meet | Met, now: c.Now) -> list[c.Deed]:
+        router, service = message.via, message.source
+        if self._meetings is None or router is None or service is None:
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers are met")]
+        if self._others.service_of(router) not in (None, service):
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only the pub/sub service that a router names speaks for it")]
+        if isinstance(said, Meet):
+            decided = self._meetings.hear_meet(router, service, said, now.mono_s)
+        else:
+            decided = self._meetings.hear_met(router, service, said, now.mono_s)
+        return [*self._carry_out(decided, now), *self._go_on(now)]
+
+    @property
+    def due_s(self) -> float:
+        """The second at which a meeting goes on; a part that lets it `meet` somebody wakes it."""
+        return self._meetings.due_s if self._meetings is not None else inf
+
+    def meet(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
+        service = self._others.service_of(router)
+        if self._meetings is None or service is None or router == self._known.router:
+            return
+        yield from self._others.learn(router, now)
+        if not self._meetings.meet(router, service, now.mono_s) and self._others.overlay is not None:
+            self._others.overlay.absent(router, now.mono_s)
+        yield from self.tick(now)
+
+    # -- what happens here -------------------------------------------------------------------------------------------
+
+    def _start(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        self._meetings = Meetings(router, self._chance.randbytes, now.mono_s)
+        if self._limits is not None:
+            self._others.overlay = Overlay(self._known, router, self._chance, self._limits)
+        for row in [value for key, value in self._kept.items() if key.startswith(KEPT)]:
+            advert = decode_advertisement(row, ADVERTISEMENT_BYTES_MAX)
+            self._others.adverts.remember(advert)
+            yield from self.meet(advert.router, now)
+
+    def _begin(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        known, overlay = self._known, self._others.overlay
+        if group not in known.topics:
+            if len(known.topics) >= TOPICS_MAX:
+                yield c.Note("pubsub_refused", None, LIMIT, {"group": group.hex(), "topics": TOPICS_MAX})
+                yield c.Confirm(group, True, success=False)
+                return
+            known.topics[group] = Topic(group)
+            if overlay is not None:
+                overlay.begin(group)
+            assert self._meetings is not None
+            self._meetings.want(group, True, now.mono_s)
+        yield c.Join(group.hex(), local=True)
+        yield c.Confirm(group, True)
+
+    def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        assert self._meetings is not None
+        self._meetings.want(group, False, now.mono_s)
+        if self._others.overlay is not None:
+            self._others.overlay.end(group)
+        self._known.end(group)
+        yield c.Leave(group.hex())
+        yield c.Confirm(group, False)
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> Iterator[c.Deed]:
+        """Meet a router that is connected again: its groups may have changed. One that is gone is asked for at once."""
+        if service is None:
+            self._others.linked.pop(router, None)
+            self._known.silent(router)
+            return
+        self._others.linked[router] = service
+        yield from self.meet(router, now)
+        self._show(router, now)
+
+    def _unreached(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        if self._others.overlay is not None:
+            self._others.overlay.absent(router, now.mono_s)
+        assert self._meetings is not None
+        if not self._meetings.shared_with(router):
+            self._meetings.forget(router)
+            yield c.Learn(router)
+
+    # -- meetings ----------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, decided: Iterable[Decided], now: c.Now) -> Iterator[c.Deed]:
+        for one in decided:
+            match one:
+                case Say(to, via, word):
+                    yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
+                case Common(router, topics, left_out):
+                    yield from self._shared(router, {PublicKey(group): t for group, t in topics.items()}, left_out, now)
+                case Drop(by, cause):
+                    self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
+
+    def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
+        self._known.share(router, topics)
+        yield c.Agree(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
+        if left_out:
+            yield c.Note("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
+        if not topics:
+            yield c.Learn(router)
+        self._show(router, now)
+        yield from self._keep(router, is_shared=bool(topics))
+
+    def _show(self, router: PublicKey, now: c.Now) -> None:
+        """Give a router its places on the rings; on a leaf, show the routers that a group is shared with."""
+        overlay, neighbour = self._others.overlay, self._others.neighbour(router)
+        if overlay is not None:
+            if neighbour is not None:
+                overlay.met(neighbour, now.mono_s)
+            return
+        for topic in self._known.topics.values():
+            members = map(self._others.neighbour, topic.t)
+            topic.others = tuple([one for one in members if one is not None and one.router in self._others.linked])
+
+    def _keep(self, router: PublicKey, *, is_shared: bool) -> Iterator[c.Deed]:
+        """Keep the advertisements of some partners, so that a node that starts again knows whom to meet."""
+        row, advert = KEPT + router, self._others.adverts.newest(router)
+        if not is_shared or advert is None:
+            if row in self._kept:
+                yield c.Keep(row, None)
+        elif self._kept.get(row) != advert.message and (row in self._kept or self._has_room()):
+            yield c.Keep(row, advert.message)
+
+    def _has_room(self) -> bool:
+        return sum(key.startswith(KEPT) for key in self._kept) < PARTNERS_KEPT_MAX
+
+    def tick(self, now: c.Now) -> Iterator[c.Deed]:
+        """Yield what is due, and what did not count in the last minute."""
+        assert self._meetings is not None
+        yield from self._carry_out(self._meetings.tick(now.mono_s), now)
+        yield from self._refusals.take(now)
+
+    def _go_on(self, now: c.Now) -> Iterator[c.Deed]:
+        yield from self.tick(now)
+        if self.due_s < inf:
+            yield c.Wake(now.wall_s + max(WAKE_MIN_S, self.due_s - now.mono_s))

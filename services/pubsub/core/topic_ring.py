@@ -1,0 +1,120 @@
+"""The ring of one topic as a node keeps it: its neighbours, and the candidates that may become neighbours (C32)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple
+
+from router.core.wire.crypto import PublicKey
+from router.service.contract import Chance
+from services.pubsub.core.known import Neighbour, Topic
+from services.pubsub.core.ring import ahead
+from services.pubsub.core.view import Seat, View, ViewLimits
+
+SUCCESSOR, PREDECESSOR, RANDOM = range(3)
+"""The turns of those that are asked about a topic."""
+HEARD_AGE = 1
+"""The age at which a neighbour tells of somebody that it has just heard."""
+
+
+class Told(NamedTuple):
+    """A member of a ring as it is told of: with the age in periods of what is known of it."""
+
+    neighbour: Neighbour
+    age: int
+
+
+class TopicRing:
+    """A topic's ring: whose turn it is to be asked, and the period in which somebody was asked last."""
+
+    __slots__ = ("candidates", "neighbours", "since", "topic", "turn")
+
+    def __init__(self, topic: Topic, place: int, limits: ViewLimits, since: int) -> None:
+        self.topic = topic
+        self.neighbours = View(place, limits)
+        self.candidates = View(place, limits)
+        self.turn = SUCCESSOR
+        self.since = since
+
+    def __repr__(self) -> str:
+        return f"<ring of {self.topic!r}, {len(self.candidates)} candidates>"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no candidate is known that lies nearer on a side than the first neighbour there."""
+        ranks = (self.neighbours.rank(one.ahead, is_after=side) for side in (True, False) for one in self._first(side))
+        return all(rank > 0 for rank in ranks)
+
+    def _first(self, is_after: bool) -> list[Seat]:
+        seats = list(self.candidates)
+        return seats[:1] if is_after else seats[-1:]
+
+    def show(self) -> None:
+        """Show the live neighbours to the other parts of the service."""
+        self.topic.after, self.topic.before, self.topic.others = self.neighbours.sides
+
+    def partner(self, chance: Chance) -> Neighbour | None:
+        """Return whose turn it is: the nearest successor, the nearest predecessor, or a random neighbour.
+
+        In the place of a random one it is the one of which nothing was heard longest, if that is too long."""
+        if self.turn == RANDOM:
+            found = self.neighbours.unheard()
+            live = [] if found else list(self.topic.neighbours.values())
+            return found or (live[chance.randrange(len(live))] if live else None)
+        side = self.neighbours.sides[0 if self.turn == SUCCESSOR else 1]
+        return side[0] if side else None
+
+    def next_turn(self) -> None:
+        self.turn = (self.turn + 1) % 3
+
+    def last_turn(self) -> None:
+        self.turn = (self.turn - 1) % 3
+
+    def told(self, partner: Neighbour, near: int, random: int, chance: Chance) -> tuple[Told, ...]:
+        """Return what a partner is told: members on each side of its position, nearest first, and some at random.
+
+        The nearest may be candidates, so that a ring closes faster than its members meet; the others are neighbours.
+        What is told is a period older: of several ages the lowest counts, and else nobody that is dead would age."""
+        place, views = partner.place, (self.neighbours, self.candidates)
+        around = [view.around(place, near, but=partner.router) for view in views]
+        after = sorted((one for found in around for one in found[0]), key=lambda one: ahead(place, one.neighbour.place))
+        before = sorted(
+            (one for found in around for one in found[1]), key=lambda one: ahead(one.neighbour.place, place)
+        )
+        near_ones = {one.neighbour.router: one for one in (*after[:near], *before[:near])}
+        rest = [one for one in self.neighbours.passed_on(but=partner.router) if one.neighbour.router not in near_ones]
+        chosen = [*near_ones.values(), *chance.sample(rest, min(random, len(rest)))]
+        return tuple([Told(one.neighbour, one.age + 1) for one in chosen])
+
+    def take(self, by: Neighbour, members: Iterable[Told], own: PublicKey, age_max: int) -> None:
+        """Take in what a neighbour has told: it renews neighbours, and the rest become candidates."""
+        self.neighbours.put(by, 0)
+        self.neighbours.hear(by.router)
+        for neighbour, age in members:
+            router = neighbour.router
+            if router in (own, by.router) or age > age_max:
+                continue
+            seat = self.neighbours.get(router)
+            if seat is None:
+                self.candidates.put(neighbour, age, by.router)
+                if age <= HEARD_AGE:
+                    self.candidates.hear(router)
+            elif not seat.is_silent:
+                seat.age = min(seat.age, age)
+        self.show()
+
+    def wishes(self, count: int, but: Container[PublicKey]) -> Iterator[tuple[int, Seat]]:
+        """Yield the candidates nearest on each side that would have a place there, each with its rank on that side."""
+        for is_after in (True, False):
+            seats = [one for one in self.candidates if one.neighbour.router not in but]
+            for more, seat in enumerate((seats if is_after else seats[::-1])[:count]):
+                rank = self.neighbours.rank(seat.ahead, is_after=is_after) + more
+                if rank < self.neighbours.limits.side:
+                    yield rank, seat
+
+    def random_wish(self, but: Container[PublicKey], chance: Chance) -> Seat | None:
+        """Return a candidate at random if there is a place for it beside the two sides."""
+        if len(self.topic.others) >= self.neighbours.limits.others:
+            return None
+        seats = [one for one in self.candidates if one.neighbour.router not in but]
+        return seats[chance.randrange(len(seats))] if seats else None

@@ -1,0 +1,139 @@
+"""Messages of this node that no neighbour has taken custody of yet: they go on until one has (R-C33).
+
+They are kept over a restart by their ids; their bytes are fetched from this node's router when they are tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from router.core.wire.crypto import MessageId, PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class UntakenLimits:
+    """At most `own_max` messages are kept. A topic's are tried again after `again_s_min`, then after pauses that double
+    up to `again_s_max`, at most `own_at_once` at a time; while it has no neighbours, that is looked at each
+    `again_s_min`."""
+
+    own_max: int = 10_000
+    own_at_once: int = 16
+    again_s_min: float = 1.0
+    again_s_max: float = 30.0
+
+
+class Own(NamedTuple):
+    """A message of this node: its group, and the Unix second at which it expires."""
+
+    group: PublicKey
+    until_s: float
+
+
+@dataclass(slots=True)
+class _Resting:
+    """The messages of a topic that wait, when they are tried next, and the pause before that."""
+
+    next_s: float
+    pause_s: float
+    messages: dict[MessageId, Own] = field(default_factory=dict)
+
+
+class Untaken:
+    """`has_neighbours(group)`: whether there is anybody to send to. Seconds are monotonic, expiries Unix seconds."""
+
+    def __init__(self, has_neighbours: Callable[[PublicKey], bool], limits: UntakenLimits) -> None:
+        self._has_neighbours = has_neighbours
+        self._limits = limits
+        self._own: dict[MessageId, Own] = {}
+        self._resting: dict[PublicKey, _Resting] = {}
+        self._fetching: set[MessageId] = set()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._own)} messages of this node that no neighbour has taken>"
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def __contains__(self, id: MessageId) -> bool:
+        return id in self._own
+
+    @property
+    def due_s(self) -> float:
+        """Return the monotonic second at which something is tried again; infinity: never."""
+        return min([one.next_s for one in self._resting.values()], default=inf) if self._resting else inf
+
+    def add(self, id: MessageId, own: Own) -> bool:
+        """Keep a message; return whether there is room."""
+        if len(self._own) >= self._limits.own_max:
+            return False
+        self._own[id] = own
+        return True
+
+    def end(self, id: MessageId) -> bool:
+        """Let go of a message; return whether it was kept."""
+        own = self._own.pop(id, None)
+        if own is None:
+            return False
+        self._fetching.discard(id)
+        resting = self._resting.get(own.group)
+        if resting is not None:
+            resting.messages.pop(id, None)
+            if not resting.messages:
+                del self._resting[own.group]
+        return True
+
+    def rest(self, id: MessageId, now_s: float) -> None:
+        """Let a kept message wait for its next attempt, since nobody has taken it."""
+        own = self._own[id]
+        resting = self._resting.get(own.group)
+        if resting is None:
+            pause_s = self._limits.again_s_min
+            resting = self._resting[own.group] = _Resting(now_s + pause_s, pause_s)
+        resting.messages[id] = own
+
+    def hurry(self, group: PublicKey, now_s: float) -> None:
+        """Try what waits of a topic at once, since a neighbour takes what it is sent."""
+        if (resting := self._resting.get(group)) is not None:
+            resting.next_s, resting.pause_s = now_s, self._limits.again_s_min
+
+    def due(self, now_s: float, wall_s: float) -> tuple[list[tuple[MessageId, Own]], list[tuple[MessageId, Own]]]:
+        """Return the messages to fetch now, and those that have expired, which are let go of."""
+        fetch: list[tuple[MessageId, Own]] = []
+        expired: list[tuple[MessageId, Own]] = []
+        for group in [group for group, one in self._resting.items() if one.next_s <= now_s]:
+            resting = self._resting[group]
+            has_neighbours = self._has_neighbours(group)
+            if has_neighbours:
+                resting.pause_s = min(2 * resting.pause_s, self._limits.again_s_max)
+            resting.next_s = now_s + resting.pause_s
+            over = [(id, own) for id, own in resting.messages.items() if own.until_s <= wall_s]
+            for id, _ in over:
+                self.end(id)
+            expired += over
+            if group in self._resting and has_neighbours:
+                fetch += self._fetch(group)
+        return fetch, expired
+
+    def _fetch(self, group: PublicKey) -> list[tuple[MessageId, Own]]:
+        resting = self._resting[group]
+        found = list(resting.messages.items())[: self._limits.own_at_once]
+        for id, _ in found:
+            del resting.messages[id]
+            self._fetching.add(id)
+        if not resting.messages:
+            del self._resting[group]
+        return found
+
+    def fetched(self, id: MessageId) -> Own | None:
+        """Return the message whose bytes have come, or None if they were not asked for."""
+        if id not in self._fetching:
+            return None
+        self._fetching.discard(id)
+        return self._own[id]
+
+    def of(self, group: PublicKey) -> list[MessageId]:
+        """Return all messages of a topic."""
+        return [id for id, own in self._own.items() if own.group == group]

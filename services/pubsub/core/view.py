@@ -1,0 +1,206 @@
+"""A view of a topic's ring: the nearest members on each side, and some at random, each with its age (C32)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from services.pubsub.core.known import Neighbour
+from services.pubsub.core.ring import ahead
+
+AGE_MAX = 255
+
+Sides = tuple[tuple[Neighbour, ...], tuple[Neighbour, ...], tuple[Neighbour, ...]]
+"""The live members after this node and before it, nearest first, and the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewLimits:
+    """How many members a view holds on each side of the ring, and at random; and beyond which age none is passed on.
+
+    `of_prefix_max`: members of one public network on a side, and at random, lest one operator crowd out the others.
+    """
+
+    side: int = 10
+    others: int = 10
+    age_max: int = 25
+    of_prefix_max: int = 5
+
+
+class Seat:
+    """A member in a view: how far ahead of this node it lies, and the age in periods of what is known of it.
+
+    `by`: the router that told of it; `is_silent`: it did not take or answer something, and was not heard since."""
+
+    __slots__ = ("age", "ahead", "by", "is_silent", "neighbour")
+
+    def __init__(self, neighbour: Neighbour, ahead: int, age: int, by: bytes | None = None) -> None:
+        self.neighbour = neighbour
+        self.ahead = ahead
+        self.age = age
+        self.by = by
+        self.is_silent = False
+
+    def __repr__(self) -> str:
+        return f"<{self.neighbour!r} of age {self.age}{', silent' if self.is_silent else ''}>"
+
+
+class View:
+    """Members by their routers' keys. What is neither near on a side nor among the youngest others has no place."""
+
+    __slots__ = ("_order", "_own", "_seats", "_sides", "limits")
+
+    def __init__(self, own: int, limits: ViewLimits) -> None:
+        self._own = own
+        self.limits = limits
+        self._seats: dict[bytes, Seat] = {}
+        self._order: list[Seat] = []
+        self._sides: Sides | None = None
+
+    def __repr__(self) -> str:
+        return f"<view of {len(self._seats)}>"
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def __contains__(self, router: object) -> bool:
+        return router in self._seats
+
+    def __iter__(self) -> Iterator[Seat]:
+        """Yield the members in their order around the ring, from this node on."""
+        return iter(self._order)
+
+    def get(self, router: bytes) -> Seat | None:
+        return self._seats.get(router)
+
+    # -- live members ------------------------------------------------------------------------------------------------
+
+    @property
+    def sides(self) -> Sides:
+        """The live members: those that follow this node and those that precede it, nearest first, and the others."""
+        return self._sides or self._arrange()
+
+    def around(self, place: int, count: int, but: bytes) -> tuple[list[Seat], list[Seat]]:
+        """Return the members next to another position that may be passed on, up to `count` after and before it."""
+        at = bisect_left(self._order, ahead(self._own, place), key=_ahead)
+        after, before = self._order[at:] + self._order[:at], self._order[:at][::-1] + self._order[at:][::-1]
+        return self._passed_on(after, count, but), self._passed_on(before, count, but)
+
+    def passed_on(self, but: bytes) -> list[Seat]:
+        """Return the members that are live and young enough to be passed on, but not that one."""
+        return self._passed_on(self._order, len(self._order), but)
+
+    def unheard(self) -> Neighbour | None:
+        """Return the oldest live member, if it is too old to be passed on."""
+        live = (one for one in self._order if not one.is_silent and one.age > self.limits.age_max)
+        found = max(live, key=lambda one: one.age, default=None)
+        return None if found is None else found.neighbour
+
+    def rank(self, distance: int, *, is_after: bool) -> int:
+        """Return how many live members are nearer on a side than one that lies `distance` ahead of this node."""
+        at = bisect_left(self._order, distance, key=_ahead)
+        nearer = self._order[:at] if is_after else self._order[at:]
+        return sum(not one.is_silent for one in nearer)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def put(self, neighbour: Neighbour, age: int, by: bytes | None = None) -> None:
+        """Take in a member, or renew it if what is said of it is younger; the worst placed one may give way."""
+        seat = self._seats.get(neighbour.router)
+        if seat is not None and seat.neighbour.service == neighbour.service:
+            if seat.neighbour != neighbour:
+                seat.neighbour, self._sides = neighbour, None
+            seat.age = min(seat.age, age)
+            return
+        self.remove(neighbour.router)
+        seat = self._seats[neighbour.router] = Seat(neighbour, ahead(self._own, neighbour.place), age, by)
+        self._order.insert(bisect_left(self._order, seat.ahead, key=_ahead), seat)
+        self._sides = None
+        self._trim()
+
+    def remove(self, router: bytes) -> None:
+        seat = self._seats.pop(router, None)
+        if seat is not None:
+            self._order.remove(seat)
+            self._sides = None
+
+    def hear(self, router: bytes) -> None:
+        """Note that a member was heard just now."""
+        seat = self._seats.get(router)
+        if seat is not None:
+            seat.age = 0
+            if seat.is_silent:
+                seat.is_silent, self._sides = False, None
+
+    def silence(self, router: bytes) -> None:
+        """Note that a member did not take or answer something; it is not live until it is heard."""
+        seat = self._seats.get(router)
+        if seat is not None and not seat.is_silent:
+            seat.is_silent, self._sides = True, None
+
+    def grow_older(self) -> None:
+        for seat in self._order:
+            if seat.age < AGE_MAX:
+                seat.age += 1
+
+    def forget_old(self) -> None:
+        """Drop the members whose age is beyond the greatest."""
+        for router in [one.neighbour.router for one in self._order if one.age > self.limits.age_max]:
+            self.remove(router)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _passed_on(self, seats: Iterable[Seat], count: int, but: bytes) -> list[Seat]:
+        found: list[Seat] = []
+        for seat in seats:
+            if len(found) == count:
+                break
+            if not seat.is_silent and seat.age <= self.limits.age_max and seat.neighbour.router != but:
+                found.append(seat)
+        return found
+
+    def _arrange(self) -> Sides:
+        live = [one for one in self._order if not one.is_silent]
+        after, before = self._side(live), self._side(reversed(live))
+        near = {id(one) for one in (*after, *before)}
+        others = [one for one in live if id(one) not in near]
+        self._sides = found = (
+            tuple([one.neighbour for one in after]), tuple([one.neighbour for one in before]),
+            tuple([one.neighbour for one in others]),
+        )  # fmt: skip
+        return found
+
+    def _side(self, seats: Iterable[Seat]) -> list[Seat]:
+        """Return the first members, but few of one public network."""
+        return _few_of_a_prefix(seats, self.limits.side, self.limits.of_prefix_max)
+
+    def _trim(self) -> None:
+        """Drop those on neither side for which there is no place among the others: the oldest, or of a full network."""
+        if len(self._order) <= self.limits.others:
+            return
+        near = {id(one) for one in (*self._side(self._order), *self._side(reversed(self._order)))}
+        others = sorted((one for one in self._order if id(one) not in near), key=lambda one: one.age)
+        kept = {id(one) for one in _few_of_a_prefix(others, self.limits.others, self.limits.of_prefix_max)}
+        for one in others:
+            if id(one) not in kept:
+                self.remove(one.neighbour.router)
+
+
+def _ahead(seat: Seat) -> int:
+    return seat.ahead
+
+
+def _few_of_a_prefix(seats: Iterable[Seat], count: int, of_prefix_max: int) -> list[Seat]:
+    found: list[Seat] = []
+    prefixes: dict[bytes, int] = {}
+    for seat in seats:
+        if len(found) == count:
+            break
+        prefix = seat.neighbour.prefix
+        if prefix is not None:
+            if prefixes.get(prefix, 0) >= of_prefix_max:
+                continue
+            prefixes[prefix] = prefixes.get(prefix, 0) + 1
+        found.append(seat)
+    return found

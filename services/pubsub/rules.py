@@ -1,0 +1,75 @@
+"""Publish-subscribe: what is published at any node reaches every subscriber of every node.
+
+The service is made of parts, each with a duty of its own; all of them share `Known`, and what is known of `Others`.
+
+    Partners       SUB and UNSUB; MEET and MET: with whom groups are shared
+    Hints          HINT: routers that group links name
+    Rings          RINGS: who stands next to this node in each topic
+    Interests      INTERESTS: who may want the same groups
+    Dissemination  messages of topics, HAVE: who they go to, and what was missed
+    Comparing      COMPARE: what was missed in an absence is fetched, and sent on
+    Shown          what operators are shown
+"""
+
+from __future__ import annotations
+
+from router.core.wire.meeting import Meet, Met
+from router.core.wire.pubsub import is_wanted
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from router.service.parts import Part, Parts, Reader
+from services.pubsub.core.comparing import Comparing
+from services.pubsub.core.dissemination import Dissemination
+from services.pubsub.core.forwarding import ForwardingLimits
+from services.pubsub.core.hints import Hints
+from services.pubsub.core.interests import Interests
+from services.pubsub.core.known import SERVICE, Known
+from services.pubsub.core.messages import (
+    AskInterests,
+    AskRings,
+    Compare,
+    Compared,
+    Have,
+    Message,
+    TellInterests,
+    TellRings,
+    decode_message,
+)
+from services.pubsub.core.others import Others
+from services.pubsub.core.overlay import OverlayLimits
+from services.pubsub.core.partners import Partners
+from services.pubsub.core.rings import Rings
+from services.pubsub.core.shown import Shown
+from services.pubsub.settings import Settings
+
+
+class PubSub:
+    """`known` and `others`: what its parts share; `readers`: which part reads messages of which type."""
+
+    def __init__(self, setup: c.Setup) -> None:
+        settings: Settings = setup.settings
+        is_leaf = settings.mode == "leaf"
+        self.known, self.others = Known(setup.key), Others()
+        limits = None if is_leaf else OverlayLimits(period_s=settings.period_s, fast_s=min(1.0, settings.period_s))
+        partners = Partners(setup, self.known, self.others, limits)
+        copies = ForwardingLimits(settings.fanout, settings.failover_s, settings.large_bytes)
+        dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
+        shown = Shown(self.known, self.others)
+        self.parts: tuple[Part, ...] = (partners, Hints(self.known, self.others), dissemination, shown)
+        self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
+        comparing = Comparing(setup, self.known)
+        self.parts = (*self.parts, comparing)
+        self.readers |= {Compare: comparing, Compared: comparing}
+        if not is_leaf:
+            rings = Rings(setup, self.known, self.others, partners)
+            interests = Interests(setup, self.known, self.others)
+            self.parts = (*self.parts, rings, interests)
+            self.readers |= {AskRings: rings, TellRings: rings, AskInterests: interests, TellInterests: interests}
+        self._hear = Parts(SERVICE, self.parts, self.readers, decode_message).hear
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        if isinstance(heard, c.Started):
+            self.known.router = heard.router
+        if isinstance(heard, c.Message) and heard.group is None and is_wanted(heard.body):
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
+        return self._hear(heard, now)

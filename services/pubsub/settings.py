@@ -1,0 +1,35 @@
+"""The settings of the pub/sub service: in the sample, judged by `config check`, shown by `config show`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from router.service.settings import Struct, about, span
+from services.pubsub.core.forwarding import ForwardingLimits
+from services.pubsub.core.overlay import OverlayLimits
+
+_COPIES = ForwardingLimits()
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Publish-subscribe: groups beyond this node and its neighbours."""
+
+    mode: Annotated[
+        Literal["leaf", "overlay"],
+        about(
+            'What this node does for its groups: as "overlay" it finds the other routers that want them and forwards '
+            'messages to them, as core nodes do; as "leaf" it forwards nothing, and catches up with its uplinks.'
+        ),
+    ] = "leaf"
+    period_s: Annotated[
+        float, span(0.1, 3600.0, "The time between two questions about the rings, give or take a quarter.")
+    ] = OverlayLimits().period_s
+    fanout: Annotated[
+        int, span(2, 10, "To how many neighbours a message goes on: the next on both sides of the ring, and others.")
+    ] = _COPIES.fanout
+    failover_s: Annotated[
+        float, span(0.1, 60.0, "How long a neighbour has to take a message before it goes to another as well.")
+    ] = _COPIES.failover_s
+    large_bytes: Annotated[
+        int, span(1024, 1 << 30, "From this size on only neighbours on the ring are sent a message; others its id.")
+    ] = _COPIES.large_bytes

@@ -1,0 +1,59 @@
+"""The scenario `privacy`: how well a guess from a filter says whether its owner wants a known topic (R-C36)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from random import Random
+
+from router.core.wire.crypto import KEY_BYTES, PublicKey
+from services.pubsub.core.filters import BITS_OF_A_GROUP, SECRET_BYTES, agreement, tell
+from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario
+
+TOPICS = (5, 10, 20, 40, 80)
+SETTING_TOPICS = 20
+TOPICS_IN_ALL = 400
+FILTERS_A_NODE = 4
+"""Each node is looked at with several secrets, lest chance decide by a hundredth."""
+WANTED, UNWANTED = 20, 40
+"""Topics of each filter that are guessed at, of those that its owner wants and of the others."""
+
+
+def run(plan: Plan) -> Iterator[Result]:
+    """Yield the advantage of the best guess, for different numbers of topics a node."""
+    chance = Random(plan.seed)
+    groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(TOPICS_IN_ALL)]
+    found = {topics: advantage(plan.nodes, topics, groups, chance) for topics in TOPICS}
+    curve = [(float(topics), value) for topics, value in found.items()]
+    for topics, value in found.items():
+        yield Result(_setting(topics), None, {"advantage": value}, curve if topics == SETTING_TOPICS else ())
+
+
+def advantage(nodes: int, topics: int, groups: list[PublicKey], chance: Random) -> float:
+    """Return the share of right guesses of the wanted less that of wrong guesses of the others, at the best rule.
+
+    The guess is made from how many of the topic's bits the filter has: the best rule says yes at those counts that are
+    more frequent among the wanted, so that its advantage is the distance of the two distributions.
+    """
+    wanted, unwanted = Counter[int](), Counter[int]()
+    for _ in range(nodes * FILTERS_A_NODE):
+        drawn = chance.sample(groups, topics + UNWANTED)
+        told = tell(drawn[:topics], chance.randbytes(SECRET_BYTES))
+        wanted.update(agreement(told, group) for group in drawn[: min(topics, WANTED)])
+        unwanted.update(agreement(told, group) for group in drawn[topics:])
+    differences = (
+        wanted[count] / wanted.total() - unwanted[count] / unwanted.total() for count in range(BITS_OF_A_GROUP + 1)
+    )
+    return sum(one for one in differences if one > 0)
+
+
+def _setting(topics: int) -> str:
+    return f"{topics} topics a node"
+
+
+def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
+    """Return the goal, which is of 20 topics."""
+    return {_setting(SETTING_TOPICS): (Goal("advantage", most=0.50),)}
+
+
+PRIVACY = Scenario(run, goals, ("topics a node", "advantage of the best guess"))

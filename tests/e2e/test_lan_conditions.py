@@ -1,0 +1,66 @@
+"""Local networks that are not as one would wish: multicast that passes one way only, a machine without IPv6, two nodes
+on one machine, and addresses that are gone for a while, as after sleep."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from itertools import permutations
+from pathlib import Path
+
+import trio
+from rig import new_key, rig
+from rigs.machines import bridged
+from test_laptops import NETWORK, App, Laptop, laptop
+
+from router.rig.machines import Machine
+
+
+def without_ipv6(machine: Machine) -> None:
+    machine.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6")
+
+
+def deafen(machine: Machine) -> None:
+    """Let no multicast through to a machine; what it sends itself is heard by all."""
+    machine.bridge.run("ip", "link", "set", machine.port, "type", "bridge_slave", "mcast_flood", "off")
+
+
+async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_two_nodes_share_a_machine(
+    tmp_path: Path,
+) -> None:
+    group = new_key()
+    with bridged(NETWORK) as bridge:
+        async with rig(tmp_path) as found, trio.open_nursery() as nursery, AsyncExitStack() as held:
+            plain, deaf, first = (laptop(found, bridge, name, "--lan") for name in ("plain", "deaf", "first"))
+            second = Laptop(found.node("second"), first.machine)
+            second.node.served_by, second.node.flags = first.node.served_by, first.node.flags
+            deafen(deaf.machine)
+            without_ipv6(plain.machine)
+            apps = [App(one, new_key(), group) for one in (plain, deaf, first, second)]
+            for app in apps:
+                await app.laptop.node.start()
+                await held.enter_async_context(app.running(nursery))
+            for app, other in permutations(apps, 2):
+                await app.laptop.node.until_joined(group.public, other.laptop.node.address)
+            for app in apps:
+                await app.joined.publish(app.laptop.node.name.encode())
+            for app in apps:
+                names = {other.laptop.node.name for other in apps if other is not app}
+                await app.until_heard(lambda heard, names=names: set(heard) == names)  # type: ignore[misc]
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_path: Path) -> None:
+    """Meanwhile the network is unreachable: each datagram fails, and neither the node nor its other end minds."""
+    with bridged(NETWORK) as bridge:
+        async with rig(tmp_path) as found:
+            one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")
+            await one.node.start()
+            await two.node.start()
+            await one.hears(two)
+            place = f"{two.machine.ip}/{NETWORK.prefixlen}"
+            two.machine.run("ip", "address", "flush", "dev", "eth0")
+            await two.lists()
+            two.machine.run("ip", "address", "add", place, "broadcast", "+", "dev", "eth0")
+            await two.lists(place)
+            await one.finds(1)
+            await two.hears(one)

@@ -1,0 +1,1 @@
+"""Event logs of fleets of simulated routers, and the truth about them."""

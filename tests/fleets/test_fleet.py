@@ -1,0 +1,91 @@
+"""A fleet's logs are what its nodes sealed, its truth is what is in them, and all that can happen to messages
+happens."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sabotage.ledger import Ledger, rows, unlike
+from sabotage.logs import digest, segments
+from samples.log_facts import read_log
+
+from fleets.shared import Fleets
+from fleets.writing import TRUTH, keys_of, log_directory, write_fleet
+
+SHAPES = [(4, 400), (2, 400), (6, 400), (1, 300), (3, 600), (12, 500)]
+PARTS = range(5)
+
+
+def truth_of(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / TRUTH).read_text())
+    return found
+
+
+def logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*/log/events-*.jsonl"))
+
+
+def lines_of(directory: Path) -> list[dict[str, Any]]:
+    return [row for path in logs(directory) for row in rows(path)]
+
+
+@pytest.fixture(scope="module")
+def some(fleets: Fleets) -> list[Path]:
+    """Return several fleets, which the tests of damaged logs read as well."""
+    return [fleets(*SHAPES[seed], seed) for seed in PARTS]
+
+
+def test_every_log_is_good(some: list[Path]) -> None:
+    for name, key in keys_of(some[0]).items():
+        log = read_log(log_directory(some[0], name), key.public)
+        assert log.problems == []
+        assert log.evidence.logs[0].segments > 2
+
+
+@pytest.mark.parametrize("seed", [*PARTS, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 60))])
+def test_the_truth_is_what_the_lines_add_up_to(seed: int, fleets: Fleets) -> None:
+    directory = fleets(*SHAPES[seed % len(SHAPES)], seed)
+    truth = truth_of(directory)
+    assert truth["residual"] == truth["unaccounted"] == truth["unknown"] == 0 < truth["messages"]
+    assert unlike(truth, Ledger(logs(directory), {}, truth["as_of_ns"]).said()) == []
+
+
+def test_all_that_happens_to_messages_happens(some: list[Path]) -> None:
+    truths = [truth_of(one) for one in some]
+    seen = {(row["event"], row["reason"], row["at_door"]) for truth in truths for row in truth["reasons"]}
+    for state in ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "pending"):
+        assert sum(truth[state] for truth in truths), state
+    assert sum(truth["redelivered"] for truth in truths) and sum(truth["deferred"] for truth in truths)
+    assert seen >= {
+        ("duplicate", "duplicate", True), ("expired", "ttl-expired", False), ("dropped", "left", False),
+        ("deferred", "rate-limited", False), ("refused", "queue-full-recipient", False),
+        ("refused", "recipient-offline-ttl0", False), ("refused", "bad-signature", True),
+        ("refused", "not-authorised", True),
+    }  # fmt: skip
+
+
+def test_nodes_boot_again_and_neighbours_witness_heads_that_are_there(some: list[Path]) -> None:
+    """Links come and go, groups, routes and clocks change, too."""
+    lines = [row for one in some for row in lines_of(one)]
+    events = Counter(row["event"] for row in lines)
+    assert events["start"] > sum(nodes for nodes, _ in SHAPES[: len(PARTS)])
+    for event in ("stop", "config", "link_up", "link_down", "join", "leave", "route_add", "clock_step"):
+        assert events[event], event
+    found = [log for one in some for log in one.glob("*/log")]
+    heads = {(one.router, one.last, digest(one.path)) for log in found for one in segments(log)}
+    told = [row["fields"] for row in lines if row["event"] == "link" and "head_seq" in row["fields"]]
+    assert told and {(one["peer"], one["head_seq"], one["head_digest"]) for one in told} <= heads
+
+
+def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+        write_fleet(tmp_path / name, 2, 60, seed)
+    one, two, other = (
+        sha256(b"".join(map(Path.read_bytes, logs(tmp_path / name)))).digest() for name in ("one", "two", "other")
+    )
+    assert one == two != other

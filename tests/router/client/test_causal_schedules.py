@@ -1,0 +1,187 @@
+"""Causal order through any schedule: real seals, inbox, readers and journal, driven without a clock or a connection.
+
+The node of these tests hands over in any order, some twice, some only after they have been asked for, within a window;
+the app crashes whenever it likes and comes back with its journal.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples.apps import FAMILY
+from samples.histories import ANN, BOB, EVE, Talk
+
+from router.client.custody.arrivals import Arrival
+from router.client.custody.asks import Wanted
+from router.client.custody.causes import Causes
+from router.client.custody.inbox import Inbox
+from router.client.journal import Journal
+from router.client.ordering import Opened
+from router.client.readers import GroupKeys, Nothing, Readers
+from router.core.link.session import Messages
+from router.core.wire.codec import frame, split_frames
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.message import message_id
+
+ME, ROUTER = SigningKey(b"m" * 32), SigningKey(b"r" * 32)
+WINDOW = 4
+WALL_S = 1_800_000_000.0
+UNTIL_MIN = 3_800_000  # long after that
+
+
+@dataclass
+class Hub:
+    """What the node owes the app, and what it gets only when it is asked for: by the queue, or as an answer."""
+
+    owed: list[bytes]
+    on_asking: dict[MessageId, bytes] = field(default_factory=dict)
+    answers: list[bytes] = field(default_factory=list)
+    carries: bool = True
+
+    def pull(self, wanted: Wanted) -> None:
+        id = wanted.id
+        wire = self.on_asking.pop(id, None)
+        if wire is not None and not self.carries:
+            self.owed.append(wire)
+        waiting = next((one for one in self.owed if message_id(one) == id), None)
+        if (waiting is not None and self.carries) or (wire is not None and self.carries):
+            self.answers.append(wire or waiting or b"")
+            if wire is not None:
+                self.owed.append(wire)
+
+
+class App:
+    """One run of an app: its end of the link without the link."""
+
+    def __init__(self, hub: Hub, journal: Journal) -> None:
+        self.hub, self.now_s = hub, 0.0
+        self.causes = Causes(kept=journal.heads(FAMILY.group))
+        keys = GroupKeys(FAMILY.content_key, self.causes)
+        self.problems: list[str] = []
+        self.readers = Readers(
+            ME.public, lambda group: keys, self.problems.append, hub.pull, lambda: WALL_S, lambda: self.now_s,
+            verify=False,
+        )  # fmt: skip
+        self.readers.journal = self.journal = journal
+        self.inbox = self.readers.inbox = Inbox(
+            WINDOW, 1 << 20, durable=True, known=self.readers.known, problem=self.problems.append,
+            wake_loops=lambda: None, wake_link=lambda: None,
+        )  # fmt: skip
+        self.inbox.begin(ROUTER.public)
+        self.readers.ordering.choose(FAMILY.group, "causal", 30.0, is_sealed=True)
+        self.sent: list[bytes] = []
+        self.handled: list[Arrival] = []
+
+    def hear(self, most: int) -> bool:
+        """Read what the window lets through, at most so many; return whether there was anything."""
+        room = min(most, WINDOW - (self.inbox.received - self.inbox.settled))
+        wires = self.hub.owed[len(self.sent) :][: max(0, room)]
+        if wires:
+            data = b"".join(map(frame, wires))
+            self.inbox.take_in(Messages(len(self.sent) + 1, data, split_frames(data)[0]), WALL_S)
+            self.sent += wires
+        return bool(wires)
+
+    def look(self) -> Opened | None:
+        """Return the next message, if there is one to be given now."""
+        while self.hub.answers:
+            self.readers.carried(self.hub.answers.pop(0))
+        found = self.readers.step(FAMILY.group)
+        while found is Nothing.YET:
+            found = self.readers.step(FAMILY.group)
+        return None if isinstance(found, Nothing) else found
+
+    def handle(self, one: Arrival) -> None:
+        self.readers.move_on(one)
+        self.handled.append(one)
+
+    def commit(self) -> None:
+        """Let the journal write what waits, and the node hear what is settled."""
+        rows, then = self.journal._rows, self.journal._then
+        self.journal._rows, self.journal._then = [], []
+        self.journal.write(rows, WALL_S, {FAMILY.group: self.causes.heads.lasting()})
+        for act in then:
+            act()
+
+    def crash(self) -> None:
+        """Lose what is not on disk; the node goes on with what it has not heard to be settled."""
+        self.journal._rows, self.journal._then = [], []
+        del self.hub.owed[: self.inbox.settled]
+        self.hub.answers.clear()
+
+    @property
+    def wake_s(self) -> float:
+        return self.readers.ordering.wake_s(FAMILY.group, is_full=self.inbox.is_full)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> tuple[Talk, dict[str, tuple[str, ...]]]:
+    """Return what three members say, each after the heads of what it has heard, and the causes of each message."""
+    talk, causes, past = Talk(), dict[str, tuple[str, ...]](), dict[str, set[str]]()
+    heard: dict[bytes, set[str]] = {}
+    for number in range(draw(st.integers(2, 9))):
+        by = draw(st.sampled_from((ANN, BOB, EVE)))
+        mine = heard.setdefault(by.public, set())
+        if causes:
+            for one in draw(st.lists(st.sampled_from(sorted(causes)), max_size=3)):
+                mine |= {one} | past[one]
+        heads = tuple(sorted(one for one in mine if not any(one in past[other] for other in mine)))
+        name = f"{number}"
+        talk.say(name, *heads, by=by, until_min=UNTIL_MIN)
+        causes[name], past[name] = heads, set(mine)
+        mine.add(name)
+    return talk, causes
+
+
+@settings(max_examples=40, deadline=None)
+@given(talks(), st.data())
+def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]], data: st.DataObject) -> None:
+    """All is given; no effect before its cause unless it says so; again only what no commit had reached."""
+    talk, causes = said
+    order = data.draw(st.permutations(sorted(causes)))
+    slow = data.draw(st.sets(st.sampled_from(order), max_size=2))
+    twice = data.draw(st.lists(st.sampled_from(order), max_size=2))
+    hub = Hub([talk.wires[name] for name in (*order, *twice) if name not in slow], carries=data.draw(st.booleans()))
+    hub.on_asking = {talk.id(name): talk.wires[name] for name in slow}
+    given_names: list[str] = []
+    missing: list[tuple[MessageId, ...]] = []
+    committed: set[str] = set()
+    crashes = data.draw(st.lists(st.integers(0, 12), max_size=2))
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder) / "journal", lambda: WALL_S)
+        app, in_run = App(hub, journal), list[str]()
+        for step in range(10_000):
+            if step in crashes:
+                app.crash()
+                app, in_run = App(hub, journal), []
+            has_come = app.hear(data.draw(st.integers(1, 3)) if step < 12 else WINDOW)
+            found = app.look()
+            if found is not None:
+                name = found.received.body.decode()
+                assert name not in committed and name not in in_run
+                given_names.append(name)
+                in_run.append(name)
+                missing.append(found.received.missing)
+                app.handle(found.arrival)
+            if step >= 12 or data.draw(st.booleans()):
+                app.commit()
+                committed |= set(in_run)
+            if found is None and not has_come and not hub.answers:
+                app.commit()
+                if app.wake_s == math.inf and len(app.sent) == len(hub.owed):
+                    break
+                app.now_s = max(app.now_s, min(app.wake_s, app.now_s + 30))
+        else:
+            raise AssertionError("it never came to rest")
+        journal.close()
+    expected = set(causes) - {name for name in slow if talk.id(name) in hub.on_asking}
+    assert set(given_names) == expected and app.inbox.settled == app.inbox.received
+    for at, (name, lacks) in enumerate(zip(given_names, missing, strict=True)):
+        before = set(given_names[:at])
+        for cause in causes[name]:
+            assert cause in before or talk.id(cause) in lacks, f"{name} came before {cause} without a word"

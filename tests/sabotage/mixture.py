@@ -1,0 +1,96 @@
+"""Logs of every kind side by side: a fleet of liars, one that was spoilt, and routers' odd lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fleets.shared import Fleets
+from msgspec import structs
+from samples.audit_logs import APP, LATE, OTHER_APP, A, B, C, Log, name
+
+from router.core.wire.crypto import SigningKey
+from sabotage.liar import LIES
+from sabotage.saboteur import SABOTAGES
+from sabotage.scene import Scene, copied
+
+SPOILT = (
+    "broken_custody", "contradicting_ends", "copied_elsewhere", "doubled_deliveries", "garbage_line", "removed_segment",
+    "unknown_events",
+)  # fmt: skip
+
+
+class Mixture(NamedTuple):
+    """The directory of all these logs, the scene of its liars, and the instant of an audit of them."""
+
+    logs: Path
+    liars: Scene
+    as_of_ns: int
+
+
+def mixture(fleets: Fleets, directory: Path) -> Mixture:
+    """Write logs of every kind below `directory`."""
+    liars = copied(fleets(10, 400, 3), directory / "liars", 1)
+    for lie in LIES:
+        lie(liars)
+    spoilt = copied(fleets(10, 400, 0), directory / "spoilt", 2)
+    for sabotage in SPOILT:
+        SABOTAGES[sabotage](spoilt)
+    odd_logs(directory / "odd")
+    return Mixture(directory, liars, max(liars.as_of_ns, spoilt.as_of_ns))
+
+
+def in_flight(log: Log) -> None:
+    log.state("start")
+    log.state("link_up", peer=APP, link=2)
+    log.state("guestbook_signed", service="guestbook", page=1)
+    log.state("guestbook_moved", to="another room")
+    log.accepted(1, range(40))
+    log.outward("forwarded", [(1, 20)])
+    log.outward("deferred", [(3, 2)])
+    log.outward("forwarded", [(3, 2)])
+    log.accepted(100, range(2), [name(B)], kind="copy")
+    log.outward("acked", [(100, 1)], recipient=name(B), parcel=100)
+    log.state("join", LATE)
+
+
+def doubted(log: Log) -> None:
+    log.accepted(1, range(3))
+    log.state("clock_step", 9, by_s=7200, doubted=True)
+    log.state("join", LATE)
+
+
+def summed_at_the_door(log: Log) -> None:
+    log.accepted(1, range(3))
+    log.turned("refused", 4000, "bad-signature", peer=None)
+    log.turned("duplicate", 7, "duplicate")
+    log.state("link_up", peer=OTHER_APP, link=3)
+    for event, times in (("link_up", 900), ("link_down", 901)):
+        line = log.state(event, 2, standing="stranger", times=times)
+        log.lines[-1] = structs.replace(line, count=times)
+    log.state("join", LATE)
+
+
+def faulty(log: Log) -> None:
+    """Write ranges that leave their parcel, ends that nothing was accepted for, a clock that goes back, and a message
+    that is accepted twice."""
+    log.state("start")
+    log.accepted(1, range(40), at=5)
+    log.accepted(41, range(3), at=5)
+    log.outward("delivered", [(1, 30)], at=1, boot="1" * 32)
+    log.outward("delivered", [(38, 5)], at=9)
+    log.outward("expired", [(700, 9)], at=9, parcel=700)
+    log.outward("forwarded", [(31, 4)], at=9, depth=7)
+    log.turned("refused", 3, "rate-limited")
+    log.state("join", 9, group=APP, subscriber=APP)
+
+
+KEYS = (A, B, C, SigningKey(b"d" * 32))
+ODD = (in_flight, doubted, summed_at_the_door, faulty)
+
+
+def odd_logs(directory: Path) -> None:
+    for key, write in zip(KEYS, ODD, strict=True):
+        log = Log(key)
+        write(log)
+        log.write(directory / write.__name__ / "log")

@@ -1,0 +1,376 @@
+"""Catching up of nodes that hold different messages, with routers that are dictionaries."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+import pytest
+
+from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import EPOCH_S
+from router.service import contract as c
+from router.service.between_nodes import PullState
+from services.pubsub import reasons
+from services.pubsub.core.comparing import CompareLimits, Comparing
+from services.pubsub.core.held import minute_at
+from services.pubsub.core.id_set import key_of
+from services.pubsub.core.known import Known, Neighbour, Topic
+from services.pubsub.core.messages import Compare, Compared, decode_message, encode_message
+
+GROUP, OTHER = (PublicKey(bytes((one,)) * 32) for one in (7, 8))
+T = b"t" * 16
+BEGIN_S = EPOCH_S + 3_626_000 * 60
+HOUR = 3600
+
+
+def message(number: int, minutes: int = 600) -> tuple[MessageId, int]:
+    """Return the id of a message, and the minute in which it expires."""
+    return MessageId(sha256(b"%d" % number).digest()), minute_at(BEGIN_S) + minutes
+
+
+class Node:
+    """A part of the service, and a router that holds messages and knows more ids."""
+
+    def __init__(self, number: int, *, ahead_s: float = 0, limits: CompareLimits | None = None) -> None:
+        self.me = Neighbour(PublicKey(bytes((number, 1)) * 16), PublicKey(bytes((number, 2)) * 16))
+        self.ahead_s = ahead_s
+        self.known = Known(self.me.service)
+        self.known.router = self.me.router
+        self.part = Comparing(c.Setup("pubsub", self.me.service, None, {}, Random(number)), self.known, limits)
+        self.held: dict[MessageId, int] = {}
+        self.knows: set[MessageId] = set()
+        self.gone = 0
+        self.others: dict[PublicKey, Node] = {}
+        self.away = self.on_ring = False
+        self.told: list[c.CaughtUp] = []
+        self.refused: list[c.Refuse] = []
+        self.asked = self.forwarded = self.frames = 0
+        self.wake_s = 0.0
+
+    def hold(self, *messages: tuple[MessageId, int]) -> None:
+        self.held |= dict(messages)
+        self.knows |= {id for id, _ in messages}
+
+    def forget(self, count: int) -> None:
+        """Let the oldest go before their time, as a full history does."""
+        for id in list(self.held)[:count]:
+            del self.held[id]
+        self.gone += 1
+
+    def want(self) -> None:
+        topic = self.known.topics[GROUP] = Topic(GROUP)
+        for one in self.others.values():
+            self.known.share(one.me.router, {GROUP: T})
+        if self.on_ring:
+            topic.others = tuple(one.me for one in self.others.values())
+
+    def page(self, after: int) -> c.HeldIds:
+        rows = list(self.held.items())[after : after + 100]
+        keys = b"".join(key_of(minute, id) for id, minute in rows)
+        return c.HeldIds(GROUP, keys, after + len(rows), after + 100 < len(self.held), self.gone)
+
+
+class World:
+    """Nodes whose deeds are carried out one after the other, under one steady clock."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.nodes, self.now_s, self._todo = nodes, 0.0, list[tuple[Node, Any]]()
+        for node in nodes:
+            node.others = {one.me.router: one for one in nodes if one is not node}
+            node.want()
+        for node in nodes:
+            self.hear(node, c.Started(node.me.router))
+            for one in node.others.values():
+                self.link(node, one)
+        self.run()
+
+    def link(self, node: Node, other: Node, is_up: bool = True) -> None:
+        self.hear(node, c.Linked(other.me.router, other.me.service if is_up else None))
+
+    def now(self, node: Node) -> c.Now:
+        return c.Now(BEGIN_S + self.now_s + node.ahead_s, 1000 + self.now_s)
+
+    def hear(self, node: Node, heard: c.Heard) -> None:
+        self._todo += ((node, deed) for deed in node.part.hear(heard, self.now(node)))
+
+    def run(self) -> None:
+        while self._todo:
+            node, deed = self._todo.pop(0)
+            self._carry_out(node, deed)
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass; each node hears a tick when it wanted to wake."""
+        end_s = self.now_s + seconds
+        while True:
+            at_s, node = min(((one.wake_s, at) for at, one in enumerate(self.nodes) if one.wake_s), default=(end_s, 0))
+            if at_s >= end_s:
+                break
+            self.now_s = max(self.now_s, at_s)
+            self.nodes[node].wake_s = 0
+            self.hear(self.nodes[node], c.Tick())
+            self.run()
+        self.now_s = end_s
+
+    def _carry_out(self, node: Node, deed: c.Deed) -> None:
+        match deed:
+            case c.ListHeld(group, after):
+                assert group == GROUP
+                self.hear(node, node.page(after))
+            case c.Send(to, body, via=via):
+                node.frames += isinstance(decode_message(body), Compare)
+                assert via is not None
+                other = node.others[via]
+                if not other.away:
+                    assert to == other.me.service
+                    self.read(other, node, decode_message(body))
+            case c.PullFrom(router, group, id):
+                node.asked += 1
+                other = node.others[router]
+                state: PullState = "known" if id in node.knows else "away" if other.away else "asked"
+                self.hear(node, c.PulledFrom(router, group, id, state))
+                if state == "asked" and id in other.held:
+                    self.arrive(node, id, other.held[id])
+            case c.Pull(group, id):
+                self.hear(node, c.Pulled(group, id, bytes(id) if id in node.held else None))
+            case c.Forward(wire, via, tag):
+                node.forwarded += 1
+                id = MessageId(wire)
+                self.hear(node, c.Sent(tag, id))
+                self.arrive(node.others[via], id, node.held[id])
+            case c.CaughtUp():
+                node.told.append(deed)
+            case c.Refuse():
+                node.refused.append(deed)
+            case c.Wake(at_s):
+                node.wake_s = at_s - BEGIN_S - node.ahead_s
+            case c.Note():
+                assert deed.event == "pubsub_caught_up"
+            case _:
+                raise AssertionError(deed)
+
+    def read(self, node: Node, source: Node, said: Any) -> None:
+        came = c.Message(MessageId(bytes(32)), b"", source.me.service, via=source.me.router)
+        self._todo += ((node, deed) for deed in node.part.read(came, said, self.now(node)))
+
+    def arrive(self, node: Node, id: MessageId, minute: int) -> None:
+        if id not in node.knows and minute > minute_at(self.now(node).wall_s):
+            node.hold((id, minute))
+            self.hear(node, c.Message(id, b"", group=GROUP, wire=bytes(id)))
+
+
+def pair(mine: range, theirs: range, **how: Any) -> tuple[World, Node, Node]:
+    left, right = Node(1, **how), Node(2)
+    left.hold(*map(message, mine))
+    right.hold(*map(message, theirs))
+    return World(left, right), left, right
+
+
+def test_each_gets_what_it_lacks_when_it_begins() -> None:
+    world, left, right = pair(range(300), range(200, 700))
+    world.pass_s(5)
+    assert left.held.keys() == right.held.keys() and len(left.held) == 700
+    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S), 0, 400)]
+    assert left.asked == 400 and left.known.topics[GROUP].caught_up_s == BEGIN_S
+    world.pass_s(HOUR)
+    assert len(left.told) == 1 and left.asked == 400
+    assert left.frames < 40
+
+
+def test_nothing_is_told_where_nothing_was_missing_but_at_the_beginning() -> None:
+    world, left, _ = pair(range(50), range(50))
+    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S))]
+    world.pass_s(HOUR)
+    assert len(left.told) == 1
+
+
+def test_a_dropped_queue() -> None:
+    """3 of 200 have expired by the time that this node is back."""
+    world, left, right = pair(range(0), range(0))
+    world.pass_s(10)
+    right.hold(*(message(number, 1 if number < 3 else 600) for number in range(200)))
+    world.pass_s(120)
+    frames = left.frames
+    world.hear(left, c.Dropped(right.me.router, GROUP, 200))
+    world.run()
+    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 130), 3, 200)
+    assert len(left.held) == 197 and left.frames > frames
+
+
+def test_after_an_absence() -> None:
+    """Of more than 30 s: with that neighbour, at once."""
+    world, left, right = pair(range(10), range(10))
+    world.pass_s(10)
+    right.hold(*map(message, range(10, 20)))
+    for away_s, held in ((20, 10), (40, 20)):
+        world.link(left, right, False)
+        world.pass_s(away_s)
+        world.link(left, right)
+        world.run()
+        assert len(left.held) == held
+    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 70), 0, 10)
+
+
+def test_after_this_machine_slept() -> None:
+    world, left, right = pair(range(10), range(10))
+    world.pass_s(10)
+    right.hold(*map(message, range(10, 20)))
+    left.ahead_s += 60
+    world.hear(left, c.Tick())
+    world.run()
+    assert len(left.held) == 20
+
+
+def test_every_five_minutes() -> None:
+    world, left, right = pair(range(10), range(10))
+    world.pass_s(10)
+    right.hold(*map(message, range(10, 20)))
+    world.pass_s(400)
+    assert len(left.held) == 20
+
+
+@pytest.mark.parametrize("ahead_s", [HOUR, -HOUR])
+def test_a_clock_an_hour_off(ahead_s: float) -> None:
+    """What expires within the hour is left out by both; the rest is compared, and nothing is sent in vain."""
+    left, right = Node(1, ahead_s=ahead_s), Node(2)
+    left.hold(*(message(number, number) for number in range(10, 200, 2)))
+    right.hold(*(message(number, number) for number in range(10, 200, 3)))
+    world = World(left, right)
+    world.pass_s(5)
+    latest = {id for id, minute in (*left.held.items(), *right.held.items()) if minute > minute_at(BEGIN_S) + 63}
+    assert latest <= left.held.keys() and latest <= right.held.keys()
+    asked = left.asked + right.asked + left.forwarded + right.forwarded
+    world.pass_s(2 * 300)
+    assert left.asked + right.asked + left.forwarded + right.forwarded == asked
+
+
+def test_different_limits_of_history() -> None:
+    """One side has let go of the past: it asks for nothing that it knew, and is sent nothing twice."""
+    world, left, right = pair(range(600), range(600))
+    left.forget(500)
+    world.pass_s(4 * HOUR)
+    assert right.forwarded == 500 and right.asked == 0
+    assert left.forwarded == 0 and len(left.held) == 100
+    assert left.told == [c.CaughtUp(GROUP, int(BEGIN_S))]
+    assert left.asked <= 500 * 9  # in four hours: after 5, 10, 20, 40 and 60 minutes, and when the other asks
+
+
+def test_a_neighbour_without_an_answer_is_asked_again_soon() -> None:
+    world, left, right = pair(range(10), range(20))
+    left.held.clear()
+    left.knows.clear()
+    left.gone = 1
+    right.away = True
+    world.pass_s(280)
+    asked = left.frames
+    world.pass_s(120)
+    assert left.frames > asked + 1
+    right.away = False
+    world.pass_s(60)
+    assert len(left.held) == 20
+
+
+def test_ids_that_nobody_has() -> None:
+    """At most 64 questions are open; when none of 64 is answered the rest is given up."""
+    world, left, right = pair(range(0), range(0))
+    world.pass_s(10)
+    right.hold(*map(message, range(1000)))
+    gone, right.held = right.held, {}
+    right.page = lambda after: c.HeldIds(  # type: ignore[method-assign]
+        GROUP, b"".join(key_of(minute, id) for id, minute in gone.items()), 1000, False, 1
+    )
+    world.hear(left, c.Dropped(right.me.router, GROUP, 1))
+    world.run()
+    assert left.asked == 64
+    world.pass_s(60)
+    assert left.asked <= 3 * 64 and not left.held
+    assert left.told[-1].missing == left.told[-1].of == 1000
+
+
+def test_fingerprints_that_never_agree() -> None:
+    left, right = Node(1), Node(2)
+    left.hold(*map(message, range(500)))
+    world = World(left)
+    left.others = {right.me.router: right}
+    left.want()
+    frame = b"\x61\x00\x00\x01" + bytes(16)
+    sent = list[Compare]()
+
+    def carry_out(node: Node, deed: c.Deed) -> None:
+        if isinstance(deed, c.Send):
+            said = decode_message(deed.body)
+            assert isinstance(said, Compare)
+            sent.append(said)
+            world.read(node, right, Compared(said.t, said.lo, said.hi, frame))
+        elif not isinstance(deed, c.Wake):
+            World._carry_out(world, node, deed)
+
+    world._carry_out = carry_out  # type: ignore[method-assign]
+    world.hear(left, c.Tick())
+    world.now_s = 2
+    world.link(left, right)
+    world.run()
+    assert len(sent) == 64
+    assert left.told[-1] == c.CaughtUp(GROUP, int(BEGIN_S + 2), 0, 0)
+
+
+def test_one_comparison_at_a_time_with_a_neighbour() -> None:
+    left, right = Node(1), Node(2)
+    right.away = True
+    world = World(left, right)
+    for _ in range(5):
+        world.hear(left, c.Dropped(right.me.router, GROUP, 1))
+        world.run()
+    assert left.frames == 1
+
+
+def test_neighbours_on_the_ring_need_no_link() -> None:
+    """One that does not answer is not live, until the ring finds it again."""
+    left, right = Node(1), Node(2)
+    left.on_ring = True
+    right.hold(*map(message, range(10)))
+    world = World(left, right)
+    assert len(left.held) == 10
+    right.away = True
+    world.link(left, right, False)
+    world.pass_s(600)
+    assert not left.known.topics[GROUP].others
+
+
+def test_what_is_refused() -> None:
+    world, left, right = pair(range(10), range(10))
+    ask = Compare(T, 0, 1 << 31, b"\x61")
+    world.read(left, right, Compare(b"x" * 16, 0, 1, b"\x61"))
+    world.read(left, right, Compared(T, 0, 1, b"\x61"))
+    world.read(left, right, Compare(T, 0, 1, b"\x61\x05"))
+    world.run()
+    assert [one.reason for one in left.refused] == [reasons.NOT_SHARED, reasons.NOT_SHARED, reasons.NOT_COMPARED]
+    left.refused.clear()
+    for _ in range(200):
+        world.read(left, right, ask)
+        world.run()
+    assert {one.reason for one in left.refused} == {reasons.LIMIT} and 30 < len(left.refused) < 60
+
+
+def test_an_unknown_version() -> None:
+    world, left, right = pair(range(10), range(10))
+    [said] = [
+        decode_message(deed.body)
+        for deed in left.part.read(
+            c.Message(MessageId(bytes(32)), b"", right.me.service, via=right.me.router),
+            Compare(T, 0, 1 << 31, b"\x62\x00"), world.now(left),
+        )
+        if isinstance(deed, c.Send)
+    ]  # fmt: skip
+    assert isinstance(said, Compared) and said.m == b"\x61"
+    assert encode_message(said)
+
+
+def test_a_topic_that_is_left() -> None:
+    world, left, right = pair(range(0), range(0))
+    right.hold(*map(message, range(1000)))
+    del left.known.topics[GROUP]
+    world.pass_s(HOUR)
+    assert not left.held
+    assert repr(left.part) == "<comparing: 0 open, <0 ids held of 0 topics>>"

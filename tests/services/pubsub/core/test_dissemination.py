@@ -1,0 +1,222 @@
+"""The part that passes on what the pub/sub service hears to forwarding and repair, by what it hears and its deeds."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from rigs.topic_network import key_of, message_of, neighbour, topic
+
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import message_id, seal_multicast
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.pubsub.core.dissemination import Dissemination
+from services.pubsub.core.forwarding import ForwardingLimits
+from services.pubsub.core.known import Known, Topic
+from services.pubsub.core.messages import Have, decode_message
+from services.pubsub.core.others import Others
+from services.pubsub.events import EVENTS
+from services.pubsub.reasons import GONE, LIMIT, NOT_SHARED, NOT_TAKEN, UNANSWERED
+
+WALL_S, MEMBER, STRANGER = 1_800_000_000.0, key_of(11), key_of(99)
+GROUP_KEY = SigningKey(bytes(range(32)))
+T = b"t" * 16
+
+
+def at(mono_s: float) -> c.Now:
+    return c.Now(WALL_S + mono_s, mono_s)
+
+
+def topic_of_members() -> Topic:
+    found = topic((11, 12), (21,), (31, 32))
+    found.group = GROUP_KEY.public
+    found.t = {key_of(one): T for one in (11, 12, 21, 31, 32)}
+    return found
+
+
+def made(
+    kept: dict[bytes, bytes] | None = None, *, is_leaf: bool = False, **limits: Any
+) -> tuple[Dissemination, Known]:
+    known = Known(key_of(1))
+    known.topics[GROUP_KEY.public] = topic_of_members()
+    setup = c.Setup("pubsub", key_of(1), None, {} if kept is None else kept, Random(1))
+    return Dissemination(setup, known, Others(), ForwardingLimits(**limits), is_leaf=is_leaf), known
+
+
+def published(
+    body: bytes = b"hello", via: PublicKey | None = None, seen: tuple[MessageId, ...] = (), ttl_s: int = 60
+) -> c.Message:
+    wire = seal_multicast(GROUP_KEY, body, ttl_s=ttl_s, expiry_min=expiry_min(int(WALL_S) + 3_600), seen=seen)
+    return c.Message(message_id(wire), body, None, GROUP_KEY.public, via, seen, wire)
+
+
+def of(kind: type, deeds: list[c.Deed]) -> list[Any]:
+    return [one for one in deeds if isinstance(one, kind)]
+
+
+def test_a_message_of_a_member_goes_on_as_it_was_received() -> None:
+    part, _ = made()
+    message = published(via=MEMBER)
+    deeds = part.hear(message, at(0))
+    assert [one.wire for one in of(c.Forward, deeds)] == [message.wire] * 3
+    assert of(c.Forward, deeds)[0].via == key_of(21) and MEMBER not in [one.via for one in of(c.Forward, deeds)]
+    assert of(c.Wake, deeds) == [c.Wake(WALL_S + 3.0)] and not of(c.Keep, deeds)
+
+
+def test_what_is_published_here_is_kept_until_a_neighbour_has_it() -> None:
+    part, _ = made()
+    message = published()
+    kept = of(c.Keep, part.hear(message, at(0)))
+    assert kept[0].key == b"own/" + message.id and kept[0].value[:32] == GROUP_KEY.public
+    tag = "copy " + key_of(11).hex()
+    assert part.hear(c.Passed(tag, message.id, key_of(11), "acked"), at(1)) == [c.Keep(kept[0].key, None)]
+
+
+def test_what_a_client_published_counts_as_published_here() -> None:
+    part, _ = made()
+    assert of(c.Keep, part.hear(published(via=STRANGER), at(0)))
+
+
+def test_a_message_that_is_not_to_wait_is_not_kept() -> None:
+    part, _ = made()
+    deeds = part.hear(published(ttl_s=0), at(0))
+    assert not of(c.Keep, deeds) and len(of(c.Forward, deeds)) == 3
+
+
+def test_what_is_of_no_topic_is_left_alone() -> None:
+    part, known = made()
+    known.topics.clear()
+    assert part.hear(published(), at(0)) == []
+
+
+def test_a_leaf_forwards_nothing_and_asks_its_uplink_for_what_it_missed() -> None:
+    part, _ = made(is_leaf=True)
+    deeds = part.hear(published(via=STRANGER, seen=(message_of(7),)), at(0))
+    assert deeds == [c.Wake(WALL_S + 2.0)]
+    assert of(c.PullFrom, part.hear(c.Tick(), at(2))) == [c.PullFrom(STRANGER, GROUP_KEY.public, message_of(7))]
+
+
+def test_a_copy_not_taken_in_time_goes_to_another_and_the_router_is_silent() -> None:
+    part, known = made()
+    message = published(via=key_of(31))
+    first = part.hear(message, at(0))
+    for one in of(c.Forward, first)[1:]:
+        part.hear(c.Passed(one.tag, message.id, one.via, "acked"), at(1))
+    deeds = part.hear(c.Tick(), at(3))
+    assert [one.via for one in of(c.Forward, deeds)] == [key_of(12)]
+    assert known.fell_silent == {MEMBER}
+
+
+def test_a_copy_that_ended_otherwise_goes_to_another_at_once() -> None:
+    part, _ = made()
+    message = published(via=key_of(31))
+    first = of(c.Forward, part.hear(message, at(0)))[0]
+    ended = c.Passed(first.tag, message.id, first.via, "refused", Reason.NOT_AUTHORISED)
+    assert [one.via for one in of(c.Forward, part.hear(ended, at(0.1)))] == [key_of(12)]
+
+
+def test_a_copy_that_this_router_does_not_take_goes_to_another_unless_it_takes_none() -> None:
+    part, _ = made()
+    message = published(via=key_of(31))
+    first = of(c.Forward, part.hear(message, at(0)))[0]
+    assert part.hear(c.Sent(first.tag, message.id), at(0.1)) == []
+    assert part.hear(c.Sent(first.tag, message.id, Reason.DISK_FULL), at(0.1)) == []
+    deeds = part.hear(c.Sent(first.tag, message.id, Reason.NO_ROUTE), at(0.1))
+    assert [one.via for one in of(c.Forward, deeds)] == [key_of(12)]
+
+
+def test_after_a_restart_what_no_neighbour_has_is_fetched_and_sent_again() -> None:
+    before, _ = made()
+    message = published()
+    kept = {one.key: one.value for one in of(c.Keep, before.hear(message, at(0)))}
+    part, _ = made(kept)
+    assert part.hear(c.Started(key_of(2)), at(10)) == [c.Wake(WALL_S + 11.0)]
+    assert of(c.Pull, part.hear(c.Tick(), at(11))) == [c.Pull(GROUP_KEY.public, message.id)]
+    deeds = part.hear(c.Pulled(GROUP_KEY.public, message.id, message.wire), at(11))
+    assert len(of(c.Forward, deeds)) == 3 and of(c.Forward, deeds)[0].wire == message.wire
+    gone, _ = made(kept)
+    gone.hear(c.Started(key_of(2)), at(10))
+    gone.hear(c.Tick(), at(11))
+    deeds = gone.hear(c.Pulled(GROUP_KEY.public, message.id, None), at(11))
+    assert of(c.Keep, deeds) == [c.Keep(b"own/" + message.id, None)]
+    assert [(one.event, one.reason) for one in of(c.Note, deeds)] == [("pubsub_given_up", GONE)]
+
+
+def test_a_large_message_is_announced_and_asked_for_where_it_is_missing() -> None:
+    part, _ = made(large_bytes=100)
+    message = published(bytes(100), via=MEMBER)
+    deeds = part.hear(message, at(0))
+    assert [one.via for one in of(c.Forward, deeds)] == [key_of(21)]
+    sent = of(c.Send, deeds)
+    assert len(sent) == 2 and {one.to for one in sent} <= {neighbour(one).service for one in (12, 31, 32)}
+    assert all(decode_message(one.body) == Have(T, (message.id,)) for one in sent)
+
+    other, known = made()
+    known.share(MEMBER, {GROUP_KEY.public: T})
+    have = c.Message(message_of(50), b"", neighbour(11).service, None, MEMBER)
+    assert other.read(have, Have(T, (message.id,)), at(0)) == [c.Wake(WALL_S + 1.0)]
+    assert of(c.PullFrom, other.hear(c.Tick(), at(1))) == [c.PullFrom(MEMBER, GROUP_KEY.public, message.id)]
+    deeds = other.hear(published(bytes(100), via=MEMBER), at(1.1))
+    assert [one.event for one in of(c.Note, deeds)] == ["pubsub_repaired"]
+    assert len(of(c.Forward, deeds)) == 3
+
+
+def test_ids_of_a_topic_that_is_not_shared_are_refused() -> None:
+    part, _ = made()
+    have = c.Message(message_of(50), b"", neighbour(11).service, None, MEMBER)
+    assert part.read(have, Have(b"x" * 16, (message_of(1),)), at(0)) == [c.Refuse(NOT_SHARED)]
+
+
+def test_what_the_router_says_of_a_pull_is_heeded() -> None:
+    part, _ = made()
+    part.hear(published(via=MEMBER, seen=(message_of(7), message_of(8), message_of(9))), at(0))
+    asked = of(c.PullFrom, part.hear(c.Tick(), at(2)))
+    assert [one.id for one in asked] == [message_of(7), message_of(8), message_of(9)]
+    group = GROUP_KEY.public
+    assert part.hear(c.PulledFrom(MEMBER, group, message_of(7), "known"), at(2)) == []
+    [elsewhere] = of(c.PullFrom, part.hear(c.PulledFrom(MEMBER, group, message_of(8), "away"), at(2)))
+    assert elsewhere.id == message_of(8) and elsewhere.router != MEMBER
+    assert of(c.PullFrom, part.hear(c.PulledFrom(MEMBER, group, message_of(9), "later"), at(2))) == []
+    assert c.PullFrom(MEMBER, group, message_of(9)) in part.hear(c.Tick(), at(3.5))
+
+
+def test_what_nobody_has_is_noted_and_what_was_not_asked_for_is_counted() -> None:
+    part, _ = made()
+    ids = tuple(message_of(one) for one in range(70))
+    for first in range(0, 70, 14):
+        part.hear(published(b"%d" % first, via=MEMBER, seen=ids[first : first + 14]), at(0))
+    notes = [note for second in range(2, 400) for note in of(c.Note, part.hear(c.Tick(), at(second)))]
+    unanswered = [one for one in notes if one.event == "pubsub_unanswered"]
+    assert sum(int(one.fields.get("times", 1)) for one in unanswered) == 64 and len(unanswered) <= 62
+    assert all(one.reason is UNANSWERED for one in unanswered)
+    [left_out] = [one for one in notes if one.event == "pubsub_not_asked"]
+    assert left_out.reason is LIMIT and left_out.fields == {"times": 6, "source": GROUP_KEY.public.hex()}
+    assert {one.event for one in notes} <= EVENTS.keys()
+
+
+def test_that_nobody_took_a_message_of_others_is_counted_by_the_minute() -> None:
+    part, known = made()
+    known.topics[GROUP_KEY.public] = view = topic((11,), (21,), ())
+    view.t = {key_of(31): T}
+    for number in range(5):
+        part.hear(published(b"%d" % number, via=key_of(31)), at(0))
+    notes = [note for second in range(2, 100) for note in of(c.Note, part.hear(c.Tick(), at(second)))]
+    assert notes == [c.Note("pubsub_not_taken", None, NOT_TAKEN, {"times": 5})]
+
+
+def test_a_topic_that_is_not_wanted_any_more_is_forgotten() -> None:
+    part, _ = made()
+    message = published(seen=())
+    part.hear(message, at(0))
+    assert c.Keep(b"own/" + message.id, None) in part.hear(c.Wanted(GROUP_KEY.public, False), at(1))
+    assert part.figures()["under_way"] == part.figures()["not_taken"] == 0
+
+
+def test_an_operator_is_told_the_figures() -> None:
+    part, _ = made()
+    part.hear(published(via=MEMBER), at(0))
+    [answer] = part.hear(c.Asked(3, "forwarding"), at(1))
+    assert isinstance(answer, c.Answer) and answer.number == 3
+    assert answer.value["received"] == 1 and answer.value["copies"] == 3 and answer.value["under_way"] == 1
