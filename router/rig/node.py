@@ -11,7 +11,7 @@ import trio
 
 import router
 from router.actors.process import program
-from router.rig.process import HANG_S, POLL_S, Finished, Process, RigFailed, run_command
+from router.rig.process import HANG_S, POLL_S, Finished, Process, RigFailed, run_command, waiting_for
 from router.settings.home import Home
 
 
@@ -54,7 +54,7 @@ class NodeProcess(Process):
     async def until_answer(self, what: str, word: str, holds: Callable[[Any], bool]) -> None:
         """Ask until the answer meets the condition."""
         answer: Any = None
-        with trio.move_on_after(HANG_S):
+        with waiting_for(lambda: f"{self.name}: {what}; it answers {answer}"), trio.move_on_after(HANG_S):
             while not holds(answer := await self.ask(word)):
                 await trio.sleep(POLL_S)
             return

@@ -10,7 +10,9 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,8 @@ import trio
 HANG_S = 300.0
 """A wait this long has hung."""
 POLL_S = 0.01
+given_up: list[str] = []
+"""The waits that a cancellation ended before what they wait for had come, for who tells why it took too long."""
 
 
 class RigFailed(Exception):
@@ -42,9 +46,20 @@ class Finished(NamedTuple):
         return [json.loads(line) for line in self.stdout.splitlines()]
 
 
+@contextmanager
+def waiting_for(what: Callable[[], str]) -> Iterator[None]:
+    """Add `what()` to `given_up` if the block is cancelled from outside."""
+    try:
+        yield
+    except BaseException:  # of one task or of several
+        if trio.current_effective_deadline() == -inf:
+            given_up.append(what())
+        raise
+
+
 async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
     """Run the command to its end. A Ctrl-C on the terminal does not reach it."""
-    with trio.fail_after(HANG_S):
+    with waiting_for(lambda: f"the end of `{' '.join(command)}`"), trio.fail_after(HANG_S):
         done = await trio.run_process(
             list(command), stdin=stdin, capture_stdout=True, capture_stderr=True, check=False, start_new_session=True
         )
@@ -54,10 +69,11 @@ async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
 async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
     """Poll until the condition holds."""
     deadline = trio.current_time() + HANG_S
-    while not await holds():
-        if trio.current_time() > deadline:
-            raise RigFailed(f"after {HANG_S:g} s still not: {what}")
-        await trio.sleep(POLL_S)
+    with waiting_for(lambda: what):
+        while not await holds():
+            if trio.current_time() > deadline:
+                raise RigFailed(f"after {HANG_S:g} s still not: {what}")
+            await trio.sleep(POLL_S)
 
 
 class Process:
@@ -115,7 +131,7 @@ class Process:
 
     async def line(self) -> str:
         """Return its next line; empty at its end."""
-        with trio.move_on_after(HANG_S):
+        with waiting_for(lambda: f"a line of {self.name}"), trio.move_on_after(HANG_S):
             return await self.next_line() or ""
         raise RigFailed(f"{self.name} printed no line within {HANG_S:g} s: {self.said()}")
 
@@ -156,7 +172,7 @@ class Process:
     async def wait(self) -> int:
         process = self._process
         assert process is not None
-        with trio.move_on_after(HANG_S):
+        with waiting_for(lambda: f"the end of {self.name}"), trio.move_on_after(HANG_S):
             code = await process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:

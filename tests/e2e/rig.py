@@ -18,7 +18,7 @@ from rigs.patience import HANG_S
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.rig import node
-from router.rig.process import Process, RigFailed
+from router.rig.process import Process, RigFailed, given_up
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.home import Home
@@ -152,14 +152,20 @@ class Rig:
 
 @asynccontextmanager
 async def rig(base: Path, within_s: float = HANG_S) -> AsyncIterator[Rig]:
-    """Yield the rig of a test; kill its processes by their pids when the test ends or has taken too long."""
+    """Yield the rig of a test; kill its processes by their pids when the test ends.
+
+    Raise `RigFailed` if it has taken too long, with what was waited for and what each process said last."""
     found = Rig(base)
+    given_up.clear()
     try:
-        with trio.fail_after(within_s):
+        with trio.move_on_after(within_s) as patience:
             yield found
     finally:
         with trio.CancelScope(shield=True):
             await found.close()
+    if patience.cancelled_caught:
+        said = [f"{one.name} said last: {one.said()}" for one in found.processes]
+        raise RigFailed("\n".join([f"after {within_s:g} s still waited for:", *given_up, *said]))
     found.check()
 
 

@@ -100,11 +100,14 @@ Deed = Say | Common | Drop
 
 
 class Open(NamedTuple):
-    """A meeting that waits for the partner's MET: both nonces, the partner's None until it answers, and its end."""
+    """A meeting that waits for the partner's MET: both nonces, the partner's None until it answers, and its end.
+
+    `revision`: which of the own sets it was begun with; a partner that began it was sent this one's tags."""
 
     own: bytes
     theirs: bytes | None
     until_s: float
+    revision: int
 
 
 class Found(NamedTuple):
@@ -152,6 +155,7 @@ class Meetings:
         self._answers = Allowance(limits.answers_per_s, max(1.0, limits.answers_per_s))
         self._begins = Allowance(limits.answers_per_s, max(1.0, limits.answers_per_s))
         self._wanted: set[bytes] = set()
+        self._revision = 0  # of the own set, raised by each change
         self._partners: dict[bytes, Partner] = {}
 
     def __repr__(self) -> str:
@@ -179,6 +183,7 @@ class Meetings:
         if wanted is (group in self._wanted):
             return
         (self._wanted.add if wanted else self._wanted.discard)(group)
+        self._revision += 1
         for partner in self._partners.values():
             partner.next_s = min(partner.next_s, self._earliest(partner, now_s + self._limits.changed_s))
 
@@ -240,7 +245,8 @@ class Meetings:
             and now_s <= answered.until_s
         ):
             partner.answered = None
-            partner.next_s = max(partner.next_s, now_s + self._limits.again_s * 1.1)  # it began: let it begin again
+            if answered.revision == self._revision:  # it knows all that is wanted here, so let it begin again
+                partner.next_s = max(partner.next_s, now_s + self._limits.again_s * 1.1)
             return self._met(partner, Meeting(self._me, router, met.nonce, answered.own), met.tags, now_s)
         return [Drop(router, Cause.UNASKED)]
 
@@ -276,7 +282,7 @@ class Meetings:
                 self.forget(partner.router)
             return []
         own = self._random(NONCE_BYTES)
-        partner.asked = Open(own, None, now_s + self._limits.answer_s)
+        partner.asked = Open(own, None, now_s + self._limits.answer_s, self._revision)
         partner.began_s = now_s
         partner.next_s = now_s + self._limits.apart_s * 2**partner.tries
         partner.tries += 1
@@ -288,7 +294,7 @@ class Meetings:
         if not self._answers.take(1, now_s):
             return [Drop(partner.router, Cause.TOO_MANY)]
         own = self._random(NONCE_BYTES)
-        partner.answered = Open(own, meet.nonce, now_s + self._limits.answer_s)
+        partner.answered = Open(own, meet.nonce, now_s + self._limits.answer_s, self._revision)
         partner.next_s = min(partner.next_s, self._earliest(partner, now_s + self._limits.answer_s))  # if not closed
         meeting = Meeting(self._me, partner.router, meet.nonce, own)
         return [self._tags(partner, meeting, own, meet.nonce)]

@@ -129,6 +129,54 @@ def test_both_begin_at_once() -> None:
     assert [set(side.agreed.popitem()[1]) for side in table.sides.values()] == [set(keys(2, 1))] * 2
 
 
+def test_a_group_that_is_wanted_while_a_meeting_goes_on_is_found_by_both() -> None:
+    table = pair(keys(1), ())
+    closing: list[Say] = []
+
+    def hold(sender: PublicKey, said: Say) -> bool:
+        if len(table.seen) == 3:
+            closing.append(said)
+        return len(table.seen) != 3
+
+    table.carry = hold
+    table.run(1.0)
+    table.want(BOB.public, keys(1))  # Alice has Bob's tags already
+    table.hear(table[BOB.public], ALICE.public, closing[0].word)
+    table.run(10.0)
+    assert [set(side.agreed.popitem()[1]) for side in table.sides.values()] == [set(keys(1))] * 2
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=60)
+def test_both_find_what_both_want_whenever_they_came_to_want_it(seed: int) -> None:
+    """Words take up to half a second, in order; one begins, or both; the last change is 3 s after the start."""
+    chance = random.Random(seed)
+    table = pair((), ())
+    if chance.random() < 0.3:
+        table[BOB.public].meetings.meet(ALICE.public, SERVICE, 0.0)
+    under_way: list[tuple[float, PublicKey, Say]] = []
+
+    def hold(sender: PublicKey, said: Say) -> bool:
+        last_s = max((at_s for at_s, one, _ in under_way if one == sender), default=table.seconds)
+        under_way.append((max(last_s, table.seconds + chance.random() / 2), sender, said))
+        return False
+
+    table.carry = hold
+    changes = sorted((chance.random() * 3, side, group) for side in (0, 1) for group in (0, 1, chance.randrange(2)))
+    wanted: tuple[set[int], set[int]] = set(), set()
+    for at_s in [step / 20 for step in range(600)]:
+        table.run(at_s)
+        while changes and changes[0][0] <= at_s:
+            _, side, group = changes.pop(0)
+            wanted[side].symmetric_difference_update({group})
+            table.want((ALICE, BOB)[side].public, keys(1, group), group in wanted[side])
+        for one in [one for one in under_way if one[0] <= at_s]:
+            under_way.remove(one)
+            table.hear(table[one[2].via], one[1], one[2].word)
+    agreed = [set().union(*side.agreed.values()) for side in table.sides.values()]
+    assert agreed == [{key for group in wanted[0] & wanted[1] for key in keys(1, group)}] * 2
+
+
 def test_they_meet_again_every_hour_and_when_the_own_set_changes() -> None:
     table = pair(keys(1), keys(3))
     table.run(10.0)
