@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
+from router.cli.ask import ask
 from router.cli.command import Command, Group, invocation, json_option
 from router.cli.exits import Exit, Failure
+from router.cli.guests import guest_problems, guests_beside
 from router.cli.output import columns, note, say, say_json
 from router.cli.preflight import rules, unusable_keys
+from router.client.errors import NodeUnavailable
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
 from router.service import plugins
@@ -18,6 +22,7 @@ from router.settings import config as configuration
 from router.settings.config import Config
 from router.settings.config_services import instances
 from router.settings.config_text import ConfigError, Setting, parse, toml_value
+from router.settings.home import Home
 
 
 @click.group("config", cls=Group)
@@ -31,7 +36,8 @@ def config() -> None:
 def check(ctx: click.Context, as_json: bool) -> None:
     """Find every mistake in `router.toml` and the keys.
 
-    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too."""
+    Exit code 2 if there is one, with a sentence for each; `router serve` would refuse them too. Guests of the running
+    node that the file does not name are told of."""
     home = invocation().home
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
@@ -39,10 +45,19 @@ def check(ctx: click.Context, as_json: bool) -> None:
         say_json({"file": str(path), "ok": not problems, "problems": problems})
     elif not problems:
         say(f"{path} is in order")
+        _tell_of_guests(home)
     for problem in problems if not as_json else ():
         note(problem)
     if problems:
         ctx.exit(Exit.USAGE)
+
+
+def _tell_of_guests(home: Home) -> None:
+    """Print what the running node has granted to guests and the file does not say."""
+    with suppress(NodeUnavailable):
+        facts = ask(home, "status")["guests"]
+        for said in filter(None, (*guest_problems(facts), guests_beside(facts))):
+            note(said)
 
 
 @config.command("show", cls=Command)

@@ -123,16 +123,20 @@ def invite(
         qr.show(text, draw, leave_out=leave_out, on_terminal=not as_json)
     finally:
         if as_json:
-            ends = {"until": _time_text(ends_s)} if ends_s else {}
-            row = {"id": made.id, "link": text, "expires": _time_text(until_s), "uses": uses, "grants": made.rights}
-            say_json(row | ends)
+            say_json({
+                "id": made.id, "link": text, "expires": _time_text(until_s), "uses": uses, "grants": made.rights,
+                "until": _time_text(ends_s) if ends_s else None,
+            })  # fmt: skip
         else:
             say(text)
-    times = "one guest" if uses == 1 else f"{uses} guests"
-    hint(
-        f"this link is a secret that lets in {times} until {_time_text(until_s)}: give it on in private. Each runs "
-        f"`router peer add LINK` there. `router invite revoke {made.id.hex()[:8]}` takes it back"
-    )
+    if not as_json:
+        times = "one guest" if uses == 1 else f"{uses} guests"
+        keep = f"; they keep their rights until {_time_text(ends_s)}" if ends_s else ""
+        note(f"invitation {made.id.hex()[:8]}: it lets in {times} until {_time_text(until_s)}{keep}")
+        hint(
+            "the link is a secret: give it on in private. Each guest runs `router peer add LINK` there. "
+            f"`router invite revoke {made.id.hex()[:8]}` takes it back"
+        )
 
 
 @invite.command("list", cls=Command)

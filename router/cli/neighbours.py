@@ -14,12 +14,14 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, neighbour_cell, note, offset_text, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import NodeUnavailable
+from router.core.routing.guests import EXPEL
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import Invitation
 from router.core.wire.text import clean, key_text
 from router.settings import config as configuration
 from router.settings import received
 from router.settings.config_peers import AddPeer, BlockPeer, Grant, Peer, PeerChange, RemovePeer, UpdatePeer
+from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.settings.names import Names, UnknownName
 from router.transport import contract as transport
@@ -125,7 +127,13 @@ def block(address: str, as_json: bool) -> None:
     home = invocation().chosen_home
     key = _neighbour(home, Names.of(home), address)
     received.withdraw(home, key)
-    running = _change(BlockPeer(key))
+    try:
+        running = _change(BlockPeer(key))
+    except ConfigError as error:
+        if (ended := _expel(home, key)) is None:
+            raise
+        said = f"{_ended(key, ended)} until {home.config_path} can be written it is not blocked: {error}"
+        raise Failure(Exit.FAILED, said) from None
     known = _peer(home, key)
     _tell(f"{_shown(known)} is blocked", known, running, as_json)
 
@@ -136,13 +144,23 @@ def block(address: str, as_json: bool) -> None:
 def remove(address: str, as_json: bool) -> None:
     """Remove a neighbour.
 
-    Its entry is deleted, and its subscriptions, its queue and its invitations here end at once.
+    Its entry is deleted, and its subscriptions, its queue and its invitations here end at once; so do the rights of a
+    guest that could not be written into `router.toml` yet, if the node runs.
     """
     home = invocation().home
     key = Names.of(home).address(address)
     known = _peer(home, key)
     received.withdraw(home, key)
-    running = _change(RemovePeer(key))
+    ended = _expel(home, key)
+    if ended and not _is_in_file(home, key):
+        _tell(f"{_shown(known)} is no neighbour any more", known, True, as_json)
+        return
+    try:
+        running = _change(RemovePeer(key))
+    except ConfigError as error:
+        if not ended:
+            raise
+        raise Failure(Exit.FAILED, f"{_ended(key, ended)} its entry stays: {error}") from None
     _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
 
 
@@ -251,6 +269,24 @@ def _peer(home: Home, key: PublicKey) -> Peer:
     """Return the neighbour as the configuration file has it now."""
     peers = configuration.load(home.config_path)[0].peers
     return next((one for one in peers if one.address == key), Peer(address=key))
+
+
+def _is_in_file(home: Home, key: PublicKey) -> bool:
+    return any(one.address == key for one in configuration.load(home.config_path)[0].peers)
+
+
+def _expel(home: Home, key: PublicKey) -> list[str] | None:
+    """End what the running node has granted to a guest beside the file; return these rights, None if no node runs."""
+    try:
+        rights: list[str] = ask(home, EXPEL, key.hex())["rights"]
+    except NodeUnavailable:
+        return None
+    return rights
+
+
+def _ended(key: PublicKey, rights: list[str]) -> str:
+    gone = f"its rights by invitation ({', '.join(rights)}) have ended" if rights else "it had no rights by invitation"
+    return f"{key_text('addr', key)}: {gone}, but"
 
 
 def _shown(peer: Peer) -> str:

@@ -21,7 +21,7 @@ from router.cli.output import hint, note, say, say_json, span_text
 from router.cli.preflight import check_neighbour
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
-from router.core.routing.directory import JOIN
+from router.core.routing.directory import INVITED, JOIN
 from router.core.wire.address import AddressSource, Reach, reach_of
 from router.core.wire.invitation import LIFE_S_MAX, Invitation
 from router.core.wire.lifetime import expiry_s
@@ -119,7 +119,7 @@ def _check(home: Home, invitation: Invitation, known: Peer | None, now_s: float)
 
 def _peer(invitation: Invitation, known: Peer | None, urls: tuple[str, ...], wishes: Wishes, taken: set[str]) -> Peer:
     """Return the neighbour's entry: what is in it stays, and the URLs and the uplink of the invitation are added."""
-    before = known or Peer(address=invitation.inviter)
+    before = known or Peer(address=invitation.inviter, learned=INVITED)
     name = before.name if wishes.name is None else wishes.name
     if known is None and wishes.name is None:
         proposed = re.sub(r"[^A-Za-z0-9._-]+", "-", invitation.name or "").strip("-.")

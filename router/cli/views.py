@@ -9,6 +9,7 @@ import click
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, Group, invocation, json_option
+from router.cli.guests import guest_problems
 from router.cli.output import (
     address_text,
     clipped,
@@ -57,7 +58,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
-        *([("guests", f"let in, but not written down: {problem}")] if (problem := found["guests"]["problem"]) else []),
+        *(("guests", problem) for problem in guest_problems(found["guests"])),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
         *(row for one in found["services"] for row in service_rows(one)),
         ("queue", f"{queue['messages']} messages, {size_text(queue['bytes'])}"),

@@ -215,6 +215,7 @@ def _judged(
     yield home_checks.judge_sync(disk, config)
     descriptors = probe_descriptors(None if running is None else running.status["pid"])
     yield home_checks.judge_limits(descriptors, config, len(listen))
+    yield from network_checks.judge_guests(running)
     yield from network_checks.judge_neighbours(running, NEIGHBOURS_MAX)
 
 

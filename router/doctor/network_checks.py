@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from router.cli.guests import guest_problems, guests_beside
 from router.cli.output import address_text, span_text
 from router.core.wire.address import AddressSource, Reach, reach_of, refusal_of
 from router.core.wire.lifetime import SECOND_NS, apart_words
@@ -195,6 +196,18 @@ def _machine(lan: Lan) -> str:
     if lan.tunnel:
         said += f"; all other traffic goes through {lan.tunnel}, perhaps a VPN that shuts the LAN out"
     return said
+
+
+def judge_guests(running: Running | None) -> Iterator[Finding]:
+    """Judge the guests that invitations have let in; nothing is said where all is well."""
+    if running is None:
+        return
+    facts = running.status["guests"]
+    for problem in guest_problems(facts):
+        said, remedy = split_remedy(problem)
+        yield Finding("guests", False, said, remedy)
+    if said := guests_beside(facts):
+        yield Finding("guests", True, said)
 
 
 def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:

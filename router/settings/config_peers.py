@@ -63,8 +63,8 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     until: Annotated[Until, about(
         "When it stops being a neighbour, in UTC: 2026-12-31T18:00Z. Then it is a stranger. Empty: never.")] = ""
     learned: Annotated[Literal["config", "invited"], about(
-        'How it became a neighbour: "invited" stands in blocks that the node writes for guests of an invitation. It is '
-        "shown, and has no effect.")] = "config"
+        'How it became a neighbour: "invited" stands in the blocks of guests and of whom this node is a guest, by '
+        "invitation. It is shown, and has no effect.")] = "config"
 
     @property
     def until_s(self) -> int:
@@ -193,8 +193,8 @@ def _unfit(said: str) -> ConfigError:
 def _known(found: dict[PublicKey, Block], address: PublicKey) -> Block:
     if address not in found:
         raise _unfit(
-            f"{write_address(address)} is no peer in this file; `router peer list` shows them, and a guest that could "
-            "not be written into it yet: `router invite revoke ID --with-guests` removes that one"
+            f"{write_address(address)} is no peer in this file; `router peer list` shows them. A guest that could not "
+            "be written into it yet is removed while the node runs"
         )
     return found[address]
 

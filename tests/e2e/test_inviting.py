@@ -19,7 +19,7 @@ from rigs.patience import HANG_S
 
 from router.core.routing.directory import Standing
 from router.core.wire.crypto import PublicKey, SigningKey, digest
-from router.core.wire.reasons import INVITE_USED_UP
+from router.core.wire.reasons import INVITE_REMOVED, INVITE_USED_UP
 from router.core.wire.redemption import Redeem, Redeemed, encode_redemption
 from router.core.wire.text import key_text
 from router.rig.app_link import LinkOver
@@ -122,9 +122,11 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
             assert (await link.redeem(secret)).reason is None
         await core.until_answer("the problem", "status", lambda status: bool(status["guests"]["problem"]))
         shown = (await core.run("status")).stdout
-        assert (
-            f"guests       let in, but not written down: {core.home.config_path} is read-only; allow its owner" in shown
-        )
+        read_only = f"not in router.toml: {core.home.config_path} is read-only; allow its owner to write it"
+        assert f"guests       1 guest is let in by invitation, and {read_only}" in shown
+        assert read_only in (await core.run("config", "check")).stderr
+        [line] = [one for one in (await core.run("doctor")).stdout.splitlines() if one.startswith("BAD  guests ")]
+        assert read_only in line and "`router --home" in line and "peer remove` ends the rights of one" in line
         await core.kill()
         assert core.said().count("guests are let in, but not written down") == 1
         await core.start()
@@ -141,6 +143,27 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
         await core.until_answer(
             "its removal", "peers", lambda rows: key.public.hex() not in [r["address"] for r in rows]
         )
+
+
+async def test_a_guest_that_is_not_in_the_file_is_removed_at_the_running_node(tmp_path: Path) -> None:
+    async with inviting(tmp_path) as core:
+        key, secret = new_key(), await invitation(core, 2)
+        core.home.config_path.chmod(0o400)
+        async with guest(core, key) as link:
+            assert (await link.redeem(secret)).reason is None
+        address = key_text("addr", key.public)
+        await core.until_answer("the problem", "status", lambda status: bool(status["guests"]["problem"]))
+        removed = await core.run("peer", "remove", address)
+        assert (removed.code, removed.stdout) == (0, f"{address} is no neighbour any more\n"), removed
+        assert key.public.hex() not in [one["address"] for one in await core.ask("peers")]
+        again = await core.run("peer", "remove", address)
+        assert again.code == 2 and f"{address} is no peer in this file" in again.stderr
+        await core.kill()
+        await core.start()
+        core.home.config_path.chmod(0o600)
+        async with guest(core, key) as link:
+            assert (await link.redeem(secret)).reason == INVITE_REMOVED
+        assert not in_file(core)
 
 
 class Round:

@@ -35,9 +35,10 @@ from .door_log import DoorLog
 from .effects import GrantToWrite, LookAtFile, Now, Pending, WriteGuests
 from .invitations import LEFT, WRITTEN, Invitation, Row
 from .links import Link, Links
+from .terms import has_all, terms_of
 
-INVITE, INVITES, UNINVITE = "invite", "invites", "uninvite"
-ORDERS = frozenset((INVITE, INVITES, UNINVITE))
+INVITE, INVITES, UNINVITE, EXPEL = "invite", "invites", "uninvite", "expel"
+ORDERS = frozenset((INVITE, INVITES, UNINVITE, EXPEL))
 WITH_GUESTS = "guests"
 WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
@@ -113,7 +114,7 @@ class Guests:
     def order(self, link: Link, inquiry: Inquiry, now: Now) -> None:
         """Carry out an order of the operator, and answer it once that is committed."""
         orders: dict[str, Callable[[str, Now], Any]] = {
-            INVITE: self._invite, INVITES: self._list, UNINVITE: self._revoke,
+            INVITE: self._invite, INVITES: self._list, UNINVITE: self._revoke, EXPEL: self._expel,
         }  # fmt: skip
         try:
             answer = orders[inquiry.ask](inquiry.argument, now)
@@ -140,14 +141,26 @@ class Guests:
         prefix, _, more = argument.partition(" ")
         one, removed = self._one(prefix), list[PublicKey]()
         if more == WITH_GUESTS:
-            if self._is_writing:
-                raise ValueError("its guests are being written into router.toml just now; ask again")
             removed = [*one.guests]
+            self._check_not_writing(removed)
             self._rewrite(lambda: [row for key in removed for row in self._invitations.written(key)], now)
         if rows := self._invitations.revoke(one.id, now.judged_s):
             self._write(rows)
             self._log(one, "revoked", now)
         return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
+
+    def _expel(self, argument: str, now: Now) -> dict[str, Any]:
+        """End the rights that a guest has by invitations and not by the file, which its operator's command sees to."""
+        key = PublicKey(bytes.fromhex(argument))
+        rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
+        self._check_not_writing([key])
+        self._rewrite(lambda: self._invitations.written(key), now)
+        return {"expelled": key.hex(), "rights": [one for one in RIGHTS if one in rights]}
+
+    def _check_not_writing(self, guests: Sequence[PublicKey]) -> None:
+        """Raise `ValueError` if one of the guests is being written into the file, as its removal would be lost."""
+        if self._is_writing and any(key in guests for key, _, _ in self._invitations.to_write()):
+            raise ValueError("the guest is just being written into router.toml; run the command again")
 
     def _one(self, prefix: str) -> Invitation:
         found = self._invitations.find(prefix.lower()) if prefix else []
@@ -171,9 +184,12 @@ class Guests:
         key = PublicKey(link.key)
         if link.standing is Standing.LOCAL or link.owner:
             return Reason.NOT_AUTHORISED, "an app of this node needs no invitation"
-        known = self._directory.neighbours
-        full = INVITE_NO_ROOM if key not in known and len(known) >= self._most else None
-        found = self._invitations.redeem(said.secret, key, said.name or "", now.judged_s, full)
+        found = self._invitations.redeem(
+            said.secret, key, said.name or "", now.judged_s, None if self._has_room(key) else INVITE_NO_ROOM,
+            lambda one: has_all(
+                key, one.rights, one.grant_until_s, self._directory, self._invitations, now.judged_s
+            ),
+        )  # fmt: skip
         if found.invitation is None:
             return self._unknown(link, said, now)
         one, row = found.invitation, found.row
@@ -185,8 +201,10 @@ class Guests:
             if not self._door.counts(link.standing, "invite", now):
                 self._log(one, "refused", now, peer=link.key, because=refused.word)
             return None
-        rights = self._directory.grants(key) | one.rights
-        until = expiry_min(one.grant_until_s) if one.grant_until_s else 0
+        rights, until_s = self._directory.grants(key) | one.rights, one.grant_until_s
+        if key not in one.guests:  # it had them, and took no use
+            until_s = terms_of(key, self._directory, self._invitations, now.judged_s).until_s
+        until = expiry_min(until_s) if until_s else 0
         self._say(link, Redeemed(said.secret, None, tuple(one for one in RIGHTS if one in rights), until), now)
         if row is not None:
             self._log(one, "redeemed", now, peer=link.key, rights=",".join(sorted(one.rights)), left=one.left)
@@ -195,12 +213,20 @@ class Guests:
 
     def _taken_back(self, one: Invitation, key: PublicKey, now: Now) -> Reason | None:
         """Return why a guest that was let in before is so no more; None if it is."""
-        guest = one.guests[key]
-        if guest.state != WRITTEN or one.rights <= self._directory.grants(key):
+        guest = one.guests.get(key)
+        if guest is None or guest.state != WRITTEN or one.rights <= self._directory.grants(key):
             return None
         if 0 < one.grant_until_s <= now.judged_s:
             return INVITE_EXPIRED
         return INVITE_REVOKED if one.revoked else INVITE_REMOVED
+
+    def _has_room(self, key: bytes) -> bool:
+        """Whether a key has a place among the neighbours that the file holds or is to hold, or one is free."""
+        held = self._held()
+        return key in held or len(held) < self._most
+
+    def _held(self) -> set[bytes]:
+        return {*self._directory.configured, *(bytes(key) for key, _, _ in self._invitations.owed())}
 
     def _unknown(self, link: Link, said: Redeem, now: Now) -> tuple[Reason, str]:
         self._say(link, Redeemed(said.secret, int(INVITE_UNKNOWN)), now)
@@ -257,8 +283,11 @@ class Guests:
         self._write(self._invitations.not_written())
 
     def facts(self) -> dict[str, Any]:
-        """Return how many grants are not in the file yet, and why, for `router status`."""
-        return {"unwritten": sum(1 for _ in self._invitations.to_write()), "problem": self.problem}
+        """Return for `router status` how many grants are not in the file yet, and why; how many never will be, as they
+        end at another time than their block (`beside`); and the limit of neighbours if it is reached (`full`)."""
+        unwritten, owed = sum(1 for _ in self._invitations.to_write()), sum(1 for _ in self._invitations.owed())
+        full = self._most if len(self._held()) >= self._most else None
+        return {"unwritten": unwritten, "problem": self.problem, "beside": owed - unwritten, "full": full}
 
     # -- what happens by itself --------------------------------------------------------------------------------
 

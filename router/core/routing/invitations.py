@@ -13,7 +13,7 @@ different times, counts from here until its end (`LEFT`), or until that block is
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import cbor2
@@ -116,15 +116,20 @@ class Invitations:
         return self._put(one)
 
     def redeem(
-        self, secret: bytes, key: PublicKey, name: str, now_s: int, full: Reason | None = None
+        self, secret: bytes, key: PublicKey, name: str, now_s: int, full: Reason | None = None,
+        has_all: Callable[[Invitation], bool] = lambda one: False,
     ) -> Redeemed:  # fmt: skip
-        """Let in the key that holds the secret, or return why not. `full`: why nobody new has room."""
+        """Let in the key that holds the secret, or return why not. `full`: why nobody new has room; `has_all`: whether
+        the key has the rights of an invitation already, and so takes no use of it."""
         one = self._all.get(digest(secret))
         if one is None:
             return Redeemed(INVITE_UNKNOWN)
         if key in one.guests:
             return Redeemed(None, one)
-        if (refused := one.over(now_s) or full) is not None:
+        refused = one.over(now_s)
+        if refused in (None, INVITE_USED_UP) and has_all(one):
+            return Redeemed(None, one)
+        if (refused := refused or full) is not None:
             return Redeemed(refused, one)
         more = replace(one, guests={**one.guests, key: Guest(name)})
         return Redeemed(None, more, self._put(more))

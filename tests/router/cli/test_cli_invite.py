@@ -12,6 +12,7 @@ from conftest import Run, RunningNode
 
 from router.core.wire.grouplink import GroupLink
 from router.core.wire.invitation import Invitation, parse_peer_link
+from router.core.wire.lifetime import expiry_s
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -48,6 +49,18 @@ def test_defaults_are_one_use_seven_days_and_the_rights_of_a_guest(at_node: Run)
     assert isinstance(link, Invitation) and link.rights == ("join", "store", "relay") and link.group is None
     assert link.has_expired(time.time() + 7 * 86_400 + 61) and not link.has_expired(time.time() + 6.9 * 86_400)
     assert HOME_NOTE in result.stderr and "secret" not in result.stderr, "a script is not told what a person is"
+    assert f"invitation {link.id.hex()[:8]}: it lets in one guest until {ended(link)}\n" in result.stderr
+    two = at_node("invite", "--uses", "2", "--until", "30d")
+    link = parse_peer_link(two.stdout)
+    assert isinstance(link, Invitation)
+    [listed] = [one for one in json.loads(at_node("invite", "list", "--json").stdout) if one["id"] == link.id.hex()]
+    keep = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(listed["until_s"]))
+    said = f"it lets in 2 guests until {ended(link)}; they keep their rights until {keep}\n"
+    assert f"invitation {link.id.hex()[:8]}: {said}" in two.stderr
+
+
+def ended(link: Invitation) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(expiry_s(link.expiry_min)))
 
 
 def test_a_group_comes_with_the_link_and_is_made_if_there_is_none(at_node: Run, node: RunningNode) -> None:

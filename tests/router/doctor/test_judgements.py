@@ -197,3 +197,27 @@ BACK, LOST = Interface("eth0", True), Interface("eth1", False, "a firewall may d
 def test_lan(lan: Lan, ok: bool | None, said: str) -> None:
     found = seen(of_network.judge_lan(lan))
     assert found[0] is ok and said in found[1]
+
+
+def test_guests_that_the_file_does_not_name_and_those_without_room() -> None:
+    facts: dict[str, Any] = {"unwritten": 0, "problem": "", "beside": 0, "full": None}
+    problem = "/h/router.toml is read-only; allow its owner to write it, or write the blocks by hand"
+    cases: tuple[tuple[dict[str, Any], list[tuple[bool | None, str]]], ...] = (
+        ({}, []),
+        ({"unwritten": 2}, []),
+        ({"unwritten": 2, "problem": problem}, [(
+            False, f"2 guests are let in by invitation, and not in router.toml: {problem}; `router peer remove` ends "
+            "the rights of one all the same",
+        )]),
+        ({"full": 9}, [(
+            False, "no further guest is let in: limits.guests_max allows 9 neighbours; raise it and start the node "
+            "again, or remove some by `router peer remove`",
+        )]),
+        ({"beside": 1}, [(
+            True, "1 guest has rights by invitation beside those in router.toml, because these end at another time; ",
+        )]),
+    )  # fmt: skip
+    for more, expected in cases:
+        found = of_network.judge_guests(Running({"guests": facts | more}))
+        assert [seen(one) for one in found] == expected
+    assert not [*of_network.judge_guests(None)]

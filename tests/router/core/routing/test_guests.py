@@ -159,9 +159,60 @@ def test_rights_are_added_and_never_taken() -> None:
 def test_nobody_new_is_let_in_beyond_the_limit() -> None:
     one = House(Neighbour(CARLA.public), limits=Limits(guests_max=2))
     one.invite(uses=3)
-    assert one.redeem(one.guest(ANNA), ANNA) == [yes("join", "store")]
+    assert one.redeem(one.guest(ANNA), ANNA) == [yes("join", "store")] and one.router.guests.facts()["full"] == 2
     assert one.redeem(one.guest(BERTA), BERTA) == [no(INVITE_NO_ROOM)] and INVITE_NO_ROOM.later
+    assert one.order("invites")[0]["used"] == 1, "no use is taken"
+    assert {"change": "refused", "peer": BERTA.public, "because": "invite:no-room"} in one.invited()
     assert one.redeem(one.guest(CARLA), CARLA) == [yes("join", "store")], "it has a place already"
+    assert one.order("expel", ANNA.public.hex())["rights"] and one.router.guests.facts()["full"] is None
+    assert one.redeem(one.guest(BERTA), BERTA) == [yes("join", "store")], "there is room again"
+
+
+def test_what_services_make_known_takes_no_room_from_guests() -> None:
+    one = House(limits=Limits(guests_max=1))
+    one.invite()
+    learned: dict[bytes, Neighbour] = {key: Neighbour(key, learned="sampled") for key in (BERTA.public, CARLA.public)}
+    one.router.directory.merge({**one.router.directory.neighbours, **learned})
+    assert one.redeem(one.guest(ANNA), ANNA) == [yes("join", "store")]
+
+
+@pytest.mark.parametrize(
+    ("had", "until_s", "takes_use", "ends_s"),
+    [
+        (("join", "store"), 0, False, 0),
+        (("join", "store", "relay"), 0, False, 0),
+        (("join",), 0, True, HOUR_S),
+        (("join", "store"), HOUR_S, False, HOUR_S),
+        (("join", "store"), HOUR_S - 1, True, HOUR_S),
+        (("join", "store"), DAY_S, False, DAY_S),
+    ],
+)
+def test_who_has_the_rights_already_takes_no_use(
+    had: tuple[str, ...], until_s: int, takes_use: bool, ends_s: int
+) -> None:
+    one = House(Neighbour(ANNA.public, grants=frozenset(had), until_s=until_s and WALL_S + until_s))
+    one.invite(grant_until_s=WALL_S + HOUR_S)
+    [answer] = one.redeem(one.guest(ANNA), ANNA)
+    assert answer.reason is None and {"join", "store"} <= set(answer.rights)
+    assert answer.expiry_min == (expiry_min(WALL_S + ends_s) if ends_s else 0), "until when it has them"
+    assert one.order("invites")[0]["used"] == takes_use
+    assert any(each["change"] == "redeemed" for each in one.invited()) is takes_use
+    again = House(Neighbour(ANNA.public, grants=frozenset(had)), disk=one.disk)
+    assert again.redeem(again.guest(BERTA), BERTA)[0].reason == (INVITE_USED_UP if takes_use else None)
+
+
+def test_a_guest_of_one_link_takes_no_use_of_another_unless_it_was_removed() -> None:
+    one = House()
+    one.invite()
+    one.invite(OTHER)
+    one.redeem(one.guest(ANNA), ANNA)
+    one.closed()
+    link = one.guest(ANNA)
+    assert one.redeem(link, ANNA, OTHER) == [Redeemed(OTHER, None, ("join", "store"))] and not one.closed()
+    assert [row["used"] for row in one.order("invites")] == [1, 0]
+    one.order("expel", ANNA.public.hex())
+    assert one.redeem(one.guest(ANNA), ANNA, OTHER) == [Redeemed(OTHER, None, ("join", "store"))]
+    assert [row["used"] for row in one.order("invites")] == [1, 1], "it had none of the rights any more"
 
 
 def test_a_blocked_key_and_an_app_of_the_owner_redeem_nothing() -> None:

@@ -51,13 +51,18 @@ def learned(one: House, key: SigningKey) -> str | None:
     return known.learned if known else None
 
 
+def told(**more: object) -> dict[str, object]:
+    """Return what the status tells of guests."""
+    return {"unwritten": 0, "problem": "", "beside": 0, "full": None} | more
+
+
 def in_file(one: House) -> list[bool]:
     return [guest["written"] for row in one.order("invites") for guest in row["guests"]]
 
 
 def test_all_owed_grants_are_written_at_once_and_then_the_file_decides() -> None:
     one = inviting(ANNA, BERTA)
-    assert (learned(one, ANNA), one.router.guests.facts()) == (INVITED, {"unwritten": 2, "problem": ""})
+    assert (learned(one, ANNA), one.router.guests.facts()) == (INVITED, told(unwritten=2))
     link = one.guest(ANNA)
     assert look(one) == [WriteGuests(FILE, (grant(ANNA), grant(BERTA)))]
     one.pass_time(WRITE_AGAIN_S)
@@ -93,7 +98,7 @@ def test_a_crash_while_the_file_changes(at_start: bytes, owed: bool) -> None:
 def test_a_file_that_cannot_be_written_is_told_and_tried_again() -> None:
     one = inviting(ANNA)
     assert look(one, problem="it is read-only") == []
-    assert one.router.guests.facts() == {"unwritten": 1, "problem": "it is read-only"}
+    assert one.router.guests.facts() == told(unwritten=1, problem="it is read-only")
     one.pass_time(WRITE_AGAIN_S - 1)
     assert not one.looks() and learned(one, ANNA) == INVITED, "it goes on counting from the store"
     assert look(one)
@@ -126,7 +131,7 @@ def test_a_grant_that_does_not_fit_its_block_counts_to_its_end_or_the_blocks_rem
         written(one, FileWritten((), (ANNA.public,), (block(ANNA, "why"),)))
         assert one.router.directory.grants(ANNA.public) == RIGHTS | {"why"}
         one.pass_time(WRITE_AGAIN_S)
-        assert not one.looks() and one.router.guests.facts() == {"unwritten": 0, "problem": ""}
+        assert not one.looks() and one.router.guests.facts() == told(beside=1)
         restarted = House(*(() if is_removed else (block(ANNA, "why"),)), disk=one.disk)
         restarted.router.guests.started(CHANGED, restarted.now())
         restarted.cycle()
@@ -158,7 +163,7 @@ def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -
     one = inviting(ANNA, BERTA)
     link, id = one.guest(ANNA), digest(SECRET).hex()
     assert look(one)
-    assert "ask again" in one.order("uninvite", f"{id} guests")["error"], "the file is being written"
+    assert "run the command again" in one.order("uninvite", f"{id} guests")["error"], "the file is being written"
     written(one, FileWritten(problem="the disk is full"))
     removed = [ANNA.public.hex(), BERTA.public.hex()]
     assert one.order("uninvite", f"{id} guests") == {"revoked": id, "guests": 2, "removed": removed}
@@ -166,3 +171,19 @@ def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -
     assert one.redeem(one.guest(ANNA), ANNA) == [no(INVITE_REVOKED)]
     one.pass_time(WRITE_AGAIN_S)
     assert not one.looks()
+
+
+def test_a_guest_that_is_not_in_the_file_is_expelled_at_once_and_for_good() -> None:
+    one = inviting(ANNA, BERTA)
+    link = one.guest(ANNA)
+    assert look(one)
+    assert "run the command again" in one.order("expel", ANNA.public.hex())["error"], "the file is being written"
+    written(one, FileWritten(problem="it is read-only"))
+    assert one.order("expel", ANNA.public.hex()) == {"expelled": ANNA.public.hex(), "rights": ["join", "store"]}
+    assert one.closed() == [(link, "shutdown")] and learned(one, ANNA) is None
+    assert learned(one, BERTA) == INVITED and one.router.guests.facts()["unwritten"] == 1
+    for house in (one, House(disk=one.disk)):
+        assert house.redeem(house.guest(ANNA), ANNA) == [no(INVITE_REMOVED)], "and no restart brings it back"
+        assert house.standing(ANNA) is Standing.STRANGER
+    assert one.order("expel", ANNA.public.hex())["rights"] == [], "it has none any more"
+    assert "error" in one.order("expel", "zz")

@@ -98,6 +98,17 @@ def test_nobody_new_is_let_in_without_room() -> None:
     assert [key for key, _, _ in these.owed()] == [ANNA]
 
 
+def test_who_has_the_rights_takes_no_use_also_of_one_that_is_used_up_but_not_of_one_that_is_over() -> None:
+    these = made(invitation())
+    found = these.redeem(SECRET, ANNA, "", NOW_S, INVITE_NO_ROOM, lambda one: True)
+    assert (found.refused, found.row) == (None, None) and not [*these.owed()]
+    these.redeem(SECRET, BERTA, "", NOW_S)
+    assert these.redeem(SECRET, ANNA, "", NOW_S, None, lambda one: True).refused is None
+    assert these.redeem(SECRET, ANNA, "", NOW_S + DAY_S, None, lambda one: True).refused is INVITE_EXPIRED
+    these.revoke(digest(SECRET), NOW_S)
+    assert these.redeem(SECRET, ANNA, "", NOW_S, None, lambda one: True).refused is INVITE_REVOKED
+
+
 def test_a_grant_that_ends_before_the_file_has_it_is_owed_no_more() -> None:
     these = made(replace(invitation(), grant_until_s=NOW_S + 60))
     these.redeem(SECRET, ANNA, "", NOW_S)
