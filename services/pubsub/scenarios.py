@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -25,10 +26,10 @@ SCENARIOS = {
     "churn": "Nodes die and join in each cycle, and messages are published.",
     "loss": "Links lose 5 % of all copies; who misses a message learns of it from later ones.",
     "droppers": "Some nodes take custody of every message and forward none.",
-    "topics": "Many topics, of which each node wants a few: rings by hints, and how many neighbours there are.",
+    "topics": "Many topics, of which each node wants a few: rings by hints or filters, and the number of neighbours.",
     "privacy": "How well somebody who knows a topic guesses from a filter whether its owner wants it.",
     "reconcile": "Nodes compare what they have: the bytes it costs, and how soon all have all.",
-    "baselines": "Other protocols: random gossip, HyParView and Plumtree, GossipSub; and Cyclon as published.",
+    "baselines": "This protocol beside random gossip, HyParView and Plumtree, and GossipSub; and Cyclon as published.",
 }
 
 _HEADS = ("SETTING", "FIGURE", "GOAL", "MEAN", "SPREAD", "MET")
@@ -44,19 +45,33 @@ def _command(name: str, scenario: Scenario, about: str) -> click.Command:
     @click.option(
         "--fanout", type=click.IntRange(2, 10), default=3, show_default=True, help="F: the copies that a node sends."
     )
-    @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw the first run's course to FILE.")
+    @click.option(
+        "--svg",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        callback=_in_a_folder,
+        help="Draw the first run's course to FILE.",
+    )
     @json_option
     def command(nodes: int, seeds: int, seed: int, fanout: int, svg: Path | None, as_json: bool) -> None:
         rows = measure(name, scenario, nodes, fanout, range(seed, seed + seeds), hint)
         title = f"{name}: {nodes:,} nodes, F = {fanout}"
         if svg is not None:
-            svg.write_text(draw(title, scenario.axes, [(row.setting, row.curve) for row in rows]), encoding="utf-8")
+            svg.write_text(
+                draw(f"{title}, seed {seed}", scenario.axes, [(row.label, row.curve) for row in rows]), encoding="utf-8"
+            )
         if as_json:
             say_json([row.record() for row in rows])
         else:
             _print(f"{title}, {seeds} seed{'s' if seeds > 1 else ''}", rows)
 
     return command
+
+
+def _in_a_folder(ctx: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+    """Refuse a file that could not be written when the run is over."""
+    if file is not None and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+        raise click.BadParameter(f"nothing can be written to the directory '{file.parent}'; make it, or name another")
+    return file
 
 
 def _print(title: str, rows: list[Row]) -> None:
@@ -73,8 +88,9 @@ static = _command(
     STATIC,
     """Simulate messages while nothing fails.
 
-    Rings are whole, and ten messages go out, one after the other; then ten of 16 KiB, which go along the ring, and of
-    which random links get the ids.
+    Rings are whole, and ten messages go out, one after the other; then ten where all links are equally long, since
+    else a copy over more hops may overtake one over fewer; then ten of 16 KiB, which go along the ring, and of which
+    random links get the ids.
     """,
 )
 bootstrap = _command(
@@ -133,9 +149,10 @@ topics = _command(
     TOPICS,
     """Simulate as many topics as nodes, of which each node wants ten: the n-th topic in proportion to 1/n.
 
-    Each node begins with two hints for a topic, random members that came before it. Of the cycles the first 30 last a
-    second, the others ten. Then messages are published in some topics. Distinct neighbours: on the rings of all topics
-    of a node, with 10 and with 100 topics. 1,000 nodes take a minute or two.
+    Each node begins with two hints for a topic, random members that came before it; then again with none, so that
+    nodes find each other by filters. Of the cycles the first 30 last a second, the others ten. Then messages are
+    published in some topics. Distinct neighbours: on the rings of all topics of a node, with 10 and with 100 topics.
+    1,000 nodes take some minutes.
     """,
 )
 privacy = _command(
@@ -159,9 +176,10 @@ reconcile = _command(
 baselines = _command(
     "baselines",
     BASELINES,
-    """Simulate other protocols beside ours.
+    """Simulate this protocol beside others.
 
     Random gossip with and without a retry at the dead, a tree of HyParView and Plumtree, and a GossipSub mesh: with all
-    nodes alive, and right after half or 70 % died. Cyclon's figures are published, and check the simulator.
+    nodes alive, and right after half or 70 % died. Cyclon's figures are published, and check the simulator; its time
+    is counted in rounds, so it is not drawn.
     """,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from math import exp, log
+from math import exp
 
 from blake3 import blake3
 
@@ -40,6 +40,12 @@ def bits_of(group: PublicKey) -> tuple[int, ...]:
     return tuple([int.from_bytes(digest[at : at + 2], "big") % BITS for at in range(0, len(digest), 2)])
 
 
+@lru_cache(maxsize=GROUPS_REMEMBERED)
+def mask_of(group: PublicKey) -> int:
+    """Return the bits that stand for a group as a number in which they alone are set."""
+    return sum(1 << bit for bit in set(bits_of(group)))
+
+
 def tell(groups: Iterable[PublicKey], secret: bytes) -> bytes:
     """Return the filter of these groups as it is told; `secret`: 32 random bytes of this service, always the same."""
     true = {bit for group in groups for bit in bits_of(group)}
@@ -61,10 +67,23 @@ def count_ones(told: bytes) -> int:
     return int.from_bytes(told, "little").bit_count()
 
 
-def likeness(told: bytes, group: PublicKey) -> float:
-    """Return the logarithm of how much likelier a filter is if its node wants the group than if it does not.
+class Reading:
+    """A filter as it is read: how much likelier it is if its node wants a group than if it does not.
 
     It is held against the share of bits that are set: one with all bits set is like no group."""
-    ones = min(max(count_ones(told), 1), BITS - 1) / BITS
-    if_set, if_clear = log((1 - _OTHER_WAY) / ones), log(_OTHER_WAY / (1 - ones))
-    return sum(if_set if told[bit >> 3] >> (bit & 7) & 1 else if_clear for bit in bits_of(group))
+
+    __slots__ = ("_bits", "_if_clear", "_if_set")
+
+    def __init__(self, told: bytes) -> None:
+        ones = min(max(count_ones(told), 1), BITS - 1) / BITS
+        self._bits = int.from_bytes(told, "little")
+        self._if_set, self._if_clear = (1 - _OTHER_WAY) / ones, _OTHER_WAY / (1 - ones)
+
+    def __repr__(self) -> str:
+        return f"<filter with {self._bits.bit_count()} bits set>"
+
+    def likelihood(self, group: PublicKey) -> float:
+        """Return the ratio of both likelihoods: 1 says nothing, more speaks for the group."""
+        mask = mask_of(group)
+        found = (self._bits & mask).bit_count()
+        return float(self._if_set**found * self._if_clear ** (mask.bit_count() - found))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
-from services.pubsub.core.filters import ONES_MAX, count_ones, likeness
+from services.pubsub.core.filters import ONES_MAX, Reading, count_ones
 from services.pubsub.core.known import Neighbour
 from services.pubsub.core.messages import INTERESTS_MAX, Filter
 
@@ -22,18 +21,20 @@ from services.pubsub.core.messages import INTERESTS_MAX, Filter
 class InterestLimits:
     """How many others are known (`known_max`) and told of (`told_max`), and beyond which age in periods none is.
 
-    Of one public network at most `of_prefix_max` are known. `suggested_max`: how many are suggested for a meeting."""
+    Of one public network at most `of_prefix_max` are known. `suggested_max`: how many are suggested for a meeting, for
+    the sake of up to `groups_max` groups, those with the fewest neighbours."""
 
     known_max: int = 256
     told_max: int = INTERESTS_MAX
     age_max: int = 25
     of_prefix_max: int = 16
     suggested_max: int = 16
+    groups_max: int = 64
 
 
 @dataclass(slots=True)
 class Interest:
-    """What is known of another node: the age of that in periods, and its filter, if it is known.
+    """What is known of another node: the age of that in periods, and its filter and how it reads, if it is known.
 
     `asked`: since how many periods it has not been asked."""
 
@@ -41,6 +42,7 @@ class Interest:
     age: int
     filter: Filter | None = None
     asked: int = 1 << 16
+    reading: Reading | None = None
 
 
 class InterestTable:
@@ -78,10 +80,12 @@ class InterestTable:
             return True
         known, rev = self._known.get(neighbour.router), self.rev(neighbour.router)
         if known is None:
-            self._put(Interest(neighbour, age, found))
-        elif found.rev >= rev:
-            known.age = age if found.rev > rev else min(known.age, age)
-            known.neighbour, known.filter = neighbour, found
+            self._put(Interest(neighbour, age, found, reading=Reading(found.bits)))
+        elif found.rev > rev:
+            known.neighbour, known.age = neighbour, age
+            known.filter, known.reading = found, Reading(found.bits)
+        elif found.rev == rev:
+            known.neighbour, known.age = neighbour, min(known.age, age)
         return True
 
     def forget(self, router: PublicKey) -> None:
@@ -111,16 +115,18 @@ class InterestTable:
         """Return whom to meet, the most promising first; `groups`: each with the number of its neighbours here."""
         if not groups:
             return ()
+        loneliest = self._loneliest(groups)
         found = [one for one in self._known.values() if one.neighbour.router not in but]
-        worth = {id(one): self._worth(one.filter, groups) for one in found}
+        worth = {id(one): _worth(one.reading, loneliest) for one in found}
         found.sort(key=lambda one: worth[id(one)], reverse=True)
         return tuple([one.neighbour for one in found[: self._limits.suggested_max]])
 
-    def _worth(self, found: Filter | None, groups: Iterable[tuple[PublicKey, int]]) -> float:
-        """Return a measure of how many groups it has in common; those with few neighbours count more."""
-        if found is None:
-            return 0.0
-        return sum(exp(likeness(found.bits, group)) / (1 + neighbours) for group, neighbours in groups)
+    def _loneliest(self, groups: Sequence[tuple[PublicKey, int]]) -> list[tuple[PublicKey, int]]:
+        """Return the groups with the fewest neighbours; of those with equally many, some at random."""
+        most = self._limits.groups_max
+        if len(groups) <= most:
+            return list(groups)
+        return sorted(self._chance.sample(groups, len(groups)), key=lambda one: one[1])[:most]
 
     def _put(self, one: Interest) -> None:
         """Take in a node; of too many, the oldest gives way, and of too many of one public network one of these."""
@@ -138,3 +144,10 @@ class InterestTable:
 
     def _all(self) -> Iterator[Interest]:
         return iter(self._known.values())
+
+
+def _worth(found: Reading | None, groups: Iterable[tuple[PublicKey, int]]) -> float:
+    """Return a measure of how many groups a node has in common; those with few neighbours count more."""
+    if found is None:
+        return 0.0
+    return sum(found.likelihood(group) / (1 + neighbours) for group, neighbours in groups)

@@ -1,4 +1,4 @@
-"""The scenario `baselines`: other protocols, and Cyclon, whose published figures check the simulator."""
+"""The scenario `baselines`: this protocol beside others, and Cyclon, whose published figures check the simulator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from services.pubsub.simulation.baselines.plumtree import Plumtree
 from services.pubsub.simulation.broadcast import Broadcast, mean_reach
 from services.pubsub.simulation.engine import Engine, Links
 from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario, reach_figures
+from services.pubsub.simulation.network import Network
+from services.pubsub.simulation.rings import make_whole
 
 MESSAGES, AFTER_DEATH = 10, 1
 """Messages measured while all live; after many died there is only one before any repair."""
@@ -31,7 +33,7 @@ class Disseminating(Protocol):
 
 
 def run(plan: Plan) -> Iterator[Result]:
-    """Measure each protocol while all live, and right after many died; then Cyclon."""
+    """Measure each protocol while all live, and right after many died; then Cyclon, in rounds, which are not drawn."""
     for name, make in MAKERS.items():
         for fate, share in DEAD.items():
             yield _measured(f"{name}, {fate}", make, plan, share)
@@ -47,9 +49,24 @@ def _measured(setting: str, make: Callable[[Engine, Plan], Disseminating], plan:
         network.publish(engine.chance.choice(live), lambda node: node not in dead)
         for _ in range(AFTER_DEATH if dead else MESSAGES)
     ]
-    fanout = plan.fanout if isinstance(network, Gossip) else None
+    fanout = plan.fanout if isinstance(network, Gossip | Ours) else None
     reach = mean_reach(one.reach(live) for one in found)
     return Result(setting, fanout, reach_figures(reach), found[0].curve(live))
+
+
+class Ours:
+    """Rings that are whole, with forwarding and repair as they ship."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._network = Network(plan.seed, plan.nodes, plan.fanout)
+        make_whole(self._network)
+
+    def publish(self, origin: int, alive: Callable[[int], bool]) -> Broadcast:
+        """Spread one message until nothing is under way; return its receipts."""
+        self._network.dead = {node.number for node in self._network.nodes if not alive(node.number)}
+        id = self._network.publish(origin)
+        self._network.run()
+        return self._network.broadcasts[id]
 
 
 def _gossip(engine: Engine, plan: Plan, retries: bool) -> Gossip:
@@ -58,6 +75,7 @@ def _gossip(engine: Engine, plan: Plan, retries: bool) -> Gossip:
 
 
 MAKERS: dict[str, Callable[[Engine, Plan], Disseminating]] = {
+    "this router": lambda engine, plan: Ours(plan),
     "random gossip": lambda engine, plan: _gossip(engine, plan, retries=False),
     "random gossip with retry": lambda engine, plan: _gossip(engine, plan, retries=True),
     "HyParView and Plumtree": lambda engine, plan: Plumtree(engine, Links(engine.chance), plan.nodes),
@@ -75,7 +93,7 @@ def _cyclon(plan: Plan) -> Iterator[Result]:
         network = Gossip(engine, Links(engine.chance, ROUND_S), views.__getitem__, fanout)
         found = [network.publish(engine.chance.randrange(plan.nodes), lambda node: True) for _ in range(MESSAGES)]
         reach = mean_reach(one.reach(everyone) for one in found)
-        yield Result(_cyclon_setting(fanout), fanout, reach_figures(reach), found[0].curve(everyone))
+        yield Result(_cyclon_setting(fanout), fanout, reach_figures(reach))
 
 
 def _cyclon_setting(fanout: int) -> str:

@@ -68,24 +68,41 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one run measured in one setting, and its course as a curve. `fanout`: None if nothing is forwarded."""
+    """What one run measured in one setting, and its course as a curve. `fanout`: None if nothing is forwarded.
+
+    `label`: what a drawing calls the curve; empty: what the setting is called."""
 
     setting: str
     fanout: int | None
     measured: Measured
     curve: Curve = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the curves of a scenario show, along and up.
+
+    `is_share`: up go shares, drawn in per cent. `is_log`: along go powers of ten. `is_stepped`: a value holds until the
+    next point; else what lies between two points was not measured, and a line joins them."""
+
+    along: str
+    up: str
+    is_share: bool = True
+    is_log: bool = False
+    is_stepped: bool = False
+
+
+REACHED = Axes("seconds since a message was published", "nodes that have it", is_log=True, is_stepped=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario: `run` yields a result for each setting; `goals` are those at so many nodes, by setting.
-
-    `axes`: what the curves show, along and up.
-    """
+    """A scenario: `run` yields a result for each setting; `goals` are those at so many nodes, by setting."""
 
     run: Callable[[Plan], Iterator[Result]]
     goals: Callable[[int], Mapping[str, tuple[Goal, ...]]]
-    axes: tuple[str, str] = ("seconds", "share of nodes that have the message")
+    axes: Axes = REACHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,7 @@ class Row:
     spreads: Measured
     goals: tuple[Goal, ...] = ()
     curve: Curve = field(default=(), repr=False)
+    label: str = ""
 
     def record(self) -> dict[str, object]:
         """Return the row for programs."""
@@ -170,4 +188,5 @@ def _row(name: str, nodes: int, results: list[Result], goals: tuple[Goal, ...]) 
         {figure: stdev(of) for figure, of in values.items()} if len(results) > 1 else {},
         goals,
         first.curve,
+        first.label or first.setting,
     )

@@ -8,7 +8,7 @@ from random import Random
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from services.pubsub.core.filters import BITS_OF_A_GROUP, SECRET_BYTES, agreement, tell
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
 
 TOPICS = (5, 10, 20, 40, 80)
 SETTING_TOPICS = 20
@@ -26,7 +26,8 @@ def run(plan: Plan) -> Iterator[Result]:
     found = {topics: advantage(plan.nodes, topics, groups, chance) for topics in TOPICS}
     curve = [(float(topics), value) for topics, value in found.items()]
     for topics, value in found.items():
-        yield Result(_setting(topics), None, {"advantage": value}, curve if topics == SETTING_TOPICS else ())
+        shown = curve if topics == SETTING_TOPICS else ()
+        yield Result(_setting(topics), None, {"advantage": value}, shown, "one topic's key is known")
 
 
 def advantage(nodes: int, topics: int, groups: list[PublicKey], chance: Random) -> float:
@@ -56,4 +57,4 @@ def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     return {_setting(SETTING_TOPICS): (Goal("advantage", most=0.50),)}
 
 
-PRIVACY = Scenario(run, goals, ("topics a node", "advantage of the best guess"))
+PRIVACY = Scenario(run, goals, Axes("topics a node", "advantage of the best guess", is_share=False))

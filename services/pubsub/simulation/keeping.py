@@ -8,7 +8,7 @@ from statistics import fmean
 
 from router.core.wire.crypto import MessageId
 from services.pubsub.core.overlay import OverlayLimits
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
 from services.pubsub.simulation.network import GROUP, Network
 from services.pubsub.simulation.rings import make_whole, members, right_links
 
@@ -106,7 +106,7 @@ def _churned(network: Network, share: float, fanout: int, sent: list[tuple[Messa
         all_hits.append(_hit(network, id, there))
         old_hits.append(_hit(network, id, old))
     for setting, hits in ((_churn_of_all(share), all_hits), (_churn_of_old(share), old_hits)):
-        curve = [(float(at), hit) for at, hit in enumerate(hits)]
+        curve = [(float(at), 1 - hit) for at, hit in enumerate(hits, 1)]
         yield Result(setting, fanout, {"hit": fmean(hits)}, curve)
 
 
@@ -137,7 +137,7 @@ def _churn_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     return of_all | {_churn_of_old(share): (Goal("hit", least),) for share, (_, least) in _CHURN.items()}
 
 
-_LINKS = ("cycles", "share of ring links that are right")
+_LINKS = Axes("cycles", "ring links that are right")
 BOOTSTRAP = Scenario(run_bootstrap, _bootstrap_goals, _LINKS)
 HEALING = Scenario(run_healing, _healing_goals, _LINKS)
-CHURN = Scenario(run_churn, _churn_goals, ("messages", "share of nodes that are reached"))
+CHURN = Scenario(run_churn, _churn_goals, Axes("messages, one in each cycle", "nodes that missed it"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from router.core.wire.crypto import KEY_BYTES, MessageId, PublicKey
 from services.pubsub.core import forwarding as f
@@ -18,13 +18,15 @@ from services.pubsub.core import overlay as o
 from services.pubsub.core import repair as r
 from services.pubsub.core.known import Known, Neighbour, Topic
 from services.pubsub.simulation.broadcast import Broadcast
-from services.pubsub.simulation.engine import CONNECT_FAILS_S, Engine, Links
+from services.pubsub.simulation.engine import CONNECT_FAILS_S, DELAY_S, Engine, Links
 
 GROUP = PublicKey(b"\x07" * KEY_BYTES)
 LIFE_S = 86_400.0
 SMALL_BYTES = 200
 ID_BYTES = 32
 TOPIC_BYTES = 16
+
+T = TypeVar("T")
 
 
 class Arrive(NamedTuple):
@@ -144,10 +146,11 @@ class Network:
     """Nodes by their numbers, and what is under way between them."""
 
     def __init__(
-        self, seed: int, nodes: int, fanout: int, faults: Faults | None = None, rings: o.OverlayLimits | None = None
-    ) -> None:
+        self, seed: int, nodes: int, fanout: int, faults: Faults | None = None, rings: o.OverlayLimits | None = None,
+        delay_s: tuple[float, float] = DELAY_S,
+    ) -> None:  # fmt: skip
         self.engine = Engine(seed)
-        self.links = Links(self.engine.chance)
+        self.links = Links(self.engine.chance, delay_s)
         self.faults = faults or Faults()
         self.limits = Limits(f.ForwardingLimits(fanout=fanout), rings)
         self.nodes: list[Node] = []
@@ -220,6 +223,14 @@ class Network:
         self._wake(node)
         return id
 
+    def on(self, kind: type[T], handle: Callable[[Node, T], None]) -> None:
+        """Have events of another kind handled at the nodes where they happen."""
+        self._handle[kind] = handle
+
+    def say(self, node: Node, to: int, event: object) -> None:
+        """Send something from a node to another, where it happens when it has come."""
+        self.engine.after(self.links.delay_s(node.number, to), to, event)
+
     def run(self, span_s: float = inf) -> None:
         """Let time pass; without a span, until nothing is under way and nothing due."""
         self.engine.run(self._happen, self.engine.now_s + span_s)
@@ -233,7 +244,7 @@ class Network:
             self._wake(node)
 
     def _meet(self, node: Node, event: Meet) -> None:
-        self._say(node, event.by, Met(node.number, is_answer=True))
+        self.say(node, event.by, Met(node.number, is_answer=True))
 
     def _met(self, node: Node, event: Met) -> None:
         other = self.nodes[event.by]
@@ -242,13 +253,13 @@ class Network:
         assert node.overlay is not None
         node.overlay.met(self.neighbour(event.by), self.engine.now_s)
         if event.is_answer:
-            self._say(node, event.by, Met(node.number, is_answer=False))
+            self.say(node, event.by, Met(node.number, is_answer=False))
 
     def _ask_rings(self, node: Node, event: AskRings) -> None:
         assert node.overlay is not None
         reply = node.overlay.hear_question(self.neighbour(event.by), event.rings)
         if reply is not None:
-            self._say(node, event.by, TellRings(node.number, reply.rings))
+            self.say(node, event.by, TellRings(node.number, reply.rings))
 
     def _tell_rings(self, node: Node, event: TellRings) -> None:
         assert node.overlay is not None
@@ -260,7 +271,7 @@ class Network:
 
     def _arrive(self, node: Node, event: Arrive) -> None:
         faults, chance = self.faults, self.engine.chance
-        self._say(node, event.by, Taken(node.number, event.id))
+        self.say(node, event.by, Taken(node.number, event.id))
         if faults.lost_unnoticed and not event.is_answer and chance.random() < faults.lost_unnoticed:
             return
         broadcast, group = self.broadcasts[event.id], self._groups[event.id]
@@ -291,7 +302,7 @@ class Network:
 
     def _asked(self, node: Node, event: Asked) -> None:
         if event.id in node.held:
-            self._say(node, event.by, Arrive(node.number, event.id, is_answer=True))
+            self.say(node, event.by, Arrive(node.number, event.id, is_answer=True))
 
     def _due(self, node: Node, event: Due) -> None:
         if event.at_s != node.wake_s:
@@ -310,9 +321,9 @@ class Network:
             match deed:
                 case f.Copy():
                     if not (self.faults.lost and self.engine.chance.random() < self.faults.lost):
-                        self._say(node, self._numbers[deed.to], Arrive(node.number, deed.id))
+                        self.say(node, self._numbers[deed.to], Arrive(node.number, deed.id))
                 case f.Announce():
-                    self._say(node, self._numbers[deed.to.router], Announced(node.number, deed.id))
+                    self.say(node, self._numbers[deed.to.router], Announced(node.number, deed.id))
                 case f.Silent():
                     node.known.silent(deed.router)
                 case f.Fetch():
@@ -324,7 +335,7 @@ class Network:
     def _repair(self, node: Node, deeds: Iterable[r.Deed]) -> None:
         for deed in deeds:
             if isinstance(deed, r.Ask):
-                self._say(node, self._numbers[deed.router], Asked(node.number, deed.id))
+                self.say(node, self._numbers[deed.router], Asked(node.number, deed.id))
 
     def _keep_rings(self, node: Node, deeds: Iterable[o.Deed]) -> None:
         for deed in deeds:
@@ -339,14 +350,11 @@ class Network:
         if number in self.dead:
             self.engine.after(CONNECT_FAILS_S, node.number, Unreachable(number))
         else:
-            self._say(node, number, event)
+            self.say(node, number, event)
 
     def _heard(self, node: Node, by: int) -> None:
         if node.overlay is not None:
             node.overlay.heard(self.nodes[by].key)
-
-    def _say(self, node: Node, to: int, event: object) -> None:
-        self.engine.after(self.links.delay_s(node.number, to), to, event)
 
     def _wake(self, node: Node) -> None:
         due_s = min(node.forwarding.due_s, node.repair.due_s)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from services.pubsub.core.id_set import IdSet, key_of
 from services.pubsub.core.negentropy import Differences, View, answer, ask, go_on
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario
+from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
 
 IDS = 100_000
 NEWEST, SCATTERED = 20_000, 100
@@ -96,4 +96,4 @@ def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     }
 
 
-RECONCILE = Scenario(run, goals, ("cycles of 5 minutes", "share of messages that nodes have"))
+RECONCILE = Scenario(run, goals, Axes("cycles of 5 minutes", "messages that nodes have, of all"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from router.core.wire.crypto import MessageId
 from services.pubsub.core.forwarding import ForwardingLimits
-from services.pubsub.simulation.broadcast import Broadcast, mean_reach
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario, reach_figures
+from services.pubsub.simulation.broadcast import Broadcast, Reach, mean_reach
+from services.pubsub.simulation.engine import DELAY_S
+from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario, reach_figures
 from services.pubsub.simulation.network import SMALL_BYTES, Faults, Network
 from services.pubsub.simulation.rings import make_whole
 
@@ -17,28 +18,39 @@ TRIALS_OF = 2_000
 PAUSE_S = 30.0
 """Between messages that name each other: longer than it takes to ask three routers for one that is missing."""
 LATER = (0, 2, 8)
+ROUND_S = 0.1
+"""A link's delay where all are equal, so that the first copy to come is the one over the fewest hops."""
 
-_SMALL, _LARGE = "bodies below 16 KiB", "bodies of 16 KiB and more"
+_SMALL, _LARGE, _EQUAL = "bodies below 16 KiB", "bodies of 16 KiB and more", "all links equally long"
+_STATIC = {
+    _SMALL: (SMALL_BYTES, DELAY_S),
+    _EQUAL: (SMALL_BYTES, (ROUND_S, ROUND_S)),
+    _LARGE: (ForwardingLimits().large_bytes, DELAY_S),
+}
+"""How large the messages are in each setting, and how long they are under way."""
 _HALF, _MOST = "half die", "70 % die"
 _DEAD = {_HALF: 0.5, _MOST: 0.7}
 
 
-def _whole(plan: Plan, seed: int, fanout: int, faults: Faults | None = None) -> Network:
-    network = Network(seed, plan.nodes, fanout, faults)
+def _whole(
+    plan: Plan, seed: int, fanout: int, faults: Faults | None = None, delay_s: tuple[float, float] = DELAY_S
+) -> Network:
+    network = Network(seed, plan.nodes, fanout, faults, delay_s=delay_s)
     make_whole(network)
     return network
 
 
 def run_static(plan: Plan) -> Iterator[Result]:
     """Measure messages one after the other while nothing fails."""
-    for setting, size in ((_SMALL, SMALL_BYTES), (_LARGE, ForwardingLimits().large_bytes)):
-        network = _whole(plan, plan.seed, plan.fanout)
+    for setting, (size, delay_s) in _STATIC.items():
+        network = _whole(plan, plan.seed, plan.fanout, delay_s=delay_s)
         found = list[Broadcast]()
         for _ in range(MESSAGES):
             id = network.publish(network.engine.chance.randrange(plan.nodes), b"\0" * size)
             network.run()
             found.append(network.broadcasts[id])
-        yield _result(setting, plan.fanout, found, range(plan.nodes))
+        reach, everyone = mean_reach(one.reach(range(plan.nodes)) for one in found), range(plan.nodes)
+        yield Result(setting, plan.fanout, reach_figures(reach), found[0].curve(everyone))
 
 
 def run_catastrophe(plan: Plan) -> Iterator[Result]:
@@ -77,20 +89,20 @@ def _later(plan: Plan, kind: str, fanout: int, faults: Faults) -> Iterator[Resul
     for _ in range(MESSAGES + LATER[-1]):
         sent.append((network.engine.now_s, network.publish(network.engine.chance.choice(honest))))
         network.run(PAUSE_S)
-    for later in LATER:
+    reaches = list[Reach]()
+    for later in range(LATER[-1] + 1):
         found = [
             network.broadcasts[id].until(sent[at + later][0] + PAUSE_S) for at, (_, id) in enumerate(sent[:MESSAGES])
         ]
-        yield _result(_when(kind, later), fanout, found, honest)
-
-
-def _result(setting: str, fanout: int, found: Sequence[Broadcast], among: Sequence[int]) -> Result:
-    reach = mean_reach(one.reach(among) for one in found)
-    return Result(setting, fanout, reach_figures(reach), found[0].curve(among))
+        reaches.append(mean_reach(one.reach(honest) for one in found))
+    curve = [(float(later), 1 - one.hit) for later, one in enumerate(reaches)]
+    for later in LATER:
+        yield Result(_when(kind, later), fanout, reach_figures(reaches[later]), () if later else curve, kind)
 
 
 def _drop(share: float) -> str:
-    return f"{100 * share:.0f} % drop"
+    more = _DROPPERS[share]
+    return f"{100 * share:.0f} % drop" + (f" with F + {more}" if more else "")
 
 
 def _when(kind: str, later: int) -> str:
@@ -108,6 +120,7 @@ def _static_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     last_hop = Goal("last_hop", most=10 if nodes <= 1_000 else 13)
     return {
         _SMALL: (Goal("hit", 1), Goal("copies", most=3.05), last_hop),
+        _EQUAL: (Goal("hit", 1), Goal("copies", most=3.05), last_hop),
         _LARGE: (Goal("hit", 1), Goal("copies", most=2.1)),
     }
 
@@ -138,5 +151,6 @@ def _droppers_goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
 
 STATIC = Scenario(run_static, _static_goals)
 CATASTROPHE = Scenario(run_catastrophe, _catastrophe_goals)
-LOSS = Scenario(run_loss, _loss_goals)
-DROPPERS = Scenario(run_droppers, _droppers_goals)
+_MISSED = Axes("messages published since, one each 30 s", "nodes that miss the message")
+LOSS = Scenario(run_loss, _loss_goals, _MISSED)
+DROPPERS = Scenario(run_droppers, _droppers_goals, _MISSED)

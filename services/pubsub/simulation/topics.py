@@ -1,7 +1,7 @@
 """The scenario `topics`: many topics of uneven size, a few of which each node wants, and nobody else learns of.
 
 A group link names up to two routers that serve the group (hints, R-C28): here those are random members that joined the
-topic before.
+topic before. Without hints, nodes find each other by filters (R-C36).
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ from random import Random
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from services.pubsub.core.overlay import OverlayLimits
 from services.pubsub.core.ring import place_of
-from services.pubsub.simulation.figures import Goal, Plan, Result, Scenario
+from services.pubsub.simulation.exchanging import Exchange
+from services.pubsub.simulation.figures import Axes, Goal, Plan, Result, Scenario
 from services.pubsub.simulation.network import Network
 from services.pubsub.simulation.rings import members, right_links
 
 TOPICS_A_NODE, MORE_TOPICS = 10, 100
 HINTS = 2
 SMALL = 5
-SMALL_CYCLES, CYCLES = 20, 40
+SMALL_CYCLES, CYCLES, UNHINTED_CYCLES = 20, 40, 60
 MESSAGES = 30
 DELIVERED_S = 30.0
 
 _HINTS_SMALL, _HINTS = f"hints, after {SMALL_CYCLES} cycles", f"hints, after {CYCLES} cycles"
+_UNHINTED = f"no hints, after {UNHINTED_CYCLES} cycles"
 _FEW, _MANY = f"{TOPICS_A_NODE} topics a node", f"{MORE_TOPICS} topics a node"
 
 
 def run(plan: Plan) -> Iterator[Result]:
-    """Let nodes with hints find their rings, publish, and count neighbours."""
+    """Let nodes find their rings, with hints and without, publish, and count neighbours."""
     yield from _with_hints(plan)
+    yield _without_hints(plan)
     yield from _neighbours(plan)
 
 
@@ -48,24 +51,46 @@ def wanted(nodes: int, topics: int, each: int, chance: Random) -> list[list[int]
 
 
 def _with_hints(plan: Plan) -> Iterator[Result]:
-    network, groups = _network(plan)
-    rings = {group: order for group in groups if len(order := members(network, group)) > 1}
+    network, groups = _network(plan, HINTS)
+    rings = _rings(network, groups)
     small = [group for group, order in rings.items() if len(order) <= SMALL]
-    limits = OverlayLimits()
     curve = [(0.0, 0.0)]
-    for cycle in range(1, CYCLES + 1):
-        network.run(limits.fast_s if cycle <= limits.fast_periods else limits.period_s)
-        curve.append((float(cycle), _right_share(network, rings)))
+    for cycle, share in _cycles(network, rings, CYCLES):
+        curve.append((float(cycle), share))
         if cycle == SMALL_CYCLES:
             whole = sum(right_links(network, rings[group], group) == 2 * len(rings[group]) for group in small)
-            measured = {"ring_links": curve[-1][1], "small_whole": whole / max(1, len(small))}
+            measured = {"ring_links": share, "small_whole": whole / max(1, len(small))}
             yield Result(_HINTS_SMALL, plan.fanout, measured)
-    hit = _published(network, rings)
-    misdirected = float(network.misdirected)
-    yield Result(_HINTS, plan.fanout, {"ring_links": curve[-1][1], "hit": hit, "misdirected": misdirected}, curve)
+    measured = {
+        "ring_links": curve[-1][1],
+        "hit": _published(network, rings),
+        "misdirected": float(network.misdirected),
+    }
+    yield Result(_HINTS, plan.fanout, measured, curve, "with hints")
 
 
-def _network(plan: Plan) -> tuple[Network, list[PublicKey]]:
+def _without_hints(plan: Plan) -> Result:
+    network, groups = _network(plan, 0)
+    Exchange(network)
+    rings = _rings(network, groups)
+    curve = [(0.0, 0.0), *((float(cycle), share) for cycle, share in _cycles(network, rings, UNHINTED_CYCLES))]
+    return Result(_UNHINTED, plan.fanout, {"ring_links": curve[-1][1]}, curve, "without")
+
+
+def _rings(network: Network, groups: Sequence[PublicKey]) -> dict[PublicKey, list[int]]:
+    """Return the members of each topic that more than one node wants, in the order of its ring."""
+    return {group: order for group in groups if len(order := members(network, group)) > 1}
+
+
+def _cycles(network: Network, rings: Mapping[PublicKey, Sequence[int]], cycles: int) -> Iterator[tuple[int, float]]:
+    """Let cycles pass; yield the number of each and the share of ring links that are right at its end."""
+    limits = OverlayLimits()
+    for cycle in range(1, cycles + 1):
+        network.run(limits.fast_s if cycle <= limits.fast_periods else limits.period_s)
+        yield cycle, _right_share(network, rings)
+
+
+def _network(plan: Plan, hints: int) -> tuple[Network, list[PublicKey]]:
     network = Network(plan.seed, 0, plan.fanout, rings=OverlayLimits())
     chance = network.engine.chance
     groups = [PublicKey(chance.randbytes(KEY_BYTES)) for _ in range(plan.nodes)]
@@ -74,7 +99,7 @@ def _network(plan: Plan) -> tuple[Network, list[PublicKey]]:
         node = network.add([groups[topic] for topic in chosen])
         assert node.overlay is not None
         for group in node.known.topics:
-            for hint in chance.sample(joined[group], min(HINTS, len(joined[group]))):
+            for hint in chance.sample(joined[group], min(hints, len(joined[group]))):
                 node.overlay.offer(group, network.neighbour(hint))
             joined[group].append(node.number)
     return network, groups
@@ -124,8 +149,9 @@ def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     return {
         _HINTS_SMALL: (Goal("small_whole", 0.97),),
         _HINTS: (Goal("ring_links", 0.995), Goal("misdirected", most=0)),
+        _UNHINTED: (Goal("ring_links", 0.87),),
         _MANY: (Goal("neighbours", most=75), Goal("growth", most=4)),
     }
 
 
-TOPICS = Scenario(run, goals, ("cycles", "share of ring links that are right"))
+TOPICS = Scenario(run, goals, Axes("cycles", "ring links that are right"))

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from router.cli import main
 from services.pubsub.simulation.broadcast import Broadcast, Reach, mean_reach
-from services.pubsub.simulation.drawing import draw
+from services.pubsub.simulation.drawing import COLOURS, draw
 from services.pubsub.simulation.engine import DELAY_S, Engine, Links
-from services.pubsub.simulation.figures import ALWAYS, Goal, Plan, Result, Scenario, figure_text, measure
+from services.pubsub.simulation.figures import ALWAYS, REACHED, Axes, Goal, Plan, Result, Scenario, figure_text, measure
 
 
 def test_events_happen_in_the_order_of_time_and_then_of_planning() -> None:
@@ -87,18 +87,56 @@ def test_a_figure_has_its_unit(name: str, value: float, text: str) -> None:
     assert figure_text(name, value) == text
 
 
+LINES = Axes("x", "y", is_share=False)
+
+
+def drawn(text: str, tag: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}" + tag))
+
+
 def test_a_drawing_is_svg_with_each_curve_inside_its_frame() -> None:
-    text = draw(
-        "<title>",
-        ("x", "y"),
-        [("one & two", [(0.0, 0.0), (7.3, 0.2)]), ("none", []), ("long", [(x, 1.0) for x in range(5000)])],
-    )
-    tree = ElementTree.fromstring(text)
-    said = [one.text for one in tree.iter("{http://www.w3.org/2000/svg}text")]
+    curves = [("one & two", [(0.0, 0.0), (7.3, 0.2)]), ("none", []), ("long", [(float(x), 1.0) for x in range(5000)])]
+    text = draw("<title>", LINES, curves)
+    said = [one.text for one in drawn(text, "text")]
     assert {"<title>", "x", "y", "one & two", "long", "5,000", "1"} <= set(said)
     assert "none" not in said
     assert len(text) < 20_000
-    ElementTree.fromstring(draw("nothing", ("x", "y"), []))
+    assert len(drawn(text, "circle")) == 2
+    ElementTree.fromstring(draw("nothing", LINES, []))
+    ElementTree.fromstring(draw("nothing", REACHED, []))
+
+
+def test_shares_are_drawn_in_steps_per_cent_and_powers_of_ten() -> None:
+    text = draw("reached", REACHED, [("curve", [(0.0, 0.25), (0.03, 0.5), (2.0, 1.0)])])
+    said = [one.text for one in drawn(text, "text")]
+    assert {"0 %", "100 %", "0.02", "0.1", "2"} <= set(said) and not {"0", "0.01", "5"} & set(said)
+    [curve, _] = [one.attrib["d"] for one in drawn(text, "path") if "line" in one.attrib["class"]]
+    assert [len(curve.split(letter)) - 1 for letter in "MHVL"] == [1, 2, 2, 0]
+    long = draw("reached", REACHED, [("curve", [(0.000001, 0.5), (3_000.0, 1.0)])])
+    assert {"0.2", "5,000"} <= {one.text for one in drawn(long, "text")} and "0.1" not in long
+
+
+def test_names_that_begin_alike_have_one_colour_and_light_and_dark_pages_their_own() -> None:
+    curve = [(1.0, 1.0)]
+    text = draw("", LINES, [("a, half", curve), ("a, most", curve), ("b, half", curve)])
+    lines = [(one.attrib["class"], one.attrib["stroke-dasharray"]) for one in drawn(text, "path")[-6::2]]
+    assert [colour for colour, _ in lines] == ["line c0", "line c0", "line c1"]
+    assert lines[0][1] == lines[2][1] != lines[1][1]
+    light, _, dark = text.partition("@media (prefers-color-scheme:dark)")
+    assert all(colour in light for colour in COLOURS) and all(colour in dark for colour in COLOURS.values())
+
+
+def luminance(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(("ground", "colours"), [("#ffffff", [*COLOURS]), ("#0d1117", [*COLOURS.values()])])
+def test_the_colours_of_curves_stand_out_from_the_ground(ground: str, colours: list[str]) -> None:
+    for colour in colours:
+        lighter, darker = sorted((luminance(ground), luminance(colour)), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, colour
 
 
 def test_the_command_lists_scenarios_of_every_service_and_runs_one(tmp_path: Path) -> None:
@@ -112,5 +150,22 @@ def test_the_command_lists_scenarios_of_every_service_and_runs_one(tmp_path: Pat
     rows = json.loads(CliRunner().invoke(main, [*line, "--json"]).stdout)
     assert {"scenario", "nodes", "fanout", "seeds", "hit", "copies", "last_hop", "p99_s", "cycles"} <= rows[0].keys()
     assert rows[0]["fanout"] == rows[0]["seeds"] == 2
-    unknown = CliRunner().invoke(main, ["simulate", "nothing"])
-    assert unknown.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nothing", "No such command 'nothing'"),
+        ("static --nodes 19", "19 is not in the range 20<=x<=100000"),
+        ("static --nodes many", "'many' is not a valid integer"),
+        ("static --seeds 0", "0 is not in the range 1<=x<=1000"),
+        ("static --fanout 1", "1 is not in the range 2<=x<=10"),
+        ("static --svg /nowhere/drawn.svg", "nothing can be written to the directory '/nowhere'; make it, or name"),
+        ("static --svg /", "'/' is a directory"),
+        ("static --cycles 3", "No such option"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_runs(line: str, said: str) -> None:
+    refused = CliRunner().invoke(main, ["simulate", *line.split()])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert said in refused.stderr and "--help" in refused.stderr and "seed 1" not in refused.stderr

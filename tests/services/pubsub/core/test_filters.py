@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from math import comb, exp
+from math import comb, exp, log
 from random import Random
+from statistics import fmean
 
 import pytest
 from blake3 import blake3
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.filters import BITS, FILTER_BYTES, ONES_MAX, agreement, bits_of, count_ones, likeness, tell
+from services.pubsub.core.filters import (
+    BITS,
+    FILTER_BYTES,
+    ONES_MAX,
+    Reading,
+    agreement,
+    bits_of,
+    count_ones,
+    mask_of,
+    tell,
+)
 
 CHANCE = Random(1)
 GROUPS = [PublicKey(CHANCE.randbytes(32)) for _ in range(300)]
@@ -85,8 +96,25 @@ def test_the_best_guess_at_what_is_told_has_no_greater_advantage() -> None:
 
 
 def test_one_that_seems_to_want_everything_is_like_nothing() -> None:
-    assert all(likeness(b"\xff" * FILTER_BYTES, group) < 0 for group in GROUPS)
+    assert all(Reading(b"\xff" * FILTER_BYTES).likelihood(group) < 1 for group in GROUPS)
     assert max(count_ones(tell(GROUPS, bytes([number]) * 32)) for number in range(50)) <= ONES_MAX
-    wanted = sum(likeness(tell(GROUPS[:1], bytes([number]) * 32), GROUPS[0]) for number in range(50))
-    others = sum(likeness(tell(GROUPS[1:2], bytes([number]) * 32), GROUPS[0]) for number in range(50))
+
+
+def test_a_filter_is_likelier_if_its_node_wants_the_group() -> None:
+    wanted, others = (
+        fmean(log(Reading(tell([told], bytes([number]) * 32)).likelihood(GROUPS[0])) for number in range(50))
+        for told in GROUPS[:2]
+    )
     assert wanted > 0 > others
+
+
+def test_the_likelihood_is_that_of_each_bit_once() -> None:
+    told = tell((), bytes(32))
+    share = count_ones(told) / BITS
+    twice = next(group for group in GROUPS if len(set(bits_of(group))) == 3)
+    assert mask_of(twice).bit_count() == 3
+    for group in (GROUPS[0], twice):
+        expected = 1.0
+        for bit in set(bits_of(group)):
+            expected *= (1 - P) / share if bit in ones(told) else P / (1 - share)
+        assert Reading(told).likelihood(group) == pytest.approx(expected)

@@ -1,0 +1,90 @@
+"""Filters exchanged in a simulated network, by which nodes without hints find others that want the same topics (R-C36).
+
+The tables of filters and the choice of whom to meet are those that ship. Two things stand for what is simulated
+elsewhere: nothing is signed, and discovery is a draw of nodes at random (`router simulate sampling` shows that it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from router.core.wire.crypto import PublicKey, Signature
+from services.pubsub.core.filters import SECRET_BYTES, tell
+from services.pubsub.core.interest_table import Interest, InterestTable
+from services.pubsub.core.interests import ExchangeLimits
+from services.pubsub.core.messages import Filter
+from services.pubsub.simulation.network import Network, Node
+
+ANNOUNCED = 5
+"""Nodes that discovery announces in each period: of 1,000, six or seven that it did not announce before."""
+UNSIGNED = Signature(bytes(64))
+
+
+class Period(NamedTuple):
+    """A period of the exchange begins."""
+
+
+class Told(NamedTuple):
+    """A node tells its filter and some of others; `is_question`: it wants to be told as much in return."""
+
+    by: int
+    mine: Filter
+    view: tuple[Interest, ...]
+    is_question: bool
+
+
+class Exchange:
+    """The exchange of filters of all nodes that are in the network now."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._limits = ExchangeLimits()
+        self._chance = chance = network.engine.chance
+        self._tables = [InterestTable(node.key, chance, self._limits.table) for node in network.nodes]
+        self._filters = [
+            Filter(1, tell(node.known.topics, chance.randbytes(SECRET_BYTES)), UNSIGNED) for node in network.nodes
+        ]
+        network.on(Period, self._begin_period)
+        network.on(Told, self._hear)
+        for node in network.nodes:
+            network.engine.after(chance.random() * self._limits.period_s, node.number, Period())
+
+    def __repr__(self) -> str:
+        return f"<exchange of filters of {len(self._tables)} nodes>"
+
+    def _begin_period(self, node: Node, event: Period) -> None:
+        network, limits, table = self._network, self._limits, self._tables[node.number]
+        spread = limits.jitter * (2 * self._chance.random() - 1)
+        network.engine.after(limits.period_s * (1 + spread), node.number, Period())
+        for number in self._chance.choices(range(len(self._tables)), k=ANNOUNCED):
+            table.offer(network.neighbour(number))
+        to = table.period()
+        if to is not None:
+            self._tell(node, to.router, is_question=True)
+        assert node.overlay is not None
+        lonely = [(group, len(topic.neighbours)) for group, topic in node.known.topics.items()]
+        node.overlay.suggest(table.suggested(lonely, _partners(node)))
+
+    def _hear(self, node: Node, event: Told) -> None:
+        table, by = self._tables[node.number], self._network.neighbour(event.by)
+        for one in event.view:
+            if one.filter is not None:
+                table.take(one.neighbour, one.age, one.filter)
+        table.take(by, 0, event.mine)
+        if event.is_question:
+            self._tell(node, by.router, is_question=False)
+
+    def _tell(self, node: Node, to: PublicKey, *, is_question: bool) -> None:
+        view = _as_it_is(self._tables[node.number].told(to))
+        said = Told(node.number, self._filters[node.number], view, is_question)
+        self._network.say(node, self._network.number(to), said)
+
+
+def _partners(node: Node) -> set[PublicKey]:
+    return {router for topic in node.known.topics.values() for router in topic.t}
+
+
+def _as_it_is(told: Iterable[Interest]) -> tuple[Interest, ...]:
+    """Return copies: a table changes its own entries later."""
+    return tuple([Interest(one.neighbour, one.age, one.filter) for one in told])
