@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from rigs.machines import bridged
+
+from router.rig.machines import Machine
 
 
 def carrier(text: str) -> bool:
@@ -25,6 +28,23 @@ def test_machines_reach_each_other_until_a_cable_is_pulled() -> None:
         assert carrier(two.run(*shown))
         pids = one.pid, two.pid
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids), "the namespaces are gone with their holders"
+
+
+def test_in_a_network_that_is_split_only_the_machines_of_one_part_reach_each_other() -> None:
+    with bridged() as bridge:
+        one, two, three = (bridge.machine() for _ in range(3))
+        bridge.split((two, three))
+        assert knock(two, three) == "ECONNREFUSED", "it is there, and listens nowhere"
+        assert knock(one, two) == "EHOSTUNREACH"
+        assert carrier(one.run("ip", "link", "show", "eth0"))
+        bridge.heal((two, three))
+        assert knock(one, two) == "ECONNREFUSED"
+
+
+def knock(one: Machine, other: Machine) -> str:
+    """Return what becomes of a connection to a port where nobody listens."""
+    script = "import errno, socket, sys; print(errno.errorcode[socket.socket().connect_ex((sys.argv[1], 9))])"
+    return one.run(sys.executable, "-c", script, other.ip).strip()
 
 
 def test_a_command_that_fails_on_a_machine_says_why() -> None:

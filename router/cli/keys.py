@@ -13,14 +13,15 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, say, say_json
 from router.core.wire.text import key_text
 from router.settings import config, keyring
+from router.settings.config_services import Resident, Residents
 from router.settings.config_text import toml_value
 from router.transport import contract as transport
 
-RESIDENTS: Mapping[config.Role, config.Residents] = {
-    "edge": {"discovery": {}},
-    "core": {"discovery": {"sampling": True}},
+RESIDENTS: Mapping[config.Role, Residents] = {
+    "edge": {"discovery": Resident()},
+    "core": {"discovery": Resident({"sampling": True})},
 }
-"""The services of a new node, with the settings of each."""
+"""The services of a new node."""
 EVERYWHERE = '"tls://0.0.0.0:4100"'
 
 

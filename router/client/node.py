@@ -353,6 +353,7 @@ class Node:
         if not self._link.is_up:
             self._publishing.followed.lost()
             self._asking.lost()
+            self._readers.ordering.lost()
             if self._link.end.final:
                 self._end_loops(NodeUnavailable(self._link.end.text))
 

@@ -141,6 +141,12 @@ class Ordering:
             return False
         return order.has_room(len(one.data))
 
+    def lost(self) -> None:
+        """Ask again for the causes that the node had, since the connection by which they were to come is over."""
+        for id, (_, group) in self._here.items():
+            self.asks.want(group, [id])
+        self._here.clear()
+
     def found(self, one: Arrival) -> None:
         """Take a message that others wait for, before its turn."""
         self.asks.drop(one.id)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 NETWORK = IPv4Network("198.18.0.0/15")
 """The addresses of machines count as public ones, and each lies in a /24 of its own."""
+_SWITCH, _APART = "bridge", "apart"
 _HOLD = ("sh", "-c", "echo held && exec cat")
 
 
@@ -54,11 +55,11 @@ class Bridge:
         self._held = held
         self._network = network
         self._count = 0
-        self._own = ("unshare", *_user_namespace(), "--net")
-        pid = self._hold(self._own)
+        pid = self._hold(("unshare", *_user_namespace(), "--net"))
         self._enter = _enter(pid, *(("--user",) if _user_namespace() else ()))
-        self.run("ip", "link", "add", "bridge", "type", "bridge")
-        self.run("ip", "link", "set", "bridge", "up")
+        for name in (_SWITCH, _APART):
+            self.run("ip", "link", "add", name, "type", "bridge")
+            self.run("ip", "link", "set", name, "up")
 
     def run(self, *command: str) -> str:
         """Run a command to its end at the switch; return what it prints."""
@@ -70,12 +71,23 @@ class Bridge:
         port, ip = f"port{self._count}", str(self._network[self._count * 256 + 1])
         pid = self._hold((*self._enter, "unshare", "--net"))
         self.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
-        self.run("ip", "link", "set", port, "master", "bridge", "up")
+        self.run("ip", "link", "set", port, "master", _SWITCH, "up")
         one = Machine(ip, _enter(pid, *(("--user",) if _user_namespace() else ())), pid, port, self)
         one.run("ip", "address", "add", f"{ip}/{self._network.prefixlen}", "broadcast", "+", "dev", "eth0")
         for interface in ("lo", "eth0"):
             one.run("ip", "link", "set", interface, "up")
         return one
+
+    def split(self, apart: Iterable[Machine]) -> None:
+        """Split the network in two: from now on these machines reach each other, and the others each other. No machine
+        sees that a cable is gone."""
+        for one in apart:
+            self.run("ip", "link", "set", one.port, "master", _APART)
+
+    def heal(self, apart: Iterable[Machine]) -> None:
+        """Join these machines to the others again."""
+        for one in apart:
+            self.run("ip", "link", "set", one.port, "master", _SWITCH)
 
     def _hold(self, command: Sequence[str]) -> int:
         """Start the process that holds a namespace until its standard input ends; return its pid."""

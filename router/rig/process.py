@@ -66,14 +66,14 @@ async def run_command(command: Sequence[str], stdin: bytes = b"") -> Finished:
     return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
-    """Poll until the condition holds."""
+async def until(what: str, holds: Callable[[], Awaitable[bool]], poll_s: float = POLL_S) -> None:
+    """Poll until the condition holds; raise `RigFailed` after `HANG_S`."""
     deadline = trio.current_time() + HANG_S
     with waiting_for(lambda: what):
         while not await holds():
             if trio.current_time() > deadline:
                 raise RigFailed(f"after {HANG_S:g} s still not: {what}")
-            await trio.sleep(POLL_S)
+            await trio.sleep(poll_s)
 
 
 class Process:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
@@ -26,7 +25,7 @@ from router.disk.limits import LogLimits, StoreLimits
 from router.settings import config_peers, config_sample, config_services
 from router.settings.config_limits import CORE, LINK, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
-from router.settings.config_services import ServiceEntry
+from router.settings.config_services import NOBODY, Residents, ServiceEntry
 from router.settings.config_text import ConfigError, Door, Problem, Schema, Setting, located, names_in, parse, text_of
 from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
 
@@ -281,21 +280,18 @@ def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
     return list(_SCHEMA.settings(config, origins))
 
 
-Residents = Mapping[str, Mapping[str, object]]
-NOBODY: Residents = MappingProxyType({})
-
-
 def sample(role: Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY) -> str:
-    """Return the file for a new home: what is given, and all else as comments with the defaults.
-
-    `residents`: services of the `services` package, which strangers may send to, with settings."""
+    """Return the file for a new home: what is given, and all else as comments with the defaults."""
     live: dict[str, object] = {"node.role": role} | ({"node.listen": listen} if listen else {})
     if residents:
         live |= {
             "node.services": tuple(f"services.{name}" for name in residents),
-            "node.services_public": tuple(residents),
+            "node.services_public": tuple(name for name, one in residents.items() if one.is_public),
         }
-    services = [config_sample.options(name, kind, residents.get(name)) for name, kind in config_services.settings()]
+    services = [
+        config_sample.options(name, kind, residents[name].settings if name in residents else None)
+        for name, kind in config_services.settings()
+    ]
     return "\n".join((_SAMPLE_HEAD + config_sample.sample(Config, live), *services))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -42,6 +43,18 @@ class Instance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 ServiceEntry = ServiceSpec | Instance
+
+
+class Resident(NamedTuple):
+    """A service that a new home names: its settings, and whether strangers may send to it."""
+
+    settings: Mapping[str, object] = MappingProxyType({})
+    is_public: bool = True
+
+
+Residents = Mapping[str, Resident]
+"""By their names in the `services` package."""
+NOBODY: Residents = MappingProxyType({})
 
 
 def service_name(spec: str) -> str:

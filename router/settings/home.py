@@ -22,6 +22,7 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import key_text
 from router.disk import private_file
 from router.settings import config, keyring
+from router.settings.config_services import NOBODY, Residents
 from router.settings.default_home import VARIABLE, default_home
 
 WRITABLE = 0o022
@@ -97,11 +98,11 @@ class Home:
         return usual if _fits(usual) else _recorded(self.path / "socket") or self._short_socket_path()
 
     def create(
-        self, role: config.Role = "edge", listen: tuple[str, ...] = (), residents: config.Residents = config.NOBODY,
+        self, role: config.Role = "edge", listen: tuple[str, ...] = (), residents: Residents = NOBODY,
     ) -> bool:  # fmt: skip
         """Make all that is missing, with a commented `router.toml`; return whether that file is new.
 
-        `residents`: the services of `services` that it names, open to strangers, and the settings of each."""
+        `residents`: the services that it names."""
         try:
             self._take()
             self.check_key()

@@ -3,7 +3,7 @@
 The service is made of parts, each with a duty of its own; all of them share `Known`, and what is known of `Others`.
 
     Partners       SUB and UNSUB; MEET and MET: with whom groups are shared
-    Hints          HINT: routers that group links name
+    Hints          HINT: routers that group links name; on a leaf they are the uplinks' business
     Rings          RINGS: who stands next to this node in each topic
     Interests      INTERESTS: who may want the same groups
     Dissemination  messages of topics, HAVE: who they go to, and what was missed
@@ -55,7 +55,7 @@ class PubSub:
         copies = ForwardingLimits(settings.fanout, settings.failover_s, settings.large_bytes)
         dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
         shown = Shown(self.known, self.others)
-        self.parts: tuple[Part, ...] = (partners, Hints(self.known, self.others), dissemination, shown)
+        self.parts: tuple[Part, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
         comparing = Comparing(setup, self.known)
         self.parts = (*self.parts, comparing)
@@ -63,7 +63,7 @@ class PubSub:
         if not is_leaf:
             rings = Rings(setup, self.known, self.others, partners)
             interests = Interests(setup, self.known, self.others)
-            self.parts = (*self.parts, rings, interests)
+            self.parts = (*self.parts, Hints(self.known, self.others), rings, interests)
             self.readers |= {AskRings: rings, TellRings: rings, AskInterests: interests, TellInterests: interests}
         self._hear = Parts(SERVICE, self.parts, self.readers, decode_message).hear
 

@@ -11,6 +11,7 @@ from rigs.patience import HANG_S
 from router.client.node import connect
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
+from router.settings.config_services import Resident
 from router.settings.home import Home
 
 GROUP = SigningKey(bytes((83,)) * 32)
@@ -18,7 +19,7 @@ MISSED = 200
 
 
 def node(found: Rig, name: str, role: str, mode: str) -> NodeProcess:
-    Home(found.base / name).create(role, (), {"pubsub": {"mode": mode}})  # type: ignore[arg-type]
+    Home(found.base / name).create(role, (), {"pubsub": Resident({"mode": mode}, is_public=mode == "overlay")})  # type: ignore[arg-type]
     return found.node(name, role, QUICK)  # type: ignore[arg-type]
 
 

@@ -13,6 +13,7 @@ from rigs.machines import bridged
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey
 from router.rig.machines import Machine
+from router.settings.config_services import Resident
 from router.settings.home import Home
 
 PERIOD_S = 1.0
@@ -26,7 +27,7 @@ class Core:
         url = f"tls://{machine.ip}:4100" if machine is not None else f"tls://127.0.0.1:{free_port()}"
         settings: Mapping[str, object] = {"sampling": True, "period_s": PERIOD_S, "seeds": seeds}
         self.url = url
-        Home(found.base / name).create("core", (url,), {"discovery": settings})
+        Home(found.base / name).create("core", (url,), {"discovery": Resident(settings)})
         self.node: NodeProcess = found.node(name, "core", QUICK, listens=False)
         if machine is not None:
             self.node.served_by = (*machine.enter, *program("router"))

@@ -15,14 +15,14 @@ from rigs.patience import HANG_S
 
 from router import SigningKey, connect
 from router.rig.process import run_command, until
+from router.settings.config_services import Resident
 from router.settings.home import Home
 
 CORES = 4
 MESSAGES = 25
 LARGE_BYTES = 20_000
-SETTINGS: dict[str, dict[str, object]] = {
-    "discovery": {"sampling": True, "period_s": 0.5}, "pubsub": {"mode": "overlay", "period_s": 0.5},
-}  # fmt: skip
+DISCOVERY = {"sampling": True, "period_s": 0.5}
+PUBSUB = {"mode": "overlay", "period_s": 0.5}
 
 
 @dataclass
@@ -51,8 +51,8 @@ class Core:
 
 def core(found: Rig, number: int, *seeds: str) -> Core:
     """Return a core that is not started yet; it is told of the nodes behind these links."""
-    settings = {**SETTINGS, "discovery": {**SETTINGS["discovery"], "seeds": seeds}}
-    Home(found.base / f"core{number}").create("core", (f"tls://127.0.0.1:{free_port()}",), settings)
+    residents = {"discovery": Resident({**DISCOVERY, "seeds": seeds}), "pubsub": Resident(PUBSUB)}
+    Home(found.base / f"core{number}").create("core", (f"tls://127.0.0.1:{free_port()}",), residents)
     return Core(found.node(f"core{number}", "core", QUICK, listens=False))
 
 

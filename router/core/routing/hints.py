@@ -67,8 +67,10 @@ class Hints:
                 self._by_group[PublicKey(key[1:])] = found
 
     def _that_count(self, hints: Iterable[Hint], source: AddressSource) -> Iterator[Hint]:
-        """Yield the routers other than this one that may be dialled, with the addresses that may be named (R-D12)."""
-        on_loopback = self._directory.is_on_loopback
+        """Yield the routers other than this one that may be dialled, with the addresses that may be named (R-D12).
+
+        An app of this machine may name loopback, since its uplink may be on this machine too; whoever dials judges."""
+        on_loopback = source is AddressSource.HINT or self._directory.is_on_loopback
         for router, addresses in hints:
             named = [one for one in addresses if refusal_of(one, source, on_loopback=on_loopback) is None]
             if named and router != self._directory.me and not self._directory.is_blocked(router):

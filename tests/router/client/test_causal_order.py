@@ -347,6 +347,27 @@ async def test_a_lost_connection_changes_nothing(end: RouterEnd) -> None:
         assert not end.queues[node.key].wires, "what waited through the cut is settled on the new connection"
 
 
+async def test_a_cause_that_the_node_had_before_it_was_killed_is_waited_for_when_it_is_back(
+    end: RouterEnd, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """The node owes the cause, and is away for longer than `here_s` before it can bring it."""
+    talk = Talk()
+    cause = end.stored[talk.id("cause")] = talk.say("cause", by=BOB)
+    async with sign_on(end, b"n", when_down="queue") as node:
+        group = await node.join(FAMILY, order="causal")
+        end.publish(talk.say("effect", "cause"))
+        with trio.move_on_after(ORDER_LIMITS.here_s / 2):
+            await take(group, 1)
+        assert end.pulls == [talk.id("cause")]
+        end.stop()
+        with trio.move_on_after(3 * ORDER_LIMITS.here_s):
+            raise AssertionError(f"given without its cause: {names(await take(group, 1))}")
+        end.owe(node.key, cause)
+        await nursery.start(end.run)
+        messages = await take(group, 2)
+        assert names(messages) == ["cause", "effect"] and not any(one.missing for one in messages)
+
+
 async def test_what_a_member_invents_is_asked_for_within_bounds(end: RouterEnd, autojump_clock: MockClock) -> None:
     """256 causes that nobody sent: 16 questions a second at most, and others need not wait for all of them."""
     talk = Talk()

@@ -71,6 +71,12 @@ def test_an_apps_hint_goes_with_sub_to_the_pubsub_service_and_after_join_to_upli
     assert gives(one, alice, ALICE, said) == []
     assert told(one, service) == [True, said], "an app of this node may name a private address"
     assert told(one, up) == [said] and told(one, discovery) == told(one, peer) == []
+    on_this_machine = hint(HERE)
+    assert gives(one, alice, ALICE, on_this_machine) == []
+    assert told(one, up) == [on_this_machine], "the uplink may be on this machine, and judges whether to dial there"
+    assert gives(one, alice, ALICE, said) == []
+    assert told(one, up) == [said]
+    told(one, service)
     gives(one, alice, ALICE, said)
     assert told(one, service) == [], "it says nothing new"
     one.pass_time(AGAIN_S)

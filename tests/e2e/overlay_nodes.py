@@ -1,0 +1,53 @@
+"""Nodes of the end-to-end tests that run discovery and pub/sub, as `router init` makes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rig import QUICK, NodeProcess, Rig, free_port
+from rigs.patience import HANG_S
+
+from router import connect
+from router.actors.process import program
+from router.rig.machines import Machine
+from router.settings.config_services import Resident, Residents
+from router.settings.home import Home
+
+PORT = 4100
+
+
+def core(found: Rig, name: str, machine: Machine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
+    """Return a core that is not started yet, on a machine of its own or on this one; `seeds`: links of nodes that it is
+    told of."""
+    url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
+    residents = {
+        "discovery": Resident({"sampling": True, "seeds": seeds}), "pubsub": Resident({"mode": "overlay"}),
+    }  # fmt: skip
+    Home(found.base / name).create("core", (url,), residents)
+    node = found.node(name, "core", QUICK, listens=False)
+    node.url = url
+    return _placed(node, machine)
+
+
+def edge(found: Rig, name: str, machine: Machine | None = None) -> NodeProcess:
+    """Return an edge that is not started yet."""
+    residents: Residents = {"discovery": Resident(), "pubsub": Resident({"mode": "leaf"}, is_public=False)}
+    Home(found.base / name).create("edge", (), residents)
+    return _placed(found.node(name, "edge", QUICK), machine)
+
+
+def _placed(node: NodeProcess, machine: Machine | None) -> NodeProcess:
+    if machine is not None:
+        node.served_by = (*machine.enter, *program("router"))
+    return node
+
+
+async def link_of(node: NodeProcess) -> str:
+    return (await node.run("id", "--link")).stdout.strip()
+
+
+async def ask_pubsub(node: NodeProcess, word: str) -> Any:
+    """Ask a node's pub/sub service, which answers in JSON."""
+    async with connect(home=node.home) as app:
+        return json.loads(await app.ask("service", f"pubsub {word}", timeout_s=HANG_S))
